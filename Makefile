@@ -1,0 +1,107 @@
+# Every command of the project. `make` alone lists them.
+.DEFAULT_GOAL := help
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+PYTHON ?= python3
+UV := uv==0.13.7
+BIN := .venv/bin
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+
+# The same for every cargo call: another interpreter would make cargo build the bindings again.
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+export VIRTUAL_ENV := $(CURDIR)/.venv
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# Where the wheel keeps ONNX Runtime's library, found without importing the package.
+ORT = $(shell $(BIN)/python tools/ort_library.py)
+
+RUST := Cargo.toml Cargo.lock pyproject.toml $(shell find crates proto -type f 2>/dev/null)
+COMMIT := $(wildcard .git/logs/HEAD)  # the build knows its commit, so a commit makes a new build
+
+.PHONY: help build demo test test-full lint fmt clean claim-skeleton tools-present
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
+
+build: .venv/built ## build flyballd and the Python package, ready as .venv/bin/flyball
+
+demo: build ## train, serve, load and compare a small model, then stop
+	@$(BIN)/flyball demo
+
+test: lint ## every check and every test
+	@echo "test: Rust, unit and property tests"
+	@ORT_DYLIB_PATH="$(ORT)" cargo test --quiet --locked --workspace --exclude flyball-py
+	@echo "test: Python, boundary and end to end"
+	@$(BIN)/pytest -q
+
+test-full: lint ## the same with many more generated cases
+	@echo "test-full: Rust, 4096 cases for each property"
+	@ORT_DYLIB_PATH="$(ORT)" PROPTEST_CASES=4096 cargo test --quiet --locked --workspace --exclude flyball-py
+	@echo "test-full: Python, full profile"
+	@FLYBALL_TESTS=full $(BIN)/pytest -q --timeout 300
+
+lint: build ## formatters, linters, type checks, arrows, house style
+	@echo "lint: tidy"
+	@$(BIN)/python tools/tidy.py
+	@echo "lint: rustfmt"
+	@cargo fmt --all --check
+	@echo "lint: clippy"
+	@cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	@echo "lint: ruff"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@echo "lint: mypy --strict"
+	@$(BIN)/mypy
+	@echo "lint: stubtest, the stub against the built extension"
+	@$(BIN)/python -m mypy.stubtest flyball._native
+	@echo "lint: import-linter"
+	@$(BIN)/lint-imports --no-cache >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }
+	@if cargo deny --version >/dev/null 2>&1; then \
+	    echo "lint: cargo-deny"; cargo deny --offline --log-level error check bans licenses sources; \
+	else \
+	    echo "lint: cargo-deny is not installed, licences were not checked; get it: cargo install --locked cargo-deny"; \
+	fi
+
+fmt: .venv/synced ## format Rust and Python
+	@cargo fmt --all
+	@$(BIN)/ruff check --quiet --fix --exit-zero .
+	@$(BIN)/ruff format --quiet .
+
+claim-skeleton: build ## prove the claims of docs/claims.md on this machine (about 15 minutes)
+	@echo "claim-skeleton: building the echo that the claims compare with"
+	@cargo build --quiet --release --locked -p flyball-server --example echo
+	@$(BIN)/python -m bench.claims.skeleton
+
+clean: ## remove everything that was built
+	rm -rf $(TARGET) .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -f python/flyball/_native*.so
+
+tools-present:
+	@command -v $(PYTHON) >/dev/null || { echo "python3 is missing; get Python 3.11 or newer: apt-get install python3 python3-venv"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	    || { echo "$(PYTHON) is older than 3.11; name a newer one: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	    || { echo "$(PYTHON) cannot make virtual environments; get them: apt-get install python3-venv"; exit 1; }
+	@command -v cargo >/dev/null || { echo "cargo is missing; get Rust 1.92 or newer: https://rustup.rs"; exit 1; }
+	@command -v cc >/dev/null || { echo "a C linker is missing; get one: apt-get install gcc libc6-dev"; exit 1; }
+
+.venv/bin/uv: | tools-present
+	@echo "build: virtual environment"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -q '$(UV)'
+
+.venv/synced: requirements/dev.lock | .venv/bin/uv
+	@echo "build: Python packages of requirements/dev.lock"
+	@$(BIN)/uv pip sync -q requirements/dev.lock
+	@rm -f .venv/built; touch $@
+
+.venv/built: .venv/synced $(RUST) $(COMMIT)
+	@echo "build: flyballd (release)"
+	@cargo build --release --locked -p flyballd
+	@echo "build: flyball._native (release) and $(BIN)/flyball"
+	@rm -f python/flyball/_native*.so  # a stale one of another name would shadow the new one
+	@$(BIN)/maturin develop --quiet --release --uv
+	@touch $@

@@ -1,0 +1,128 @@
+"""The frame of every claim: one line each (claim, figure, bar, verdict), raw data in a file, an exit code.
+
+Windows in which the host took more than 3 % of the CPU time are discarded and counted: they measure the host.
+Must not know what is claimed.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flyball.bench.run import Steal
+from flyball.engine import build_info, machine
+from flyball.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+STEAL_MAX = 0.03
+RESULTS = Path("bench/results")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One claim's verdict: ok, falls short, or not measured here."""
+
+    claim: str
+    figure: str
+    bar: str
+    verdict: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        told = f"{self.verdict:<18} {self.claim:<62} {self.figure:<44} {self.bar}"
+        return f"{told}   ({self.reason})" if self.reason else told
+
+
+@dataclass(slots=True)
+class Windows:
+    """Measurements of one subject, taken in turn with the others'."""
+
+    values: list[Any] = field(default_factory=list)
+    discarded: int = 0
+
+
+class Report:
+    """Collects the lines of one run and prints each as it is known."""
+
+    def __init__(self, name: str) -> None:
+        build = build_info()
+        if build.debug_assertions:
+            raise UsageError("the extension is a debug build, which proves nothing", next_step="make build PROFILE=release")
+        self._name = name
+        self._lines: list[Line] = []
+        self._raw: dict[str, Any] = {}
+        self._head = {"build": build.model_dump(), "machine": machine().model_dump()}
+        self._started = time.gmtime()
+        print(f"{'verdict':<18} {'claim':<62} {'figure':<44} bar")
+
+    def judge(self, claim: str, figure: str, bar: str, *, holds: bool) -> None:
+        """A claim that was measured."""
+        self._add(Line(claim, figure, bar, "ok" if holds else "falls short"))
+
+    def not_measured(self, claim: str, bar: str, reason: str) -> None:
+        """A claim that this machine cannot measure."""
+        self._add(Line(claim, "-", bar, "not measured here", reason))
+
+    def keep(self, name: str, raw: Any) -> None:
+        """Raw data for the file."""
+        self._raw[name] = raw
+
+    def finish(self) -> int:
+        """Write the raw data; the exit code is 1 where a claim falls short."""
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        stamp = time.strftime("%Y-%m-%dT%H%M%S", self._started)
+        path = RESULTS / f"claim-{self._name}-{stamp}.json"
+        document = {**self._head, "lines": [asdict(line) for line in self._lines], "raw": self._raw}
+        path.write_text(json.dumps(document, indent=1) + "\n")
+        short = sum(line.verdict == "falls short" for line in self._lines)
+        print(f"\n{len(self._lines)} claims, {short} fall short. Raw data: {path}")
+        return 1 if short else 0
+
+    def _add(self, line: Line) -> None:
+        self._lines.append(line)
+        print(line, flush=True)
+
+
+def interleave(subjects: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, Windows]:
+    """Measure the subjects in turn, `repeats` times; a window with too much steal is measured again at the end.
+
+    Twice the repeats is the most that one subject gets: a busy host yields few windows rather than no end.
+    """
+    found = {name: Windows() for name in subjects}
+    for turn in range(2 * repeats):
+        wanting = [name for name, windows in found.items() if len(windows.values) < repeats]
+        if not wanting or (turn >= repeats and not any(found[name].discarded for name in wanting)):
+            break
+        for name in wanting:
+            steal = Steal()
+            value = subjects[name]()
+            if steal.share() > STEAL_MAX:
+                found[name].discarded += 1
+            else:
+                found[name].values.append(value)
+    return found
+
+
+def median(values: list[float]) -> float:
+    """The middle of the kept windows."""
+    return statistics.median(values)
+
+
+def too_few(windows: Mapping[str, Windows], least: int = 3) -> str | None:
+    """Why these windows prove nothing; None where each subject has enough."""
+    for name, found in windows.items():
+        if len(found.values) < least:
+            return f"{name}: {found.discarded} windows discarded for steal over {STEAL_MAX:.0%}, {len(found.values)} left"
+    return None
+
+
+def discarded(windows: Mapping[str, Windows]) -> str:
+    """How many windows were discarded, in words."""
+    count = sum(found.discarded for found in windows.values())
+    return f"{count} windows discarded"

@@ -1,0 +1,120 @@
+"""What the claims measure: how each server is started, and the requests that it gets.
+
+Servers run on one half of the cores and the generator on the other, unless a claim says otherwise.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from flyball.bench.process import Process, split_cpus
+from flyball.bench.run import run_load
+from flyball.engine import LoadPlan, LoadResult, ort_library
+from flyball.errors import FlyballError, UsageError
+from flyball.snapshot import compile_models
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FLYBALLD = Path("target/release/flyballd")
+ECHO = Path("target/release/examples/echo")
+ANY_PORT = ["--listen", "127.0.0.1:0"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A model, the requests for it, and the window in which it is loaded."""
+
+    name: str
+    path: Path
+    payloads: bytes
+    seconds: float
+
+    @property
+    def first(self) -> bytes:
+        """The first payload, for cold starts."""
+        return self.payloads.split(b"\n", 1)[0]
+
+    def load(self, server: Process, connections: int, **changes: object) -> LoadResult:
+        """One closed-loop window with all answers checked."""
+        result = self.load_unchecked(server, connections, **changes)
+        if result.mismatched or result.failed:
+            raise FlyballError(
+                f"{' '.join(server.command)}: {result.mismatched} answers differ and {result.failed} failed "
+                f"of {result.sent}: {result.first_problem}"
+            )
+        return result
+
+    def load_unchecked(self, server: Process, connections: int, **changes: object) -> LoadResult:
+        """One closed-loop window, whatever came back."""
+        plan = LoadPlan(
+            url=server.url,
+            model=self.name,
+            connections=connections,
+            duration_s=self.seconds,
+            warmup_s=0.5,
+            timeout_ms=10_000,
+            cpus=split_cpus()[1],
+        )
+        return run_load(plan.model_copy(update=changes), self.payloads)
+
+
+def need(path: Path) -> Path:
+    """The binary, or what to do about its absence."""
+    if not path.is_file():
+        raise UsageError(f"{path} is not there", next_step="build it:  make build PROFILE=release")
+    return path
+
+
+def flyballd(subject: Subject, folder: Path, *, flags: Sequence[str] = (), cpus: list[int] | None = None) -> Process:
+    """The lone binary, from a snapshot on disk."""
+    index = compile_models([f"{subject.name}={subject.path}"]).write(folder / f"snapshot-{subject.name}")
+    command = [str(need(FLYBALLD)), "--snapshot", str(index), *ANY_PORT, *flags]
+    return Process(command, cpus=cpus or split_cpus()[0], environment={"ORT_DYLIB_PATH": str(ort_library())})
+
+
+def flyball_serve(subject: Subject) -> Process:
+    """The Python command."""
+    command = [sys.executable, "-m", "flyball", "serve", f"{subject.name}={subject.path}", *ANY_PORT]
+    return Process(command, cpus=split_cpus()[0])
+
+
+def fastapi(subject: Subject, style: str) -> Process:
+    """The FastAPI peer with one worker."""
+    peer = [sys.executable, "-m", "flyball.bench.peers.fastapi_peer"]
+    return Process([*peer, f"{subject.name}={subject.path}", "--style", style], cpus=split_cpus()[0])
+
+
+def echo() -> Process:
+    """The echo on our own stack: no parsing, no model."""
+    return Process([str(need(ECHO)), *ANY_PORT], cpus=split_cpus()[0])
+
+
+def answer_bytes(server: Process, subject: Subject) -> int:
+    """The size of the body that answers the first payload."""
+    return len(ask(server, subject, 1))
+
+
+def ask(server: Process, subject: Subject, count: int) -> bytes:
+    """Ask one after the other on one connection; gives the last answer."""
+    lines = subject.payloads.splitlines()
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=10)
+    answer = b""
+    try:
+        for number in range(count):
+            inputs = json.loads(lines[number % len(lines)])["inputs"]
+            body = json.dumps({"id": str(number), "inputs": inputs}).encode()
+            connection.request("POST", f"/v2/models/{subject.name}/infer", body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            answer = response.read()
+            if response.status != 200:
+                raise FlyballError(f"{server.url} answered {response.status}: {answer[:200]!r}")
+    finally:
+        connection.close()
+    return answer

@@ -1,0 +1,78 @@
+//! Time as the walk sees it: monotonic nanoseconds since the process began, or a hand-moved clock in tests.
+//!
+//! Wall-clock time does not belong here: it may step, and no duration may be computed from it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A point in monotonic time, in nanoseconds since the clock's origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// The time from `earlier` to `self`; zero when the two are out of order.
+    pub fn since(self, earlier: Nanos) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    pub fn after(self, duration: Duration) -> Nanos {
+        Nanos(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    System(Instant),
+    Manual(Arc<AtomicU64>),
+}
+
+/// Where time comes from. Cloning is cheap, and clones agree.
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+impl Clock {
+    pub fn system() -> Clock {
+        Clock(Source::System(Instant::now()))
+    }
+
+    /// A clock that moves only by [`Clock::advance`], for simulation and tests.
+    pub fn manual() -> Clock {
+        Clock(Source::Manual(Arc::new(AtomicU64::new(0))))
+    }
+
+    pub fn now(&self) -> Nanos {
+        match &self.0 {
+            Source::System(origin) => {
+                Nanos(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+            }
+            Source::Manual(nanos) => Nanos(nanos.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Moves a manual clock; a system clock cannot be moved and is left alone.
+    pub fn advance(&self, duration: Duration) {
+        if let Source::Manual(nanos) = &self.0 {
+            let step = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+            nanos.fetch_add(step, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clones_of_a_manual_clock_move_together() {
+        let clock = Clock::manual();
+        let twin = clock.clone();
+        clock.advance(Duration::from_micros(7));
+        assert_eq!(twin.now(), Nanos(7_000));
+    }
+
+    #[test]
+    fn a_duration_between_points_out_of_order_is_zero() {
+        assert_eq!(Nanos(5).since(Nanos(9)), Duration::ZERO);
+    }
+}

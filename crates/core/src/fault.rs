@@ -1,0 +1,224 @@
+//! What can go wrong with one request, and the ONE table that says what each kind means on every surface.
+//!
+//! A fault names its stage and whom to blame; which remedy it gets is the deployment's to declare, not the fault's.
+
+use crate::Stage;
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// Who has to act on a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    Client,
+    Us,
+    Dependency,
+}
+
+/// How a walk ended. `received` is always the sum of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    Answered,
+    Refused,
+    Failed,
+    Abandoned,
+}
+
+impl Outcome {
+    pub const ALL: [Outcome; 4] =
+        [Outcome::Answered, Outcome::Refused, Outcome::Failed, Outcome::Abandoned];
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Outcome::Answered => "answered",
+            Outcome::Refused => "refused",
+            Outcome::Failed => "failed",
+            Outcome::Abandoned => "abandoned",
+        }
+    }
+}
+
+/// The gRPC status codes in use here, with their numbers on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum GrpcCode {
+    InvalidArgument = 3,
+    DeadlineExceeded = 4,
+    NotFound = 5,
+    ResourceExhausted = 8,
+    FailedPrecondition = 9,
+    Unimplemented = 12,
+    Internal = 13,
+    Unavailable = 14,
+}
+
+/// The kind of a fault: stable, bounded, and the key of every mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FaultKind {
+    MalformedRequest,
+    InvalidInput,
+    ModelNotFound,
+    VersionNotFound,
+    ModelNotReady,
+    BodyTooLarge,
+    BodyTimeout,
+    Unsupported,
+    InFlightFull,
+    LaneFull,
+    DeadlinePassed,
+    AnswerNotRepresentable,
+    RunFailed,
+    Panicked,
+}
+
+/// One row of the table: what a kind of fault is called and how each surface shows it.
+struct Row {
+    label: &'static str,
+    http: u16,
+    grpc: GrpcCode,
+    exit: u8,
+    blame: Blame,
+    outcome: Outcome,
+}
+
+const fn row(
+    label: &'static str,
+    http: u16,
+    grpc: GrpcCode,
+    exit: u8,
+    blame: Blame,
+    outcome: Outcome,
+) -> Row {
+    Row { label, http, grpc, exit, blame, outcome }
+}
+
+impl FaultKind {
+    pub const ALL: [FaultKind; 14] = [
+        FaultKind::MalformedRequest,
+        FaultKind::InvalidInput,
+        FaultKind::ModelNotFound,
+        FaultKind::VersionNotFound,
+        FaultKind::ModelNotReady,
+        FaultKind::BodyTooLarge,
+        FaultKind::BodyTimeout,
+        FaultKind::Unsupported,
+        FaultKind::InFlightFull,
+        FaultKind::LaneFull,
+        FaultKind::DeadlinePassed,
+        FaultKind::AnswerNotRepresentable,
+        FaultKind::RunFailed,
+        FaultKind::Panicked,
+    ];
+
+    /// The one table. `docs/reference/errors.md` is its prose.
+    #[rustfmt::skip]
+    const fn row(self) -> Row {
+        use Blame::{Client, Us};
+        use GrpcCode as G;
+        use Outcome::{Failed, Refused};
+        match self {
+            FaultKind::MalformedRequest       => row("malformed_request",        400, G::InvalidArgument,    3, Client, Refused),
+            FaultKind::InvalidInput           => row("invalid_input",            400, G::InvalidArgument,    3, Client, Refused),
+            FaultKind::ModelNotFound          => row("model_not_found",          404, G::NotFound,           3, Client, Refused),
+            FaultKind::VersionNotFound        => row("version_not_found",        404, G::NotFound,           3, Client, Refused),
+            FaultKind::ModelNotReady          => row("model_not_ready",          503, G::Unavailable,        5, Us,     Refused),
+            FaultKind::BodyTooLarge           => row("body_too_large",           413, G::ResourceExhausted,  3, Client, Refused),
+            FaultKind::BodyTimeout            => row("body_timeout",             408, G::DeadlineExceeded,   6, Client, Refused),
+            FaultKind::Unsupported            => row("unsupported",              415, G::Unimplemented,      3, Client, Refused),
+            FaultKind::InFlightFull           => row("in_flight_full",           503, G::ResourceExhausted,  7, Us,     Refused),
+            FaultKind::LaneFull               => row("lane_full",                503, G::ResourceExhausted,  7, Us,     Refused),
+            FaultKind::DeadlinePassed         => row("deadline_passed",          504, G::DeadlineExceeded,   6, Client, Refused),
+            FaultKind::AnswerNotRepresentable => row("answer_not_representable", 422, G::FailedPrecondition, 3, Client, Failed),
+            FaultKind::RunFailed              => row("run_failed",               500, G::Internal,           8, Us,     Failed),
+            FaultKind::Panicked               => row("panicked",                 500, G::Internal,           8, Us,     Failed),
+        }
+    }
+
+    pub const fn label(self) -> &'static str {
+        self.row().label
+    }
+
+    pub const fn http(self) -> u16 {
+        self.row().http
+    }
+
+    pub const fn grpc(self) -> GrpcCode {
+        self.row().grpc
+    }
+
+    pub const fn exit_code(self) -> u8 {
+        self.row().exit
+    }
+
+    pub const fn blame(self) -> Blame {
+        self.row().blame
+    }
+
+    pub const fn outcome(self) -> Outcome {
+        self.row().outcome
+    }
+
+    /// How long a client should wait before it tries again, where trying again makes sense.
+    pub const fn retry_after(self) -> Option<Duration> {
+        match self {
+            FaultKind::InFlightFull | FaultKind::LaneFull => Some(Duration::from_secs(1)),
+            _ => None,
+        }
+    }
+
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// One request's fault. The text is for a person: lower case, no full stop, says what to do next.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Fault {
+    pub kind: FaultKind,
+    pub stage: Stage,
+    pub text: Cow<'static, str>,
+}
+
+impl Fault {
+    pub fn new(kind: FaultKind, stage: Stage, text: impl Into<Cow<'static, str>>) -> Fault {
+        Fault { kind, stage, text: text.into() }
+    }
+
+    /// A request whose bytes do not say what they must; always found while parsing.
+    pub fn malformed(text: impl Into<Cow<'static, str>>) -> Fault {
+        Fault::new(FaultKind::MalformedRequest, Stage::Parse, text)
+    }
+
+    /// Well-formed input that this model does not take.
+    pub fn invalid_input(stage: Stage, text: impl Into<Cow<'static, str>>) -> Fault {
+        Fault::new(FaultKind::InvalidInput, stage, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_kind_has_a_label_of_its_own() {
+        let labels: HashSet<_> = FaultKind::ALL.into_iter().map(FaultKind::label).collect();
+        assert_eq!(labels.len(), FaultKind::ALL.len());
+    }
+
+    #[test]
+    fn the_index_of_each_kind_is_its_place_in_all() {
+        for (place, kind) in FaultKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind.index(), place);
+        }
+    }
+
+    #[test]
+    fn only_faults_of_ours_answer_with_a_5xx_that_is_not_a_refusal() {
+        for kind in FaultKind::ALL {
+            if kind.http() == 500 {
+                assert_eq!((kind.blame(), kind.outcome()), (Blame::Us, Outcome::Failed));
+            }
+        }
+    }
+}

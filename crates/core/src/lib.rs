@@ -1,0 +1,23 @@
+//! The nouns that every room of flyball shares: stages, faults, tensors, requests, the Snapshot, time.
+//!
+//! Knows nothing of sockets, of ONNX Runtime or of Python; it must stay cheap to depend on.
+#![forbid(unsafe_code)]
+
+mod clock;
+mod dialect;
+mod digest;
+mod fault;
+mod limits;
+mod record;
+pub mod snapshot;
+mod stage;
+mod tensor;
+
+pub use clock::{Clock, Nanos};
+pub use dialect::{Answer, Dialect, InferRequest, ModelRef, Protocol, RequestedOutput};
+pub use digest::{Digest, DigestError};
+pub use fault::{Blame, Fault, FaultKind, GrpcCode, Outcome};
+pub use limits::RequestLimits;
+pub use record::{Sink, WalkRecord};
+pub use stage::Stage;
+pub use tensor::{DataType, Shape, Tensor, TensorData, TensorSpec};

@@ -1,0 +1,23 @@
+//! Bounds on one request that the parsers check before they allocate.
+
+/// What a request may ask for at most, whatever its body's size.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestLimits {
+    pub tensors_max: usize,
+    pub rank_max: usize,
+    /// Bytes that one request's tensors may take once decoded. JSON `0,` is two bytes and decodes to eight, so
+    /// the body limit alone does not bound this.
+    pub tensor_bytes_max: usize,
+    pub name_bytes_max: usize,
+}
+
+impl RequestLimits {
+    pub const fn for_body(body_bytes_max: usize) -> RequestLimits {
+        RequestLimits {
+            tensors_max: 1024,
+            rank_max: 16,
+            tensor_bytes_max: body_bytes_max.saturating_mul(8),
+            name_bytes_max: 1024,
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What one walk leaves behind, and the trait by which it is handed on. Offering never waits.
+
+use crate::{FaultKind, Outcome, Protocol, Stage};
+use std::time::Duration;
+
+/// The measurements of one finished walk. `M` names the model in the sink's own terms.
+#[derive(Clone, Debug)]
+pub struct WalkRecord<'a, M> {
+    /// `None` when no model was found for the request.
+    pub model: Option<&'a M>,
+    pub protocol: Protocol,
+    pub outcome: Outcome,
+    pub fault: Option<(FaultKind, Stage)>,
+    pub total: Duration,
+    /// How long each stage took; `None` for stages that the walk did not reach.
+    pub stages: [Option<Duration>; Stage::COUNT],
+}
+
+/// Where walks are recorded. One sink belongs to one lane; it must not block and must not fail.
+pub trait Sink {
+    type Model;
+
+    fn received(&self);
+
+    fn record(&self, record: &WalkRecord<'_, Self::Model>);
+
+    /// One run of a model: the rows that it carried and how long it took.
+    fn batch(&self, model: &Self::Model, rows: usize, took: Duration);
+}

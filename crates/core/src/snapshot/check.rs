@@ -1,0 +1,220 @@
+//! Finds every fault of a snapshot document at once. Works on plain JSON values, so that one wrong field does not
+//! hide the others; meaning (duplicates, routes) is only judged where the parts are sound by themselves.
+
+use super::{
+    BATCH_ROWS_MAX, DEPLOYMENTS_MAX, FORMAT, FORMAT_OLDEST, GENERATION_MAX, IN_FLIGHT_MAX, SnapshotFault,
+    VERSIONS_MAX,
+};
+use crate::Digest;
+use serde_json::{Map, Value};
+use std::collections::HashSet;
+use std::ops::RangeInclusive;
+
+pub(super) fn index(document: &Value) -> Vec<SnapshotFault> {
+    let mut check = Check::default();
+    if let Some(root) = check.object("", document, &["format", "generation", "deployments"], &[]) {
+        check.format(root);
+        check.integer("generation", root.get("generation"), 1..=GENERATION_MAX);
+        let entries = check.list("deployments", root.get("deployments"), 0..=DEPLOYMENTS_MAX);
+        let mut seen = HashSet::new();
+        for (place, entry) in entries.iter().enumerate() {
+            let path = format!("deployments[{place}]");
+            let Some(entry) = check.object(&path, entry, &["name", "digest"], &[]) else { continue };
+            check.name(&path, entry, &mut seen);
+            check.digest(&format!("{path}.digest"), entry.get("digest"));
+        }
+    }
+    check.faults
+}
+
+pub(super) fn deployment(document: &Value) -> Vec<SnapshotFault> {
+    let mut check = Check::default();
+    if let Some(root) =
+        check.object("", document, &["format", "name", "route", "versions"], &["limits"])
+    {
+        check.format(root);
+        check.name("", root, &mut HashSet::new());
+        let versions = check.versions(root);
+        check.route(root, &versions);
+        check.limits(root);
+    }
+    check.faults
+}
+
+#[derive(Default)]
+struct Check {
+    faults: Vec<SnapshotFault>,
+}
+
+impl Check {
+    fn fault(&mut self, path: &str, is: Option<&Value>, allowed: impl Into<String>) {
+        self.faults.push(SnapshotFault {
+            path: path.to_owned(),
+            is: is.cloned().unwrap_or(Value::Null),
+            allowed: allowed.into(),
+        });
+    }
+
+    /// An object with all of `required`, some of `optional`, and nothing else. Missing keys are found here, once, so
+    /// that the field checks below may take `None` for "already said".
+    fn object<'v>(
+        &mut self,
+        path: &str,
+        value: &'v Value,
+        required: &[&str],
+        optional: &[&str],
+    ) -> Option<&'v Map<String, Value>> {
+        let Value::Object(map) = value else {
+            self.fault(path, Some(value), "an object");
+            return None;
+        };
+        for key in required.iter().filter(|key| !map.contains_key(**key)) {
+            self.fault(&join(path, key), None, "required, but missing");
+        }
+        let known = || required.iter().chain(optional).copied();
+        for (key, is) in map.iter().filter(|(key, _)| !known().any(|name| name == *key)) {
+            let allowed = format!("no such key here; keys are {}", known().collect::<Vec<_>>().join(", "));
+            self.fault(&join(path, key), Some(is), allowed);
+        }
+        Some(map)
+    }
+
+    fn list<'v>(
+        &mut self,
+        path: &str,
+        value: Option<&'v Value>,
+        count: RangeInclusive<usize>,
+    ) -> &'v [Value] {
+        match value {
+            None => &[],
+            Some(Value::Array(items)) if count.contains(&items.len()) => items,
+            Some(other) => {
+                self.fault(path, Some(other), format!("a list of {} to {} items", count.start(), count.end()));
+                &[]
+            }
+        }
+    }
+
+    fn integer(&mut self, path: &str, value: Option<&Value>, range: RangeInclusive<u64>) {
+        let Some(value) = value else { return };
+        if !value.as_u64().is_some_and(|number| range.contains(&number)) {
+            self.fault(path, Some(value), format!("a whole number from {} to {}", range.start(), range.end()));
+        }
+    }
+
+    fn string<'v>(
+        &mut self,
+        path: &str,
+        value: Option<&'v Value>,
+        allowed: &str,
+        sound: impl Fn(&str) -> bool,
+    ) -> Option<&'v str> {
+        let value = value?;
+        match value.as_str() {
+            Some(text) if sound(text) => Some(text),
+            _ => {
+                self.fault(path, Some(value), allowed);
+                None
+            }
+        }
+    }
+
+    fn digest(&mut self, path: &str, value: Option<&Value>) {
+        let allowed = "'sha256:' and 64 lower-case hex digits";
+        self.string(path, value, allowed, |text| text.parse::<Digest>().is_ok());
+    }
+
+    fn format(&mut self, root: &Map<String, Value>) {
+        let Some(value) = root.get("format") else { return };
+        if !value.as_u64().is_some_and(|format| (FORMAT_OLDEST..=FORMAT).contains(&format)) {
+            let allowed = format!("{FORMAT_OLDEST} to {FORMAT}: compile the snapshot down for this reader");
+            self.fault("format", Some(value), allowed);
+        }
+    }
+
+    fn name<'v>(&mut self, path: &str, map: &'v Map<String, Value>, seen: &mut HashSet<&'v str>) {
+        let path = join(path, "name");
+        let allowed = "1 to 128 of A-Z a-z 0-9 . _ -, not starting with '.'";
+        if let Some(name) = self.string(&path, map.get("name"), allowed, sound_name)
+            && !seen.insert(name)
+        {
+            self.fault(&path, map.get("name"), "a name of its own: this one is taken");
+        }
+    }
+
+    fn versions<'v>(&mut self, root: &'v Map<String, Value>) -> HashSet<&'v str> {
+        let mut seen = HashSet::new();
+        let versions = self.list("versions", root.get("versions"), 1..=VERSIONS_MAX);
+        for (place, version) in versions.iter().enumerate() {
+            let path = format!("versions[{place}]");
+            let Some(version) = self.object(&path, version, &["version", "artifact"], &[]) else { continue };
+            let number = format!("{path}.version");
+            if let Some(text) = self.string(&number, version.get("version"), VERSION_ALLOWED, sound_version)
+                && !seen.insert(text)
+            {
+                self.fault(&number, version.get("version"), "a version of its own: this one is taken");
+            }
+            if let Some(artifact) = version.get("artifact") {
+                self.artifact(&format!("{path}.artifact"), artifact);
+            }
+        }
+        seen
+    }
+
+    fn artifact(&mut self, path: &str, value: &Value) {
+        let Some(artifact) = self.object(path, value, &["path", "digest"], &["external_data"]) else { return };
+        let file = join(path, "path");
+        self.string(&file, artifact.get("path"), "a path that is not empty", |text| !text.is_empty());
+        self.digest(&join(path, "digest"), artifact.get("digest"));
+        let list = join(path, "external_data");
+        for (place, item) in self.list(&list, artifact.get("external_data"), 0..=1000).iter().enumerate() {
+            let path = format!("{list}[{place}]");
+            let Some(item) = self.object(&path, item, &["name", "digest"], &[]) else { continue };
+            let allowed = "a plain file name: external data lies beside its model";
+            self.string(&join(&path, "name"), item.get("name"), allowed, plain_file_name);
+            self.digest(&join(&path, "digest"), item.get("digest"));
+        }
+    }
+
+    fn route(&mut self, root: &Map<String, Value>, versions: &HashSet<&str>) {
+        let Some(route) = root.get("route") else { return };
+        let Some(route) = self.object("route", route, &["version"], &[]) else { return };
+        let value = route.get("version");
+        if let Some(version) = self.string("route.version", value, VERSION_ALLOWED, sound_version)
+            && !versions.is_empty()
+            && !versions.contains(version)
+        {
+            self.fault("route.version", value, "one of the versions listed in 'versions'");
+        }
+    }
+
+    fn limits(&mut self, root: &Map<String, Value>) {
+        let Some(limits) = root.get("limits") else { return };
+        let keys = ["in_flight_max", "batch_rows_max"];
+        let Some(limits) = self.object("limits", limits, &[], &keys) else { return };
+        self.integer("limits.in_flight_max", limits.get("in_flight_max"), 1..=IN_FLIGHT_MAX);
+        self.integer("limits.batch_rows_max", limits.get("batch_rows_max"), 1..=BATCH_ROWS_MAX);
+    }
+}
+
+const VERSION_ALLOWED: &str = "a decimal number from \"1\" to \"999999999\", as a string";
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+fn sound_name(text: &str) -> bool {
+    (1..=128).contains(&text.len())
+        && !text.starts_with('.')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
+fn sound_version(text: &str) -> bool {
+    (1..=9).contains(&text.len())
+        && !text.starts_with('0')
+        && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn plain_file_name(text: &str) -> bool {
+    !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\\', '\0'])
+}

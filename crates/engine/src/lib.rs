@@ -1,0 +1,28 @@
+//! The one place that touches ONNX Runtime: finding its library, verifying and loading models, probing whether rows
+//! may share a batch, running them, and knowing how long a run takes.
+//!
+//! Knows nothing of requests, lanes or protocols: tensors in, tensors out, or a reason why not.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod artifact;
+mod latency;
+mod library;
+mod load;
+mod log;
+mod probe;
+mod refusal;
+mod runner;
+mod sample;
+mod scan;
+mod signature;
+
+pub use artifact::{Artifact, ArtifactFile, digest_files};
+pub use latency::{LatencyPoint, LatencyTable};
+pub use library::{LibraryError, Runtime, beside_executable};
+pub use load::{LoadOptions, LoadedModel, Surveyor};
+pub use log::{LogSeverity, log_counts};
+pub use probe::Batching;
+pub use refusal::Refusal;
+pub use runner::{RunError, Runner};
+pub use scan::{Opset, ScanFacts};
+pub use signature::Signature;

@@ -1,0 +1,116 @@
+//! Loading: verified bytes → sessions → probe → warm. Runs on a loader thread; nothing here may touch a lane.
+
+use crate::latency::{LatencyPoint, LatencyTable};
+use crate::probe::{Batching, Witnesses};
+use crate::runner::{Runner, Voice};
+use crate::{Artifact, Refusal, Runtime, Signature};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions {
+    /// The most rows that the deployment allows in one run.
+    pub rows_max: usize,
+    /// How many lanes want a session of their own.
+    pub runners: usize,
+}
+
+/// A model that is ready to run.
+pub struct LoadedModel {
+    pub signature: Arc<Signature>,
+    pub batching: Batching,
+    /// Warm sessions, one for each home lane.
+    pub runners: Vec<Runner>,
+    pub surveyor: Surveyor,
+}
+
+/// Sessions are multiplied by lanes only while their weights stay below this; larger models get a single one.
+const WEIGHTS_BYTES_MAX: u64 = 512 << 20;
+
+impl Runtime {
+    pub fn load(&self, artifact: &Artifact, options: LoadOptions) -> Result<LoadedModel, Refusal> {
+        let mut prober = Runner::new(self, artifact, Voice::Warnings)?;
+        let (witnesses, batching) = match Witnesses::find(&mut prober) {
+            Ok(witnesses) => {
+                let batching = witnesses.probe(&mut prober, options.rows_max);
+                (Some(witnesses), batching)
+            }
+            // The model may still be right: made-up indices can be out of its range. It is served, one at a time.
+            Err(error) => (None, Batching::off(format!("it does not run on made-up input: {error}"))),
+        };
+        let affordable = (WEIGHTS_BYTES_MAX / artifact.size_bytes().max(1)).max(1);
+        let count = options.runners.min(usize::try_from(affordable).unwrap_or(usize::MAX)).max(1);
+        let mut runners = Vec::with_capacity(count);
+        for _ in 0..count {
+            let mut runner = Runner::new(self, artifact, Voice::ErrorsOnly)?;
+            if let Some(witnesses) = &witnesses {
+                runner.join(witnesses.batch(1).into_iter());
+                runner.run().map_err(|error| Refusal::Runtime(format!("the warm-up run failed: {error}")))?;
+            }
+            runners.push(runner);
+        }
+        let signature = Arc::clone(prober.signature());
+        let rows_max = batching.rows_max;
+        Ok(LoadedModel { signature, batching, runners, surveyor: Surveyor { prober, witnesses, rows_max } })
+    }
+}
+
+/// Fills a model's latency table in the background, on the session that probed it.
+pub struct Surveyor {
+    prober: Runner,
+    witnesses: Option<Witnesses>,
+    rows_max: usize,
+}
+
+/// Enough runs for a p99 of fast models; slow ones stop at the time limit.
+const RUNS_MAX: usize = 200;
+const RUNS_MIN: usize = 3;
+const SIZE_TIME_MAX: Duration = Duration::from_millis(40);
+
+impl Surveyor {
+    pub fn survey(mut self, table: &LatencyTable) {
+        let Some(witnesses) = self.witnesses.take() else { return };
+        let mut points = Vec::new();
+        for rows in sizes(self.rows_max) {
+            match measure(&mut self.prober, &witnesses, rows) {
+                Some(point) => points.push(point),
+                None => return,
+            }
+        }
+        table.fill(points);
+    }
+}
+
+/// 1, 2, 4 … and the largest.
+fn sizes(rows_max: usize) -> Vec<usize> {
+    let mut sizes: Vec<usize> = std::iter::successors(Some(1), |rows| Some(rows * 2)).take_while(|&rows| rows < rows_max).collect();
+    sizes.push(rows_max.max(1));
+    sizes
+}
+
+fn measure(runner: &mut Runner, witnesses: &Witnesses, rows: usize) -> Option<LatencyPoint> {
+    runner.join(witnesses.batch(rows).into_iter());
+    let began = Instant::now();
+    let mut runs_us = Vec::with_capacity(RUNS_MAX);
+    while runs_us.len() < RUNS_MIN || (runs_us.len() < RUNS_MAX && began.elapsed() < SIZE_TIME_MAX) {
+        let start = Instant::now();
+        runner.run().ok()?;
+        runs_us.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    runs_us.sort_by(f64::total_cmp);
+    let quantile = |share: f64| runs_us[((runs_us.len() - 1) as f64 * share).round() as usize];
+    Some(LatencyPoint { rows, p50_us: quantile(0.5), p99_us: quantile(0.99) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sizes_measured_double_and_end_at_the_largest() {
+        assert_eq!(sizes(1), [1]);
+        assert_eq!(sizes(2), [1, 2]);
+        assert_eq!(sizes(6), [1, 2, 4, 6]);
+        assert_eq!(sizes(64), [1, 2, 4, 8, 16, 32, 64]);
+    }
+}

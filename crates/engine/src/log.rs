@@ -1,0 +1,91 @@
+//! ONNX Runtime's own log: counted always, passed on sampled. Some converted models warn at every run; a log line
+//! for each would cost more than the run.
+
+use crate::refusal::one_line;
+use ort::logging::LogLevel;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogSeverity {
+    Warning,
+    Error,
+    Fatal,
+}
+
+impl LogSeverity {
+    pub const ALL: [LogSeverity; 3] = [LogSeverity::Warning, LogSeverity::Error, LogSeverity::Fatal];
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            LogSeverity::Warning => "warning",
+            LogSeverity::Error => "error",
+            LogSeverity::Fatal => "fatal",
+        }
+    }
+
+    fn of(level: LogLevel) -> Option<LogSeverity> {
+        match level {
+            LogLevel::Verbose | LogLevel::Info => None,
+            LogLevel::Warning => Some(LogSeverity::Warning),
+            LogLevel::Error => Some(LogSeverity::Error),
+            LogLevel::Fatal => Some(LogSeverity::Fatal),
+        }
+    }
+}
+
+/// At most this many lines of each severity are passed on in one second; the rest is only counted.
+const LINES_A_SECOND: u64 = 5;
+
+#[derive(Default)]
+struct Meter {
+    total: AtomicU64,
+    second: AtomicU64,
+    in_second: AtomicU64,
+}
+
+static METERS: [Meter; 3] = [const { Meter { total: AtomicU64::new(0), second: AtomicU64::new(0), in_second: AtomicU64::new(0) } }; 3];
+
+/// How many messages of each severity ONNX Runtime has written in this process.
+pub fn log_counts() -> [(LogSeverity, u64); 3] {
+    LogSeverity::ALL.map(|severity| (severity, METERS[severity as usize].total.load(Ordering::Relaxed)))
+}
+
+pub(crate) fn receive(level: LogLevel, location: &str, message: &str) {
+    let Some(severity) = LogSeverity::of(level) else { return };
+    if !METERS[severity as usize].admit() {
+        return;
+    }
+    let message = one_line(message);
+    match severity {
+        LogSeverity::Warning => tracing::warn!(target: "onnxruntime", location, "{message}"),
+        LogSeverity::Error | LogSeverity::Fatal => tracing::error!(target: "onnxruntime", location, "{message}"),
+    }
+}
+
+impl Meter {
+    /// Counts a message and says whether it is among the first of its second. Races may let one line too many
+    /// through, never lose a count.
+    fn admit(&self) -> bool {
+        self.total.fetch_add(1, Ordering::Relaxed);
+        let second = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        if self.second.swap(second, Ordering::Relaxed) != second {
+            self.in_second.store(0, Ordering::Relaxed);
+        }
+        self.in_second.fetch_add(1, Ordering::Relaxed) < LINES_A_SECOND
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_messages_is_counted_whole_and_passed_on_sampled() {
+        let meter = Meter::default();
+        let passed = (0..1000).filter(|_| meter.admit()).count() as u64;
+        assert_eq!(meter.total.load(Ordering::Relaxed), 1000);
+        // The loop may straddle the turn of a second, once.
+        assert!((1..=2 * LINES_A_SECOND).contains(&passed), "{passed}");
+    }
+}

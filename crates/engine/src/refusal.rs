@@ -1,0 +1,59 @@
+//! Why a model is not served. Each reason says what was found and what to do about it.
+
+use flyball_core::Digest;
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    #[error("cannot read {path}: {cause}", path = path.display())]
+    Unreadable { path: PathBuf, cause: std::io::Error },
+    #[error("{name} is {is}, but {wanted} was asked for: the file changed since it was compiled into the snapshot")]
+    WrongDigest { name: String, is: Digest, wanted: Digest },
+    #[error("not an ONNX model: {0}")]
+    NotOnnx(String),
+    #[error("external data '{0}' is not a plain file name: weights must lie beside the model, in its own folder")]
+    ExternalDataOutside(String),
+    #[error("external data '{0}' is used by the model but not listed with a digest: compile the snapshot again")]
+    ExternalDataUnlisted(String),
+    #[error(
+        "output '{0}' is a sequence of maps (ZipMap): convert again with \
+         options={{id(model): {{'zipmap': False}}}} (skl2onnx) or zipmap=False (onnxmltools)"
+    )]
+    ZipMap(String),
+    #[error("{role} '{name}' has type {found}, which the V2 protocol cannot carry: {advice}")]
+    UnsupportedType { role: &'static str, name: String, found: String, advice: &'static str },
+    #[error("the model uses an operator that this ONNX Runtime does not have: {0}")]
+    UnknownOp(String),
+    #[error("the model's opset is newer than this ONNX Runtime: {0}; export it with an older opset or upgrade onnxruntime")]
+    OpsetTooNew(String),
+    #[error("ONNX Runtime refused the model: {0}")]
+    Runtime(String),
+}
+
+impl Refusal {
+    /// Sorts ONNX Runtime's own words by what a person has to do.
+    pub(crate) fn from_ort(error: &ort::Error) -> Refusal {
+        let text = one_line(error.message());
+        let has = |part: &str| text.contains(part);
+        if has("is under development") || has("max supported opset") || has("IR version") && has("max supported")
+        {
+            Refusal::OpsetTooNew(text)
+        } else if has("is not a registered function/op") || has("No Op registered") || has("No opset import") {
+            Refusal::UnknownOp(text)
+        } else {
+            Refusal::Runtime(text)
+        }
+    }
+}
+
+/// ONNX Runtime's messages span lines and carry build paths; logs and answers want one line of bounded length.
+pub(crate) fn one_line(text: &str) -> String {
+    const LENGTH_MAX: usize = 400;
+    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.len() > LENGTH_MAX {
+        let cut = (0..=LENGTH_MAX).rev().find(|&at| line.is_char_boundary(at)).unwrap_or(0);
+        line.truncate(cut);
+        line.push('…');
+    }
+    line
+}

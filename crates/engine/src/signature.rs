@@ -1,0 +1,67 @@
+//! A model's signature in V2 terms, and the refusal of what those cannot say.
+
+use crate::Refusal;
+use flyball_core::{DataType, TensorSpec};
+use ort::value::{Outlet, TensorElementType, ValueType};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    pub inputs: Vec<TensorSpec>,
+    pub outputs: Vec<TensorSpec>,
+}
+
+impl Signature {
+    pub(crate) fn of(session: &ort::session::Session) -> Result<Signature, Refusal> {
+        let inputs = session.inputs().iter().map(|outlet| spec("input", outlet)).collect::<Result<_, _>>()?;
+        let outputs = session.outputs().iter().map(|outlet| spec("output", outlet)).collect::<Result<_, _>>()?;
+        Ok(Signature { inputs, outputs })
+    }
+
+    /// Why this signature leaves no room for a batch; `None` when every tensor has a first axis that may vary.
+    /// Outputs are judged by what they really are when probed: converters often declare them wrongly.
+    pub(crate) fn no_batch_axis(&self) -> Option<String> {
+        let fixed = |spec: &&TensorSpec| spec.shape.first() != Some(&-1);
+        let spec = self.inputs.iter().find(fixed)?;
+        Some(match spec.shape.first() {
+            Some(size) => format!("input '{}' has a fixed first axis of {size}", spec.name),
+            None => format!("input '{}' is a scalar", spec.name),
+        })
+    }
+}
+
+fn spec(role: &'static str, outlet: &Outlet) -> Result<TensorSpec, Refusal> {
+    let name = outlet.name().to_owned();
+    let refuse = |advice| {
+        let found = outlet.dtype().to_string();
+        Err(Refusal::UnsupportedType { role, name: outlet.name().to_owned(), found, advice })
+    };
+    match outlet.dtype() {
+        ValueType::Tensor { ty, shape, .. } => match datatype(*ty) {
+            Some(datatype) => Ok(TensorSpec { name, datatype, shape: shape.iter().map(|&axis| axis.max(-1)).collect() }),
+            None => refuse("cast it inside the model to a type of the V2 protocol"),
+        },
+        ValueType::Sequence(of) if of.is_map() => Err(Refusal::ZipMap(name)),
+        ValueType::Map { .. } => Err(Refusal::ZipMap(name)),
+        ValueType::Sequence(_) | ValueType::Optional(_) => refuse("export the model with plain tensors"),
+    }
+}
+
+fn datatype(ty: TensorElementType) -> Option<DataType> {
+    Some(match ty {
+        TensorElementType::Bool => DataType::Bool,
+        TensorElementType::Uint8 => DataType::Uint8,
+        TensorElementType::Uint16 => DataType::Uint16,
+        TensorElementType::Uint32 => DataType::Uint32,
+        TensorElementType::Uint64 => DataType::Uint64,
+        TensorElementType::Int8 => DataType::Int8,
+        TensorElementType::Int16 => DataType::Int16,
+        TensorElementType::Int32 => DataType::Int32,
+        TensorElementType::Int64 => DataType::Int64,
+        TensorElementType::Float16 => DataType::Fp16,
+        TensorElementType::Bfloat16 => DataType::Bf16,
+        TensorElementType::Float32 => DataType::Fp32,
+        TensorElementType::Float64 => DataType::Fp64,
+        TensorElementType::String => DataType::Bytes,
+        _ => return None,
+    })
+}

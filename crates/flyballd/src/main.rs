@@ -1,0 +1,108 @@
+//! `flyballd`: the data plane as a lone binary. Arguments → config → server → signals. No Python inside.
+#![forbid(unsafe_code)]
+
+use anyhow::Context;
+use clap::Parser;
+use flyball_core::snapshot::Bundle;
+use flyball_server::{Server, ServerConfig, build_info};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Serves the models of a snapshot: HTTP/1.1, HTTP/2 and gRPC (Open Inference Protocol V2) on one port.
+///
+/// ONNX Runtime is taken from ORT_DYLIB_PATH, or from libonnxruntime.so beside this program.
+/// SIGTERM and SIGINT drain and stop; SIGHUP reads the snapshot again and applies what changed.
+#[derive(Parser)]
+#[command(name = "flyballd", version = version(), after_help = "Make a snapshot:  flyball snapshot MODEL.onnx --out DIR")]
+struct Arguments {
+    /// The snapshot's index file; documents and models lie beside it.
+    #[arg(long, value_name = "FILE")]
+    snapshot: PathBuf,
+    /// Address to listen on (may be repeated; port 0 takes a free one) [default: 127.0.0.1:8080].
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Vec<String>,
+    /// Threads that serve [default: one for each core that this process may use].
+    #[arg(long, value_name = "N")]
+    lanes: Option<usize>,
+    /// Settings as JSON; see docs/reference/server-config.md. Arguments win over it.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+fn version() -> String {
+    let build = build_info();
+    format!("{} ({}, {} build)", build.version, build.commit, build.profile)
+}
+
+/// Exit codes are those of the Fault table: 3 when what was asked for is refused.
+const REFUSED: u8 = 3;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match serve(&arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("Refused: {error:#}");
+            ExitCode::from(REFUSED)
+        }
+    }
+}
+
+fn serve(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let config = settings(arguments)?;
+    let bundle = Bundle::from_file(&arguments.snapshot)?;
+    // Registered before any thread starts: a signal during the start is not lost.
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    let server = Server::start(config, &bundle)?;
+    if let Some(nothing) = server.nothing_served() {
+        anyhow::bail!("{nothing}");
+    }
+    println!("{}", server.ready_line());
+    for signal in &mut signals {
+        if signal == SIGHUP {
+            apply(&server, &arguments.snapshot);
+        } else {
+            break;
+        }
+    }
+    server.drain()?;
+    while !server.wait(Duration::from_millis(50)) {
+        if signals.pending().any(|signal| signal != SIGHUP) {
+            // Asked twice: the grace period is not wanted.
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn settings(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
+    let mut config = match &arguments.config {
+        None => ServerConfig::default(),
+        Some(path) => {
+            let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+            serde_json::from_slice(&text).with_context(|| format!("{} is no settings file", path.display()))?
+        }
+    };
+    if !arguments.listen.is_empty() {
+        config.listen.clone_from(&arguments.listen);
+    }
+    if arguments.lanes.is_some() {
+        config.lanes = arguments.lanes;
+    }
+    Ok(config)
+}
+
+/// Applies the snapshot as it is now; whatever is wrong with it is logged, and what served goes on.
+fn apply(server: &Server, snapshot: &Path) {
+    match Bundle::from_file(snapshot) {
+        Ok(bundle) => {
+            for ack in server.apply(&bundle) {
+                tracing::info!(deployment = ack.name, digest = %ack.digest, state = ?ack.state, reason = ack.reason, "snapshot applied");
+            }
+        }
+        Err(error) => tracing::error!(%error, "snapshot refused"),
+    }
+}

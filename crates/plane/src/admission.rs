@@ -1,0 +1,62 @@
+//! Admission as a value: whoever holds a `Permit` may run a model, and there are only so many.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A bound on how many requests may be inside at once.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    inside: AtomicUsize,
+    inside_max: usize,
+}
+
+impl Gate {
+    pub(crate) fn new(inside_max: usize) -> Arc<Gate> {
+        Arc::new(Gate { inside: AtomicUsize::new(0), inside_max })
+    }
+
+    pub(crate) fn inside_max(&self) -> usize {
+        self.inside_max
+    }
+
+    /// A place inside, given back when dropped; `None` when all are taken.
+    pub(crate) fn try_enter(self: &Arc<Gate>) -> Option<Place> {
+        let before = self.inside.fetch_add(1, Ordering::Relaxed);
+        let place = Place(Arc::clone(self));
+        // A place taken beyond the bound is given back at once, by dropping it.
+        (before < self.inside_max).then_some(place)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Place(Arc<Gate>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.inside.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The right to run a model once. Only the admit stage makes one.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    pub(crate) _server: Place,
+    pub(crate) _deployment: Place,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_gate_refuses_and_opens_again_when_a_place_is_given_back() {
+        let gate = Gate::new(2);
+        let first = gate.try_enter();
+        let second = gate.try_enter();
+        assert!(first.is_some() && second.is_some());
+        assert!(gate.try_enter().is_none());
+        assert!(gate.try_enter().is_none(), "a refusal must not take a place");
+        drop(first);
+        assert!(gate.try_enter().is_some());
+    }
+}

@@ -1,0 +1,169 @@
+//! Applying a snapshot, deployment by deployment: verify, load, probe, warm, swap. What did not change is not touched;
+//! what cannot be served is refused with its reason and keeps its last good state; the others go on.
+
+use crate::admission::Gate;
+use crate::chores::Chores;
+use crate::loaded::Run;
+use crate::{Deployment, Model, Plane};
+use flyball_core::snapshot::{self, Bundle, Document, IndexEntry};
+use flyball_core::Digest;
+use flyball_engine::{Artifact, Batching, LatencyTable, LoadOptions, Runtime, Surveyor};
+use serde::Serialize;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// What became of one deployment of a snapshot.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ack {
+    pub name: String,
+    pub digest: Digest,
+    pub state: AckState,
+    pub reason: Option<String>,
+    pub versions: Vec<VersionAck>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AckState {
+    Applied,
+    Kept,
+    Removed,
+    Refused,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct VersionAck {
+    pub version: String,
+    pub batching: Batching,
+}
+
+/// Loads models into a plane. One loader belongs to one plane.
+pub struct Loader<M: Send + Sync + 'static> {
+    runtime: Runtime,
+    plane: Arc<Plane<M>>,
+    meter: Box<dyn Fn(&str, &str) -> Arc<M> + Send + Sync>,
+    chores: Chores<M>,
+}
+
+impl<M: Send + Sync + 'static> Loader<M> {
+    /// `meter` makes what measures a model of a given name and version.
+    pub fn new(
+        runtime: Runtime,
+        plane: Arc<Plane<M>>,
+        meter: impl Fn(&str, &str) -> Arc<M> + Send + Sync + 'static,
+    ) -> std::io::Result<Loader<M>> {
+        Ok(Loader { runtime, plane, meter: Box::new(meter), chores: Chores::start()? })
+    }
+
+    pub fn apply(&self, bundle: &Bundle) -> Vec<Ack> {
+        let mut acks: Vec<Ack> =
+            bundle.index.deployments.iter().map(|entry| self.apply_one(bundle, entry)).collect();
+        let named = |name: &str| bundle.index.deployments.iter().any(|entry| entry.name == name);
+        let mut routes = (**self.plane.routes.load()).clone();
+        for gone in routes.retain(named) {
+            acks.push(ack(&gone, AckState::Removed));
+            self.chores.reap(gone);
+        }
+        self.plane.routes.store(Arc::new(routes));
+        acks
+    }
+
+    fn apply_one(&self, bundle: &Bundle, entry: &IndexEntry) -> Ack {
+        let mut routes = (**self.plane.routes.load()).clone();
+        if let Some(current) = routes.get(&entry.name).filter(|current| current.digest == entry.digest) {
+            return ack(current, AckState::Kept);
+        }
+        match self.load(bundle, entry) {
+            Ok((deployment, surveyors)) => {
+                let ack = ack(&deployment, AckState::Applied);
+                let before = routes.serve(Arc::clone(&deployment));
+                self.plane.routes.store(Arc::new(routes));
+                before.into_iter().for_each(|before| self.chores.reap(before));
+                for (surveyor, model) in surveyors.into_iter().zip(&deployment.versions) {
+                    self.chores.survey(surveyor, Arc::clone(model));
+                }
+                ack
+            }
+            Err(reason) => {
+                tracing::error!(deployment = entry.name, reason, "deployment refused");
+                routes.refuse(&entry.name, &reason);
+                self.plane.routes.store(Arc::new(routes));
+                Ack {
+                    name: entry.name.clone(),
+                    digest: entry.digest,
+                    state: AckState::Refused,
+                    reason: Some(reason),
+                    versions: Vec::new(),
+                }
+            }
+        }
+    }
+
+    fn load(&self, bundle: &Bundle, entry: &IndexEntry) -> Result<(Arc<Deployment<M>>, Vec<Surveyor>), String> {
+        let bytes = bundle
+            .document(&entry.digest)
+            .ok_or_else(|| format!("its document {} is missing or is not what its digest says", entry.digest))?;
+        let document = snapshot::Deployment::read(bytes).map_err(|faults| faults.to_string())?;
+        if document.name != entry.name {
+            return Err(format!("its document is for '{}'", document.name));
+        }
+        let gate = Gate::new(document.limits.in_flight_max as usize);
+        let mut versions = Vec::with_capacity(document.versions.len());
+        let mut surveyors = Vec::with_capacity(document.versions.len());
+        for version in &document.versions {
+            let (model, surveyor) = self
+                .load_version(&document, version, &gate, &bundle.base)
+                .map_err(|refusal| format!("version {}: {refusal}", version.version))?;
+            versions.push(Arc::new(model));
+            surveyors.push(surveyor);
+        }
+        let (name, route) = (document.name, document.route.version);
+        Ok((Arc::new(Deployment { name, digest: entry.digest, route, versions }), surveyors))
+    }
+
+    fn load_version(
+        &self,
+        document: &snapshot::Deployment,
+        version: &snapshot::Version,
+        gate: &Arc<Gate>,
+        base: &Path,
+    ) -> Result<(Model<M>, Surveyor), flyball_engine::Refusal> {
+        let artifact = Artifact::read(&version.artifact, base)?;
+        let lanes = self.plane.lanes();
+        let rows_max = document.limits.batch_rows_max as usize;
+        let loaded = self.runtime.load(&artifact, LoadOptions { rows_max, runners: lanes })?;
+        // A model too large for a session on every lane starts at a lane of its own choosing, so that several such
+        // models do not all land on the first.
+        let first = usize::from(*document.name.as_bytes().last().unwrap_or(&0)) % lanes;
+        let home = |(place, runner): (usize, flyball_engine::Runner)| {
+            let runner: Box<dyn Run> = Box::new(runner);
+            ((first + place) % lanes, Mutex::new(runner))
+        };
+        let model = Model {
+            name: document.name.clone(),
+            version: version.version.clone(),
+            signature: loaded.signature,
+            batching: loaded.batching,
+            latency: LatencyTable::default(),
+            meter: (self.meter)(&document.name, &version.version),
+            gate: Arc::clone(gate),
+            runners: loaded.runners.into_iter().enumerate().map(home).collect(),
+            rows_inline: OnceLock::new(),
+        };
+        Ok((model, loaded.surveyor))
+    }
+}
+
+fn ack<M>(deployment: &Deployment<M>, state: AckState) -> Ack {
+    let versions = deployment.versions.iter().map(|model| VersionAck {
+        version: model.version.clone(),
+        batching: model.batching.clone(),
+    });
+    Ack {
+        name: deployment.name.clone(),
+        digest: deployment.digest,
+        state,
+        reason: None,
+        versions: versions.collect(),
+    }
+}

@@ -1,0 +1,80 @@
+//! The thread for what must not happen on a lane: measuring how long a new model's runs take, and dropping the last
+//! reference to an old one (which gives its memory back, and takes a while).
+
+use crate::{Deployment, Model};
+use flyball_engine::Surveyor;
+use rustix::process::setpriority_process;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+enum Chore<M> {
+    Survey(Surveyor, Arc<Model<M>>),
+    Reap(Arc<Deployment<M>>),
+}
+
+const CHORES_MAX: usize = 4096;
+const REAP_POLL: Duration = Duration::from_millis(20);
+/// Below every lane, above nothing.
+const NICE: i32 = 19;
+
+/// Owner of the thread; dropping it ends and joins the thread.
+pub(crate) struct Chores<M: Send + Sync + 'static> {
+    list: Option<SyncSender<Chore<M>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<M: Send + Sync + 'static> Chores<M> {
+    pub(crate) fn start() -> std::io::Result<Chores<M>> {
+        let (list, chores) = sync_channel(CHORES_MAX);
+        let thread = std::thread::Builder::new().name("chores".to_owned()).spawn(move || work(&chores))?;
+        Ok(Chores { list: Some(list), thread: Some(thread) })
+    }
+
+    pub(crate) fn survey(&self, surveyor: Surveyor, model: Arc<Model<M>>) {
+        self.send(Chore::Survey(surveyor, model));
+    }
+
+    pub(crate) fn reap(&self, deployment: Arc<Deployment<M>>) {
+        self.send(Chore::Reap(deployment));
+    }
+
+    /// Waits when the list is full: the sender is a loader, which has time, never a lane.
+    fn send(&self, chore: Chore<M>) {
+        if let Some(list) = &self.list {
+            let _ = list.send(chore);
+        }
+    }
+}
+
+impl<M: Send + Sync + 'static> Drop for Chores<M> {
+    fn drop(&mut self) {
+        self.list = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work<M>(chores: &Receiver<Chore<M>>) {
+    // Being nice to others is always allowed; if not, surveys are merely less polite.
+    let _ = setpriority_process(Some(rustix::thread::gettid()), NICE);
+    let mut leaving: Vec<Arc<Deployment<M>>> = Vec::new();
+    loop {
+        let chore = if leaving.is_empty() {
+            chores.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            chores.recv_timeout(REAP_POLL)
+        };
+        match chore {
+            Ok(Chore::Survey(surveyor, model)) => surveyor.survey(&model.latency),
+            Ok(Chore::Reap(deployment)) => leaving.push(deployment),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        // Jobs in flight hold their model; once only this thread does, dropping it here is the last.
+        let in_use = |model: &Arc<Model<M>>| Arc::strong_count(model) > 1;
+        leaving.retain(|deployment| Arc::strong_count(deployment) > 1 || deployment.versions.iter().any(in_use));
+    }
+}

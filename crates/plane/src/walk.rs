@@ -1,0 +1,94 @@
+//! One request's walk: when it began, when each stage ended, and how it went. It records itself exactly once: at its
+//! end, or in `Drop` when the client hung up and the future went away.
+
+use crate::Lane;
+use flyball_core::{Fault, FaultKind, Nanos, Outcome, Protocol, Sink, Stage, WalkRecord};
+use std::sync::Arc;
+
+pub(crate) struct Walk<'l, S: Sink> {
+    lane: &'l Lane<S>,
+    protocol: Protocol,
+    began: Nanos,
+    pub(crate) deadline: Option<Nanos>,
+    /// The end of each stage; durations are differences.
+    ends: [Option<Nanos>; Stage::COUNT],
+    last: Nanos,
+    model: Option<Arc<S::Model>>,
+    fault: Option<(FaultKind, Stage)>,
+    outcome: Outcome,
+}
+
+impl<'l, S: Sink> Walk<'l, S> {
+    pub(crate) fn begin(lane: &'l Lane<S>, protocol: Protocol, deadline: Option<Nanos>) -> Walk<'l, S> {
+        lane.sink.received();
+        let began = lane.now();
+        Walk {
+            lane,
+            protocol,
+            began,
+            deadline,
+            ends: [None; Stage::COUNT],
+            last: began,
+            model: None,
+            fault: None,
+            outcome: Outcome::Abandoned,
+        }
+    }
+
+    /// The body is here: time before this was the network's, not ours.
+    pub(crate) fn body_arrived(&mut self) {
+        self.began = self.lane.now();
+        self.last = self.began;
+    }
+
+    /// Ends a stage now, and passes on what it gave.
+    pub(crate) fn stage<T>(&mut self, stage: Stage, result: T) -> T {
+        let now = self.lane.now();
+        self.end_at(stage, now);
+        result
+    }
+
+    /// A stage that has nothing to do for this request.
+    pub(crate) fn pass(&mut self, stage: Stage) {
+        self.end_at(stage, self.last);
+    }
+
+    /// Ends a stage at a time that somebody else measured.
+    pub(crate) fn end_at(&mut self, stage: Stage, end: Nanos) {
+        self.ends[stage.index()] = Some(end);
+        self.last = end;
+    }
+
+    pub(crate) fn routed(&mut self, model: &Arc<S::Model>) {
+        self.model = Some(Arc::clone(model));
+    }
+
+    pub(crate) fn answered(&mut self) {
+        self.outcome = Outcome::Answered;
+    }
+
+    pub(crate) fn faulted(&mut self, fault: &Fault) {
+        self.outcome = fault.kind.outcome();
+        self.fault = Some((fault.kind, fault.stage));
+    }
+}
+
+impl<S: Sink> Drop for Walk<'_, S> {
+    fn drop(&mut self) {
+        let mut since = self.began;
+        let stages = self.ends.map(|end| {
+            let duration = end?.since(since);
+            since = end?;
+            Some(duration)
+        });
+        let end = if self.outcome == Outcome::Abandoned { self.lane.now() } else { self.last };
+        self.lane.sink.record(&WalkRecord {
+            model: self.model.as_deref(),
+            protocol: self.protocol,
+            outcome: self.outcome,
+            fault: self.fault,
+            total: end.since(self.began),
+            stages,
+        });
+    }
+}

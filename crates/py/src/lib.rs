@@ -1,0 +1,23 @@
+//! `flyball._native`: conversions and exports, no logic. Documents cross as JSON bytes, few and coarse; every wait
+//! happens with Python detached. `python/flyball/_native.pyi` is this page's other half.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod engine;
+mod error;
+mod load;
+mod server;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("NativeError", module.py().get_type::<error::NativeError>())?;
+    module.add_function(wrap_pyfunction!(engine::build_info, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::machine, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::model_files, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::inspect, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::check_snapshot, module)?)?;
+    module.add_class::<server::Server>()?;
+    module.add_class::<load::LoadRun>()?;
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! The data plane inside a Python process: its threads are Rust's own and never take the GIL.
+
+use crate::error::{Failure, guarded, json};
+use flyball_core::snapshot::{Bundle, SourceError};
+use flyball_server::{Server as DataPlane, ServerConfig, StartError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde_json::json as object;
+use std::time::Duration;
+
+#[pyclass(frozen, module = "flyball._native")]
+pub(crate) struct Server(DataPlane);
+
+#[pymethods]
+impl Server {
+    #[new]
+    fn new(py: Python<'_>, config: &[u8], snapshot: &[u8]) -> PyResult<Server> {
+        guarded(py, || {
+            let config: ServerConfig =
+                serde_json::from_slice(config).map_err(|error| Failure::refused("invalid_config", error))?;
+            let bundle = Bundle::from_memory(snapshot).map_err(faulty)?;
+            DataPlane::start(config, &bundle).map(Server).map_err(|error| {
+                let code = match &error {
+                    StartError::Config(_) => "invalid_config",
+                    StartError::Library(_) => "engine_missing",
+                    StartError::Bind { .. } => "cannot_listen",
+                    StartError::Thread(_) => "no_resources",
+                };
+                Failure::refused(code, error)
+            })
+        })
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.0.addresses().iter().map(ToString::to_string).collect()
+    }
+
+    fn ready_line(&self) -> String {
+        self.0.ready_line()
+    }
+
+    fn acks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        json(py, &self.0.acks())
+    }
+
+    fn apply<'py>(&self, py: Python<'py>, snapshot: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let acks = guarded(py, || Ok(self.0.apply(&Bundle::from_memory(snapshot).map_err(faulty)?)))?;
+        json(py, &acks)
+    }
+
+    fn drain(&self, py: Python<'_>) -> PyResult<()> {
+        guarded(py, || self.0.drain().map_err(|error| Failure::refused("no_resources", error)))
+    }
+
+    fn wait(&self, py: Python<'_>, timeout_s: f64) -> PyResult<bool> {
+        let timeout = Duration::try_from_secs_f64(timeout_s.max(0.0)).unwrap_or(Duration::MAX);
+        guarded(py, || Ok(self.0.wait(timeout)))
+    }
+
+    fn totals<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let totals = self.0.totals();
+        json(
+            py,
+            &object!({
+                "received": totals.received, "answered": totals.answered, "refused": totals.refused,
+                "failed": totals.failed, "abandoned": totals.abandoned, "in_flight": totals.in_flight(),
+            }),
+        )
+    }
+}
+
+fn faulty(error: SourceError) -> Failure {
+    let faults = match &error {
+        SourceError::Faulty { faults, .. } => serde_json::to_value(&faults.0).ok(),
+        SourceError::Unreadable { .. } => None,
+    };
+    Failure { faults, ..Failure::refused("snapshot_refused", error) }
+}

@@ -1,0 +1,68 @@
+//! Reading request bodies: never more than the limit, never longer than the timeout.
+
+use bytes::{Bytes, BytesMut};
+use flyball_core::{Fault, FaultKind, Stage};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use std::time::Duration;
+
+/// A client that sent too much is heard out for this long, so that it gets to read the refusal instead of a reset.
+const LINGER_MAX: Duration = Duration::from_secs(1);
+
+pub(crate) async fn read(mut body: Incoming, bytes_max: usize, timeout: Duration) -> Result<Bytes, Fault> {
+    let read = tokio::time::timeout(timeout, read_all(&mut body, bytes_max)).await;
+    let result = read.unwrap_or_else(|_elapsed| {
+        let text = format!("the body did not arrive within {} ms", timeout.as_millis());
+        Err(Fault::new(FaultKind::BodyTimeout, Stage::Parse, text))
+    });
+    if result.as_ref().is_err_and(|fault| fault.kind == FaultKind::BodyTooLarge) {
+        let _ = tokio::time::timeout(LINGER_MAX, discard(&mut body, bytes_max)).await;
+    }
+    result
+}
+
+async fn read_all(body: &mut Incoming, bytes_max: usize) -> Result<Bytes, Fault> {
+    let too_large = || {
+        let text = format!("the body is larger than {bytes_max} bytes, the server's limit (body_bytes_max)");
+        Fault::new(FaultKind::BodyTooLarge, Stage::Parse, text)
+    };
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(too_large());
+    }
+    // Most bodies come in one piece, which is then used as it is.
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Fault::malformed(format!("the body broke off: {error}")))?;
+        let Ok(piece) = frame.into_data() else { continue };
+        if first.len() + rest.len() + piece.len() > bytes_max {
+            return Err(too_large());
+        }
+        if first.is_empty() {
+            first = piece;
+        } else {
+            if rest.is_empty() {
+                rest.reserve(usize::try_from(body.size_hint().lower()).unwrap_or(0) + piece.len());
+            }
+            rest.extend_from_slice(&piece);
+        }
+    }
+    if rest.is_empty() {
+        return Ok(first);
+    }
+    let mut whole = BytesMut::with_capacity(first.len() + rest.len());
+    whole.extend_from_slice(&first);
+    whole.extend_from_slice(&rest);
+    Ok(whole.freeze())
+}
+
+async fn discard(body: &mut Incoming, bytes_max: usize) {
+    let mut left = bytes_max;
+    while let Some(Ok(frame)) = body.frame().await {
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        match left.checked_sub(length) {
+            Some(less) => left = less,
+            None => return,
+        }
+    }
+}

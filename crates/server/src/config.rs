@@ -1,0 +1,129 @@
+//! The server's settings: what was written, checked as a whole. `python/flyball/config` has the same keys, defaults
+//! and limits, and `docs/reference/server-config.md` is made from those.
+
+use flyball_telemetry::LogLevel;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerConfig {
+    /// Addresses to listen on, `host:port`; port 0 takes a free one.
+    pub listen: Vec<String>,
+    /// One lane is one thread that serves; none given means one for each core that this process may use.
+    pub lanes: Option<usize>,
+    pub ort_path: Option<PathBuf>,
+    pub body_bytes_max: usize,
+    pub header_bytes_max: usize,
+    pub connections_max: usize,
+    pub in_flight_max: usize,
+    pub header_timeout_ms: u64,
+    pub body_timeout_ms: u64,
+    pub idle_timeout_ms: u64,
+    pub grace_ms: u64,
+    pub log: String,
+}
+
+impl Default for ServerConfig {
+    fn default() -> ServerConfig {
+        ServerConfig {
+            listen: vec!["127.0.0.1:8080".to_owned()],
+            lanes: None,
+            ort_path: None,
+            body_bytes_max: 64 << 20,
+            header_bytes_max: 64 << 10,
+            connections_max: 4096,
+            in_flight_max: 4096,
+            header_timeout_ms: 10_000,
+            body_timeout_ms: 10_000,
+            idle_timeout_ms: 120_000,
+            grace_ms: 30_000,
+            log: "info".to_owned(),
+        }
+    }
+}
+
+/// One setting that is out of bounds, and what it may be.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ConfigFault {
+    pub path: String,
+    pub is: String,
+    pub allowed: String,
+}
+
+impl fmt::Display for ConfigFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {}; allowed: {}", self.path, self.is, self.allowed)
+    }
+}
+
+impl ServerConfig {
+    /// Every setting that is out of bounds, never just the first.
+    pub fn check(&self) -> Vec<ConfigFault> {
+        let mut faults = Vec::new();
+        let mut bound = |path: &str, is: u64, range: RangeInclusive<u64>| {
+            if !range.contains(&is) {
+                let allowed = format!("{} to {}", range.start(), range.end());
+                faults.push(ConfigFault { path: path.to_owned(), is: is.to_string(), allowed });
+            }
+        };
+        bound("listen", self.listen.len() as u64, 1..=16);
+        bound("lanes", self.lanes.unwrap_or(1) as u64, 1..=256);
+        bound("body_bytes_max", self.body_bytes_max as u64, 1 << 10..=(1 << 31) - 1);
+        bound("header_bytes_max", self.header_bytes_max as u64, 4 << 10..=1 << 20);
+        bound("connections_max", self.connections_max as u64, 1..=1_000_000);
+        bound("in_flight_max", self.in_flight_max as u64, 1..=1_000_000);
+        bound("header_timeout_ms", self.header_timeout_ms, 10..=3_600_000);
+        bound("body_timeout_ms", self.body_timeout_ms, 10..=3_600_000);
+        bound("idle_timeout_ms", self.idle_timeout_ms, 10..=3_600_000);
+        bound("grace_ms", self.grace_ms, 0..=3_600_000);
+        if self.log_level().is_none() {
+            let allowed = "error, warn, info or debug".to_owned();
+            faults.push(ConfigFault { path: "log".to_owned(), is: self.log.clone(), allowed });
+        }
+        faults
+    }
+
+    pub fn log_level(&self) -> Option<LogLevel> {
+        match self.log.as_str() {
+            "error" => Some(LogLevel::Error),
+            "warn" => Some(LogLevel::Warn),
+            "info" => Some(LogLevel::Info),
+            "debug" => Some(LogLevel::Debug),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn body_timeout(&self) -> Duration {
+        Duration::from_millis(self.body_timeout_ms)
+    }
+
+    pub(crate) fn grace(&self) -> Duration {
+        Duration::from_millis(self.grace_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_sound() {
+        assert_eq!(ServerConfig::default().check(), []);
+    }
+
+    #[test]
+    fn every_setting_out_of_bounds_is_reported_at_once() {
+        let config = ServerConfig { lanes: Some(0), grace_ms: u64::MAX, log: "loud".into(), ..ServerConfig::default() };
+        let paths: Vec<_> = config.check().into_iter().map(|fault| fault.path).collect();
+        assert_eq!(paths, ["lanes", "grace_ms", "log"]);
+    }
+
+    #[test]
+    fn an_unknown_setting_is_refused() {
+        assert!(serde_json::from_str::<ServerConfig>(r#"{"lane": 2}"#).is_err());
+    }
+}

@@ -1,0 +1,65 @@
+//! The way out. Serving → LameDuck (ready is false, listeners are closed, answers say `Connection: close`, HTTP/2 gets
+//! its GOAWAY) → Closing (idle connections are closed) → gone. A request whose head was read is answered in all of
+//! them, until the grace period ends.
+
+use tokio::sync::watch;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    Serving,
+    LameDuck,
+    Closing,
+    /// The grace period is over: what is left is cut off.
+    Gone,
+}
+
+/// Where the server stands; every connection listens to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Drain(watch::Sender<Phase>);
+
+impl Drain {
+    pub(crate) fn new() -> Drain {
+        Drain(watch::Sender::new(Phase::Serving))
+    }
+
+    /// Moves on to `phase`; never back.
+    pub(crate) fn enter(&self, phase: Phase) {
+        self.0.send_if_modified(|now| {
+            let on = phase > *now;
+            *now = (*now).max(phase);
+            on
+        });
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        *self.0.borrow()
+    }
+
+    pub(crate) fn serving(&self) -> bool {
+        self.phase() == Phase::Serving
+    }
+
+    pub(crate) fn watch(&self) -> watch::Receiver<Phase> {
+        self.0.subscribe()
+    }
+
+    /// Returns once `phase` or a later one is entered.
+    pub(crate) async fn reached(&self, phase: Phase) {
+        let mut watch = self.watch();
+        // The sender lives as long as `self`, so waiting cannot fail.
+        let _ = watch.wait_for(|now| *now >= phase).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drain_never_goes_back() {
+        let drain = Drain::new();
+        drain.enter(Phase::Closing);
+        drain.enter(Phase::LameDuck);
+        assert_eq!(drain.phase(), Phase::Closing);
+    }
+}

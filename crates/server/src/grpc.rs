@@ -1,0 +1,117 @@
+//! The gRPC surface on plain hyper: a unary call is one five-byte-framed message each way and trailers with the
+//! status. Methods are told apart here; inference goes to `infer.rs`, health to `health.rs`.
+
+mod health;
+mod infer;
+
+use crate::build::build_info;
+use crate::http::metadata_of;
+use crate::lane_thread::LaneContext;
+use crate::reply::{Reply, ReplyBody};
+use crate::body;
+use ::http::{HeaderMap, HeaderValue, Request, Response, header};
+use bytes::Bytes;
+use flyball_core::{Fault, FaultKind, GrpcCode, ModelRef};
+use flyball_wire::frame;
+use flyball_wire::metadata::ServerMetadata;
+use flyball_wire::proto::inference::{
+    ModelMetadataRequest, ModelReadyRequest, ModelReadyResponse, ServerLiveResponse, ServerReadyResponse,
+};
+use hyper::body::Incoming;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use prost::Message;
+
+const GRPC: &str = "application/grpc";
+const SERVICE: &str = "/inference.GRPCInferenceService/";
+const HEALTH: &str = "/grpc.health.v1.Health/";
+
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()))
+}
+
+pub(crate) async fn handle(context: &LaneContext, request: Request<Incoming>) -> Reply {
+    let path = request.uri().path().to_owned();
+    if path.strip_prefix(SERVICE) == Some("ModelInfer") {
+        return infer::infer(context, request).await;
+    }
+    let config = &context.shared.config;
+    let body = body::read(request.into_body(), config.body_bytes_max, config.body_timeout()).await;
+    let message = match body.and_then(|body| frame::decode(&body)) {
+        Ok(message) => message,
+        Err(fault) => return refuse(&fault),
+    };
+    if let Some(method) = path.strip_prefix(HEALTH) {
+        return health::handle(context, method, &message);
+    }
+    match path.strip_prefix(SERVICE) {
+        Some("ServerLive") => answer(&ServerLiveResponse { live: true }),
+        Some("ServerReady") => answer(&ServerReadyResponse { ready: context.shared.ready() }),
+        Some("ServerMetadata") => answer(&ServerMetadata::new("flyball", build_info().version).to_message()),
+        Some("ModelReady") => read::<ModelReadyRequest>(&message)
+            .and_then(|request| model_ready(context, &named(request.name, request.version)))
+            .unwrap_or_else(|reply| reply),
+        Some("ModelMetadata") => read::<ModelMetadataRequest>(&message)
+            .and_then(|request| model_metadata(context, &named(request.name, request.version)))
+            .unwrap_or_else(|reply| reply),
+        _ => status(GrpcCode::Unimplemented as u8, &format!("there is no method {path}")),
+    }
+}
+
+/// gRPC says "no version" with an empty string.
+fn named(name: String, version: String) -> ModelRef {
+    ModelRef { name, version: (!version.is_empty()).then_some(version) }
+}
+
+fn model_ready(context: &LaneContext, model: &ModelRef) -> Result<Reply, Reply> {
+    match metadata_of(context, model) {
+        Ok(_) => Ok(answer(&ModelReadyResponse { ready: context.shared.ready() })),
+        Err((FaultKind::ModelNotReady, _)) => Ok(answer(&ModelReadyResponse { ready: false })),
+        Err((kind, text)) => Err(status(kind.grpc() as u8, &text)),
+    }
+}
+
+fn model_metadata(context: &LaneContext, model: &ModelRef) -> Result<Reply, Reply> {
+    let metadata = metadata_of(context, model).map_err(|(kind, text)| status(kind.grpc() as u8, &text))?;
+    Ok(answer(&metadata.to_message()))
+}
+
+fn read<M: Message + Default>(message: &Bytes) -> Result<M, Reply> {
+    M::decode(message.clone())
+        .map_err(|error| status(GrpcCode::InvalidArgument as u8, &format!("the message does not decode: {error}")))
+}
+
+fn answer(message: &impl Message) -> Reply {
+    framed(frame::encode_message(message))
+}
+
+/// A whole answer: one frame, then trailers that say OK.
+fn framed(frame: Option<Bytes>) -> Reply {
+    let Some(frame) = frame else {
+        return status(GrpcCode::ResourceExhausted as u8, "the answer is larger than a gRPC message can be");
+    };
+    let mut trailers = HeaderMap::with_capacity(1);
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    response(ReplyBody::Grpc { message: Some(frame), trailers: Some(trailers) })
+}
+
+fn refuse(fault: &Fault) -> Reply {
+    status(fault.kind.grpc() as u8, &fault.text)
+}
+
+/// An error without a message: status in the headers, no body ("trailers only").
+fn status(code: u8, text: &str) -> Reply {
+    /// What `grpc-message` must percent-encode.
+    const MESSAGE: &AsciiSet = &CONTROLS.add(b'%');
+    let mut reply = response(ReplyBody::empty());
+    reply.headers_mut().insert("grpc-status", HeaderValue::from(u16::from(code)));
+    if let Ok(text) = HeaderValue::from_str(&utf8_percent_encode(text, MESSAGE).to_string()) {
+        reply.headers_mut().insert("grpc-message", text);
+    }
+    reply
+}
+
+fn response(body: ReplyBody) -> Reply {
+    let mut reply = Response::new(body);
+    reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(GRPC));
+    reply
+}

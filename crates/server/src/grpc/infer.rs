@@ -1,0 +1,77 @@
+//! `ModelInfer`: the head's part in a call, then the walk.
+
+use super::{framed, status};
+use crate::body;
+use crate::lane_thread::LaneContext;
+use crate::reply::Reply;
+use ::http::{HeaderMap, Request};
+use flyball_core::Fault;
+use flyball_plane::{Arrival, decide};
+use flyball_wire::{GrpcDialect, GrpcReply, frame};
+use hyper::body::Incoming;
+use std::time::Duration;
+
+pub(super) async fn infer(context: &LaneContext, request: Request<Incoming>) -> Reply {
+    let (head, body) = request.into_parts();
+    let timeout = timeout(&head.headers);
+    let deadline = timeout.as_ref().ok().copied().flatten().map(|timeout| context.lane.now().after(timeout));
+    let config = &context.shared.config;
+    let body = async {
+        timeout?;
+        frame::decode(&body::read(body, config.body_bytes_max, config.body_timeout()).await?)
+    };
+    match decide(&context.lane, &GrpcDialect, Arrival { body, deadline }).await {
+        GrpcReply::Message(message) => framed(frame::encode(&message)),
+        GrpcReply::Status { code, text } => status(code as u8, &text),
+    }
+}
+
+/// `grpc-timeout`: at most eight digits and a unit.
+fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Fault> {
+    let Some(value) = headers.get("grpc-timeout") else { return Ok(None) };
+    let parse = || {
+        let text = value.to_str().ok()?;
+        let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+        if digits.is_empty() || digits.len() > 8 {
+            return None;
+        }
+        let count: u64 = digits.parse().ok()?;
+        Some(match unit {
+            "H" => Duration::from_secs(count * 3600),
+            "M" => Duration::from_secs(count * 60),
+            "S" => Duration::from_secs(count),
+            "m" => Duration::from_millis(count),
+            "u" => Duration::from_micros(count),
+            "n" => Duration::from_nanos(count),
+            _ => return None,
+        })
+    };
+    parse().map(Some).ok_or_else(|| Fault::malformed("header grpc-timeout is not up to eight digits and a unit"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::http::HeaderValue;
+
+    #[test]
+    fn timeouts_are_read_in_every_unit_and_nonsense_is_refused() {
+        let read = |text: &'static str| {
+            timeout(&HeaderMap::from_iter([(::http::HeaderName::from_static("grpc-timeout"), HeaderValue::from_static(text))]))
+        };
+        for (text, wanted) in [
+            ("2H", Duration::from_secs(7200)),
+            ("3M", Duration::from_secs(180)),
+            ("4S", Duration::from_secs(4)),
+            ("250m", Duration::from_millis(250)),
+            ("99999999u", Duration::from_micros(99_999_999)),
+            ("7n", Duration::from_nanos(7)),
+        ] {
+            assert_eq!(read(text), Ok(Some(wanted)), "{text}");
+        }
+        for text in ["", "5", "m", "123456789m", "-1S", "5x", "1.5S"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        assert_eq!(timeout(&HeaderMap::new()), Ok(None));
+    }
+}

@@ -1,0 +1,108 @@
+//! The HTTP surface: V2 REST, health and metrics. Routes are told apart here; inference goes to `infer.rs`.
+
+mod infer;
+mod path;
+
+use crate::build::build_info;
+use crate::lane_thread::LaneContext;
+use crate::reply::{Reply, whole};
+use ::http::{HeaderValue, Method, Request, StatusCode, header};
+use bytes::Bytes;
+use flyball_core::{FaultKind, ModelRef};
+use flyball_telemetry::{BuildFacts, Gauges};
+use flyball_wire::metadata::{self, ModelMetadata, ServerMetadata};
+use hyper::body::Incoming;
+use path::Target;
+
+const JSON: &str = "application/json";
+
+pub(crate) async fn handle(context: &LaneContext, request: Request<Incoming>) -> Reply {
+    let target = match path::target(request.uri().path()) {
+        Some(target) => target,
+        None => return error(StatusCode::NOT_FOUND, "Not Found"),
+    };
+    let allowed = if matches!(target, Target::Infer(_)) { Method::POST } else { Method::GET };
+    if request.method() != allowed && !(allowed == Method::GET && request.method() == Method::HEAD) {
+        let mut reply = error(StatusCode::METHOD_NOT_ALLOWED, &format!("use {allowed} here"));
+        let value = if allowed == Method::GET { "GET, HEAD" } else { "POST" };
+        reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(value));
+        return reply;
+    }
+    match target {
+        Target::Infer(model) => infer::infer(context, model, request).await,
+        Target::Server => {
+            whole(StatusCode::OK, JSON, ServerMetadata::new("flyball", build_info().version).to_json())
+        }
+        Target::Live => whole(StatusCode::OK, JSON, metadata::live_json(true)),
+        Target::Ready => {
+            let ready = context.shared.ready();
+            whole(ready_status(ready), JSON, metadata::ready_json(ready))
+        }
+        Target::Model(model) => model_metadata(context, &model),
+        Target::ModelReady(model) => model_ready(context, &model),
+        Target::Metrics => whole(StatusCode::OK, "text/plain; version=0.0.4", metrics(context)),
+    }
+}
+
+pub(crate) fn error(status: StatusCode, text: &str) -> Reply {
+    whole(status, JSON, metadata::error_json(text))
+}
+
+fn ready_status(ready: bool) -> StatusCode {
+    if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+}
+
+/// A model's metadata, in neutral form; the gRPC twin uses it too.
+pub(crate) fn metadata_of(context: &LaneContext, model: &ModelRef) -> Result<ModelMetadata, (FaultKind, String)> {
+    let routes = context.lane.plane.routes.load();
+    let Some(deployment) = routes.get(&model.name) else {
+        return Err(match routes.not_ready(&model.name) {
+            Some(reason) => (FaultKind::ModelNotReady, format!("model '{}' is not served: {reason}", model.name)),
+            None => (FaultKind::ModelNotFound, format!("model '{}' is not here", model.name)),
+        });
+    };
+    let version = model.version.as_deref().unwrap_or(&deployment.route);
+    let Some(loaded) = deployment.version(version) else {
+        return Err((FaultKind::VersionNotFound, format!("model '{}' has no version '{version}'", model.name)));
+    };
+    let versions = deployment.versions.iter().map(|model| model.version.clone()).collect();
+    let signature = &loaded.signature;
+    Ok(ModelMetadata::new(&deployment.name, versions, &signature.inputs, &signature.outputs))
+}
+
+fn model_metadata(context: &LaneContext, model: &ModelRef) -> Reply {
+    match metadata_of(context, model) {
+        Ok(metadata) => whole(StatusCode::OK, JSON, metadata.to_json()),
+        Err((kind, text)) => fault(kind, &text),
+    }
+}
+
+fn model_ready(context: &LaneContext, model: &ModelRef) -> Reply {
+    match metadata_of(context, model) {
+        Ok(_) => {
+            let ready = context.shared.ready();
+            whole(ready_status(ready), JSON, metadata::model_ready_json(&model.name, ready))
+        }
+        Err((FaultKind::ModelNotReady, _)) => {
+            whole(ready_status(false), JSON, metadata::model_ready_json(&model.name, false))
+        }
+        Err((kind, text)) => fault(kind, &text),
+    }
+}
+
+fn fault(kind: FaultKind, text: &str) -> Reply {
+    error(StatusCode::from_u16(kind.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), text)
+}
+
+fn metrics(context: &LaneContext) -> Bytes {
+    let build = build_info();
+    let facts = BuildFacts {
+        version: build.version,
+        commit: build.commit,
+        profile: build.profile,
+        ort: context.shared.ort_version.clone(),
+    };
+    let ort_log = flyball_engine::log_counts().map(|(severity, count)| (severity.label(), count)).to_vec();
+    let gauges = Gauges { connections: context.shared.connections(), ort_log };
+    Bytes::from(context.shared.telemetry.render(&facts, &gauges))
+}

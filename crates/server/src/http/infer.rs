@@ -1,0 +1,64 @@
+//! `POST …/infer`: the head's part in a request, then the walk.
+
+use crate::body;
+use crate::lane_thread::LaneContext;
+use crate::reply::{Reply, whole};
+use ::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
+use flyball_core::{Fault, FaultKind, ModelRef, Nanos, Stage};
+use flyball_plane::{Arrival, decide};
+use flyball_wire::{HttpDialect, HttpReply};
+use hyper::body::Incoming;
+use std::time::Duration;
+
+const HEADER_LENGTH: &str = "inference-header-content-length";
+const TIMEOUT: &str = "x-request-timeout-ms";
+
+pub(super) async fn infer(context: &LaneContext, model: ModelRef, request: Request<Incoming>) -> Reply {
+    let (head, body) = request.into_parts();
+    let head = Head::read(&head.headers, context.lane.now());
+    let (header_length, deadline) = head.as_ref().map_or((None, None), |head| (head.header_length, head.deadline));
+    let config = &context.shared.config;
+    let body = async {
+        // A head that cannot be used is refused inside the walk, so that it is counted like everything else.
+        head?;
+        body::read(body, config.body_bytes_max, config.body_timeout()).await
+    };
+    let dialect = HttpDialect { model, header_length };
+    reply(decide(&context.lane, &dialect, Arrival { body, deadline }).await)
+}
+
+struct Head {
+    header_length: Option<usize>,
+    deadline: Option<Nanos>,
+}
+
+impl Head {
+    fn read(headers: &HeaderMap, now: Nanos) -> Result<Head, Fault> {
+        let encoding = headers.get(header::CONTENT_ENCODING);
+        if encoding.is_some_and(|encoding| encoding != "identity") {
+            let text = "compressed bodies are not supported; send the body without Content-Encoding";
+            return Err(Fault::new(FaultKind::Unsupported, Stage::Parse, text));
+        }
+        let header_length = number(headers, HEADER_LENGTH)?;
+        let timeout = number(headers, TIMEOUT)?.map(|ms| Duration::from_millis(ms as u64));
+        Ok(Head { header_length, deadline: timeout.map(|timeout| now.after(timeout)) })
+    }
+}
+
+fn number(headers: &HeaderMap, name: &'static str) -> Result<Option<usize>, Fault> {
+    let Some(value) = headers.get(name) else { return Ok(None) };
+    let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    number.map(Some).ok_or_else(|| Fault::malformed(format!("header {name} is not a whole number")))
+}
+
+fn reply(reply: HttpReply) -> Reply {
+    let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = whole(status, reply.content_type, reply.body);
+    if let Some(length) = reply.header_length {
+        response.headers_mut().insert(HEADER_LENGTH, HeaderValue::from(length));
+    }
+    if let Some(seconds) = reply.retry_after_s {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}

@@ -1,0 +1,117 @@
+//! A lane's thread: pinned, with a runtime of its own, fed with connections by the acceptor.
+
+use crate::drain::{Drain, Phase};
+use crate::{ServerConfig, machine, stack};
+use flyball_plane::{Lane, LaneInbox, Plane};
+use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::task::{JoinSet, LocalSet};
+
+/// What every thread of a server shares.
+pub(crate) struct Shared {
+    pub(crate) config: ServerConfig,
+    pub(crate) plane: Arc<Plane<ModelMeter>>,
+    pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) drain: Drain,
+    pub(crate) ort_version: String,
+    /// The first snapshot has been applied.
+    pub(crate) loaded: AtomicBool,
+    /// Open connections of each lane.
+    pub(crate) connections: Vec<AtomicUsize>,
+}
+
+impl Shared {
+    pub(crate) fn ready(&self) -> bool {
+        self.loaded.load(Ordering::Relaxed) && self.drain.serving()
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.iter().map(|lane| lane.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// What a handler has at hand.
+pub(crate) struct LaneContext {
+    pub(crate) lane: Rc<Lane<LaneSink>>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// A connection on its way from the acceptor to its lane, with its place among the allowed ones.
+pub(crate) struct Handover {
+    pub(crate) stream: std::net::TcpStream,
+    pub(crate) place: OwnedSemaphorePermit,
+}
+
+pub(crate) fn start(
+    shared: Arc<Shared>,
+    id: usize,
+    cpu: Option<usize>,
+    inbox: LaneInbox<ModelMeter>,
+    connections: mpsc::Receiver<Handover>,
+) -> io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    std::thread::Builder::new().name(format!("lane-{id}")).spawn(move || {
+        if let Some(cpu) = cpu
+            && !machine::pin(cpu)
+        {
+            tracing::warn!(lane = id, cpu, "lane could not be pinned");
+        }
+        let lane = Lane::new(Arc::clone(&shared.plane), id, shared.telemetry.sink(id));
+        let context = Rc::new(LaneContext { lane, shared });
+        LocalSet::new().block_on(&runtime, serve(context, inbox, connections));
+    })
+}
+
+async fn serve(
+    context: Rc<LaneContext>,
+    inbox: LaneInbox<ModelMeter>,
+    mut handovers: mpsc::Receiver<Handover>,
+) {
+    let mut tasks = JoinSet::new();
+    let batches = Rc::clone(&context);
+    let mut batches = tokio::task::spawn_local(async move { batches.lane.run(inbox).await });
+    let gone = context.shared.drain.clone();
+    let mut open = true;
+    while open || !tasks.is_empty() {
+        tokio::select! {
+            handover = handovers.recv(), if open => match handover {
+                Some(handover) => { tasks.spawn_local(connection(Rc::clone(&context), handover)); }
+                None => open = false,
+            },
+            Some(_ended) = tasks.join_next(), if !tasks.is_empty() => {}
+            () = gone.reached(Phase::Gone) => break,
+            _ended = &mut batches => {
+                tracing::error!(lane = context.lane.id, "the lane's batch loop ended; the lane stops");
+                break;
+            }
+        }
+    }
+    tasks.shutdown().await;
+    // Other lanes may still send their surplus here; the loop goes on until all of them are done.
+    context.shared.drain.reached(Phase::Gone).await;
+    batches.abort();
+}
+
+async fn connection(context: Rc<LaneContext>, handover: Handover) {
+    let open = &context.shared.connections[context.lane.id];
+    let _closed = OnDrop(|| open.fetch_sub(1, Ordering::Relaxed));
+    if let Ok(stream) = TcpStream::from_std(handover.stream) {
+        stack::connection(Rc::clone(&context), stream).await;
+    }
+    drop(handover.place);
+}
+
+/// Runs its function when dropped, also when the task is cut off.
+struct OnDrop<T, F: Fn() -> T>(F);
+
+impl<T, F: Fn() -> T> Drop for OnDrop<T, F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}

@@ -1,0 +1,24 @@
+//! The transports around the plane: listeners, connections, HTTP and gRPC, drain, and the start of it all.
+//!
+//! Start with `server.rs` (what is started), then `stack.rs` (what a connection passes on its way to a handler). What
+//! happens to a request is the plane's business, not this crate's.
+#![forbid(unsafe_code)]
+
+mod acceptor;
+mod activity;
+mod body;
+mod build;
+mod config;
+mod drain;
+mod grpc;
+mod http;
+mod lane_thread;
+mod machine;
+mod reply;
+mod server;
+mod stack;
+
+pub use build::{BuildInfo, build_info};
+pub use config::{ConfigFault, ServerConfig};
+pub use machine::{Machine, Right, machine};
+pub use server::{Server, StartError};

@@ -1,0 +1,232 @@
+//! A server from start to stop: bind → lanes → load → accept, and later drain. The same for `flyballd` and for the
+//! Python process.
+
+use crate::config::ConfigFault;
+use crate::drain::{Drain, Phase};
+use crate::lane_thread::{self, Shared};
+use crate::machine::machine;
+use crate::{ServerConfig, acceptor};
+use flyball_core::snapshot::Bundle;
+use flyball_core::{Clock, RequestLimits};
+use flyball_engine::{LibraryError, Runtime};
+use flyball_plane::{Ack, AckState, Loader, Plane, PlaneLimits};
+use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
+use rustix::process::setpriority_process;
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("{}", list(.0))]
+    Config(Vec<ConfigFault>),
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    #[error("cannot listen on {address}: {cause}; is another server running there? Choose another with --listen")]
+    Bind { address: String, cause: io::Error },
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] io::Error),
+}
+
+fn list(faults: &[ConfigFault]) -> String {
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// How many connections may be on their way from the acceptor to one lane.
+const HANDOVERS_MAX: usize = 256;
+/// How long clients of idle connections get to see `Connection: close` before those are closed under them.
+const LAME_DUCK: Duration = Duration::from_millis(300);
+const POLL: Duration = Duration::from_millis(5);
+/// What loads models while others are served stays out of their way.
+const LOADER_NICE: i32 = 10;
+
+pub struct Server {
+    shared: Arc<Shared>,
+    loader: Mutex<Loader<ModelMeter>>,
+    addresses: Vec<SocketAddr>,
+    acks: Vec<Ack>,
+    threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    stopped: Arc<(Mutex<bool>, Condvar)>,
+    drainer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Server {
+    /// Returns once every deployment of the snapshot has been applied or refused; `acks` says which.
+    pub fn start(config: ServerConfig, bundle: &Bundle) -> Result<Server, StartError> {
+        let faults = config.check();
+        if !faults.is_empty() {
+            return Err(StartError::Config(faults));
+        }
+        init_logs(config.log_level().unwrap_or(LogLevel::Info));
+        let library = match &config.ort_path {
+            Some(path) => path.clone(),
+            None => flyball_engine::beside_executable()?,
+        };
+        let runtime = Runtime::open(&library)?;
+        let listeners = config.listen.iter().map(|address| bind(address)).collect::<Result<Vec<_>, _>>()?;
+        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let machine = machine();
+        let lanes = config.lanes.unwrap_or(machine.lanes);
+        let limits = PlaneLimits {
+            request: RequestLimits::for_body(config.body_bytes_max),
+            in_flight_max: config.in_flight_max,
+        };
+        let (plane, inboxes) = Plane::new(lanes, limits, Clock::system());
+        let telemetry = Telemetry::new(lanes);
+        let shared = Arc::new(Shared {
+            config,
+            plane: Arc::clone(&plane),
+            telemetry: Arc::clone(&telemetry),
+            drain: Drain::new(),
+            ort_version: runtime.version().to_owned(),
+            loaded: AtomicBool::new(false),
+            connections: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
+        });
+        let mut threads = Vec::with_capacity(lanes + 1);
+        let mut senders = Vec::with_capacity(lanes);
+        for (id, inbox) in inboxes.into_iter().enumerate() {
+            let (sender, connections) = mpsc::channel(HANDOVERS_MAX);
+            let cpu = (lanes <= machine.cpus.len()).then(|| machine.cpus[id]);
+            threads.push(lane_thread::start(Arc::clone(&shared), id, cpu, inbox, connections)?);
+            senders.push(sender);
+        }
+        threads.push(acceptor::start(Arc::clone(&shared), listeners, senders)?);
+        let loader = Loader::new(runtime, plane, move |name, version| telemetry.meter(name, version))?;
+        let acks = loader.apply(bundle);
+        shared.loaded.store(true, Ordering::Relaxed);
+        Ok(Server {
+            shared,
+            loader: Mutex::new(loader),
+            addresses,
+            acks,
+            threads: Arc::new(Mutex::new(threads)),
+            stopped: Arc::new((Mutex::new(false), Condvar::new())),
+            drainer: Mutex::new(None),
+        })
+    }
+
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What became of each deployment at the start.
+    pub fn acks(&self) -> &[Ack] {
+        &self.acks
+    }
+
+    /// Why nothing can be served, where that is so: the snapshot names deployments, and all were refused.
+    pub fn nothing_served(&self) -> Option<String> {
+        let refused = |ack: &&Ack| ack.state == AckState::Refused;
+        if self.acks.is_empty() || !self.acks.iter().all(|ack| refused(&ack)) {
+            return None;
+        }
+        let reason = |ack: &Ack| format!("{}: {}", ack.name, ack.reason.as_deref().unwrap_or("refused"));
+        Some(self.acks.iter().map(reason).collect::<Vec<_>>().join("; "))
+    }
+
+    /// The one line that says that the server is ready, and where.
+    pub fn ready_line(&self) -> String {
+        let routes = self.shared.plane.routes.load();
+        let mut models: Vec<_> =
+            routes.deployments().map(|deployment| format!("{}:{}", deployment.name, deployment.route)).collect();
+        models.sort();
+        let address = self.addresses.first().map(ToString::to_string).unwrap_or_default();
+        format!("ready http://{address} models={} lanes={}", models.join(","), self.shared.plane.lanes())
+    }
+
+    pub fn totals(&self) -> Totals {
+        self.shared.telemetry.totals()
+    }
+
+    /// Applies another snapshot beside live traffic, on a thread that gives way to the lanes.
+    pub fn apply(&self, bundle: &Bundle) -> Vec<Ack> {
+        let loader = self.loader.lock().unwrap_or_else(PoisonError::into_inner);
+        std::thread::scope(|scope| {
+            let load = scope.spawn(|| {
+                let _ = setpriority_process(Some(rustix::thread::gettid()), LOADER_NICE);
+                loader.apply(bundle)
+            });
+            load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Begins to leave; returns at once. Further calls change nothing.
+    pub fn drain(&self) -> io::Result<()> {
+        let mut drainer = self.drainer.lock().unwrap_or_else(PoisonError::into_inner);
+        if drainer.is_some() {
+            return Ok(());
+        }
+        let (shared, threads, stopped) =
+            (Arc::clone(&self.shared), Arc::clone(&self.threads), Arc::clone(&self.stopped));
+        let leave = move || {
+            leave(&shared, &threads);
+            *stopped.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            stopped.1.notify_all();
+        };
+        *drainer = Some(std::thread::Builder::new().name("drain".to_owned()).spawn(leave)?);
+        Ok(())
+    }
+
+    /// Waits until the server has stopped; `false` when it still runs after `timeout`.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let stopped = self.stopped.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait = self.stopped.1.wait_timeout_while(stopped, timeout, |stopped| !*stopped);
+        *wait.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.drain.enter(Phase::Gone);
+        join(&self.threads);
+        if let Some(drainer) = self.drainer.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = drainer.join();
+        }
+    }
+}
+
+fn leave(shared: &Shared, threads: &Mutex<Vec<JoinHandle<()>>>) {
+    let deadline = Instant::now() + shared.config.grace();
+    let until = |limit: Instant| {
+        while shared.connections() > 0 && Instant::now() < limit.min(deadline) {
+            std::thread::sleep(POLL);
+        }
+    };
+    tracing::info!(connections = shared.connections(), "draining");
+    shared.drain.enter(Phase::LameDuck);
+    until(Instant::now() + LAME_DUCK);
+    shared.drain.enter(Phase::Closing);
+    until(deadline);
+    shared.drain.enter(Phase::Gone);
+    join(threads);
+    let Totals { received, answered, refused, failed, abandoned } = shared.telemetry.totals();
+    tracing::info!(received, answered, refused, failed, abandoned, "drained");
+}
+
+fn join(threads: &Mutex<Vec<JoinHandle<()>>>) {
+    let threads = std::mem::take(&mut *threads.lock().unwrap_or_else(PoisonError::into_inner));
+    for thread in threads {
+        let _ = thread.join();
+    }
+}
+
+fn bind(address: &str) -> Result<TcpListener, StartError> {
+    const BACKLOG: i32 = 1024;
+    let fail = |cause| StartError::Bind { address: address.to_owned(), cause };
+    let resolved = address.to_socket_addrs().map_err(fail)?.next();
+    let resolved = resolved.ok_or_else(|| fail(io::Error::other("the name resolves to nothing")))?;
+    let listen = || {
+        let socket = socket2::Socket::new(socket2::Domain::for_address(resolved), socket2::Type::STREAM, None)?;
+        // A restart must not wait for connections of the last run to time out.
+        socket.set_reuse_address(true)?;
+        socket.bind(&resolved.into())?;
+        socket.listen(BACKLOG)?;
+        socket.set_nonblocking(true)?;
+        Ok(TcpListener::from(socket))
+    };
+    listen().map_err(fail)
+}

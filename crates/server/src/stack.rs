@@ -1,0 +1,147 @@
+//! What a connection passes, in order, before a request reaches its handler: first bytes → protocol → time limits →
+//! drain → handler. Transport concerns only; nothing here knows of models.
+
+use crate::activity::{Activity, Watched};
+use crate::drain::Phase;
+use crate::lane_thread::LaneContext;
+use crate::reply::Reply;
+use crate::{grpc, http};
+use ::http::{HeaderValue, Request, Version, header};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulConnection;
+use std::convert::Infallible;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+const STREAMS_MAX: u32 = 1024;
+const WINDOW_BYTES: u32 = 1 << 20;
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
+const PREFACE: &[u8] = b"PRI ";
+
+/// Serves one connection until it ends.
+pub(crate) async fn connection(context: Rc<LaneContext>, stream: TcpStream) {
+    let config = &context.shared.config;
+    let idle_timeout = Duration::from_millis(config.idle_timeout_ms);
+    let Ok(Some(protocol)) = tokio::time::timeout(idle_timeout, first_bytes(&context, &stream)).await else {
+        return;
+    };
+    let activity = Activity::new();
+    let io = Watched { stream: TokioIo::new(stream), activity: Rc::clone(&activity) };
+    let service = {
+        let (context, activity) = (Rc::clone(&context), Rc::clone(&activity));
+        service_fn(move |request| {
+            let in_request = activity.request();
+            let context = Rc::clone(&context);
+            async move {
+                let reply = handle(&context, request).await;
+                drop(in_request);
+                Ok::<_, Infallible>(reply)
+            }
+        })
+    };
+    match protocol {
+        Protocol::Http1 => {
+            let header_timeout = Duration::from_millis(config.header_timeout_ms);
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(None)
+                .max_buf_size(config.header_bytes_max.max(8192))
+                .serve_connection(io, service);
+            drive(&context, connection, Phase::Closing, || activity.overdue(header_timeout, idle_timeout)).await;
+        }
+        Protocol::Http2 => {
+            let connection = http2::Builder::new(LocalExecutor)
+                .timer(TokioTimer::new())
+                .max_concurrent_streams(STREAMS_MAX)
+                .max_header_list_size(u32::try_from(config.header_bytes_max).unwrap_or(u32::MAX))
+                .initial_stream_window_size(WINDOW_BYTES)
+                .initial_connection_window_size(WINDOW_BYTES * 4)
+                .keep_alive_interval(idle_timeout)
+                .serve_connection(io, service);
+            // Control frames are no heads: only the idle time counts, and pings keep the peer honest.
+            drive(&context, connection, Phase::LameDuck, || false).await;
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// Looks at the first bytes without taking them. `None` when the peer left before it said anything, or when the
+/// server leaves.
+async fn first_bytes(context: &LaneContext, stream: &TcpStream) -> Option<Protocol> {
+    const RETRY: Duration = Duration::from_millis(5);
+    let mut bytes = [0; PREFACE.len()];
+    loop {
+        let length = tokio::select! {
+            peeked = stream.peek(&mut bytes) => peeked.ok()?,
+            () = context.shared.drain.reached(Phase::Closing) => return None,
+        };
+        let seen = &bytes[..length];
+        match seen {
+            [] => return None,
+            PREFACE => return Some(Protocol::Http2),
+            _ if PREFACE.starts_with(seen) => tokio::time::sleep(RETRY).await,
+            _ => return Some(Protocol::Http1),
+        }
+    }
+}
+
+/// Polls a connection to its end; asks it to finish when `leave_at` is reached, drops it when it is overdue.
+async fn drive<C: GracefulConnection>(
+    context: &LaneContext,
+    connection: C,
+    leave_at: Phase,
+    overdue: impl Fn() -> bool,
+) {
+    let mut connection = pin!(connection);
+    let mut leave = pin!(context.shared.drain.reached(leave_at));
+    let mut leaving = false;
+    let mut watch = tokio::time::interval(WATCH_INTERVAL);
+    loop {
+        tokio::select! {
+            biased;
+            // Peers that break off or speak nonsense are their own fault; what they asked was counted by its walk.
+            _ended = connection.as_mut() => return,
+            () = leave.as_mut(), if !leaving => {
+                leaving = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            _tick = watch.tick() => if overdue() { return },
+        }
+    }
+}
+
+async fn handle(context: &LaneContext, request: Request<Incoming>) -> Reply {
+    let version = request.version();
+    let mut reply = if grpc::is_grpc(request.headers()) {
+        grpc::handle(context, request).await
+    } else {
+        http::handle(context, request).await
+    };
+    if version < Version::HTTP_2 && !context.shared.drain.serving() {
+        reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    reply
+}
+
+/// Streams of an HTTP/2 connection run on its own lane.
+#[derive(Clone, Copy)]
+struct LocalExecutor;
+
+impl<F: Future + 'static> hyper::rt::Executor<F> for LocalExecutor {
+    fn execute(&self, future: F) {
+        // Owned by the lane's LocalSet, which ends with the lane's thread.
+        drop(tokio::task::spawn_local(async move {
+            let _ = future.await;
+        }));
+    }
+}

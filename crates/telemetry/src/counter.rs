@@ -1,0 +1,17 @@
+//! A counter with one writer. Relaxed load and store cost what a plain add costs; readers on other threads are safe.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Only the owning lane may call this: two writers could lose counts (never memory safety).
+    pub fn add(&self, step: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(step), Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,165 @@
+//! The Prometheus text format. Label values come from enums or from checked names, so that none needs escaping and
+//! the number of series is bounded by what is loaded.
+
+use crate::histogram::Merged;
+use crate::meters::{ModelLane, ModelMeter, ROW_BUCKETS, Tally};
+use crate::{Histogram, Telemetry};
+use flyball_core::{FaultKind, Outcome, Protocol, Stage};
+use std::fmt::Write;
+use std::sync::{Arc, PoisonError};
+
+pub struct BuildFacts {
+    pub version: &'static str,
+    pub commit: &'static str,
+    pub profile: &'static str,
+    pub ort: String,
+}
+
+/// Values that others hold at the moment of a scrape.
+#[derive(Default)]
+pub struct Gauges {
+    pub connections: usize,
+    pub ort_log: Vec<(&'static str, u64)>,
+}
+
+impl Telemetry {
+    pub fn render(&self, build: &BuildFacts, gauges: &Gauges) -> String {
+        let mut page = Page(String::with_capacity(64 * 1024));
+        let models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        let models: Vec<Arc<ModelMeter>> = models.iter().filter_map(|model| model.upgrade()).collect();
+        self.server(&mut page, build, gauges);
+        self.requests(&mut page, &models);
+        histograms(&mut page, &models);
+        batches(&mut page, &models);
+        page.0
+    }
+
+    fn server(&self, page: &mut Page, build: &BuildFacts, gauges: &Gauges) {
+        page.family("flyball_build_info", "gauge", "what runs here");
+        let BuildFacts { version, commit, profile, ort } = build;
+        let labels = format!(r#"version="{version}",commit="{commit}",profile="{profile}",ort="{ort}""#);
+        page.sample("flyball_build_info", &labels, 1);
+        let totals = self.totals();
+        page.family("flyball_received_total", "counter", "inference requests whose head was read");
+        page.sample("flyball_received_total", "", totals.received);
+        page.family("flyball_in_flight", "gauge", "inference requests received and not yet ended");
+        page.sample("flyball_in_flight", "", totals.in_flight());
+        page.family("flyball_connections", "gauge", "open connections");
+        page.sample("flyball_connections", "", gauges.connections);
+        page.family("flyball_lane_busy_seconds_total", "counter", "time that a lane spent running models");
+        for (place, lane) in self.lanes.iter().enumerate() {
+            let busy = lane.busy_ns.get() as f64 / 1e9;
+            page.sample("flyball_lane_busy_seconds_total", &format!(r#"lane="{place}""#), busy);
+        }
+        page.family("flyball_ort_log_total", "counter", "messages that ONNX Runtime wrote");
+        for (severity, count) in &gauges.ort_log {
+            page.sample("flyball_ort_log_total", &format!(r#"severity="{severity}""#), count);
+        }
+    }
+
+    fn requests(&self, page: &mut Page, models: &[Arc<ModelMeter>]) {
+        let unrouted: Vec<&Tally> = self.lanes.iter().map(|lane| &lane.unrouted).collect();
+        let mut tallies = vec![(labels("", ""), unrouted)];
+        for model in models {
+            tallies.push((model.labels(), model.lanes.iter().map(|lane| &lane.tally).collect()));
+        }
+        page.family("flyball_requests_total", "counter", "ended inference requests");
+        for (labels, lanes) in &tallies {
+            for protocol in Protocol::ALL {
+                for outcome in Outcome::ALL {
+                    let count: u64 = lanes.iter().map(|tally| tally.requests(protocol, outcome)).sum();
+                    let (protocol, outcome) = (protocol.label(), outcome.label());
+                    let labels = format!(r#"{labels},protocol="{protocol}",outcome="{outcome}""#);
+                    page.sample("flyball_requests_total", &labels, count);
+                }
+            }
+        }
+        page.family("flyball_faults_total", "counter", "refused and failed requests by reason");
+        for (labels, lanes) in &tallies {
+            for (kind, stage) in FaultKind::ALL.into_iter().flat_map(|kind| Stage::ALL.map(|stage| (kind, stage))) {
+                let count: u64 = lanes.iter().map(|tally| tally.faults(kind, stage)).sum();
+                if count > 0 {
+                    let labels = format!(r#"{labels},kind="{}",stage="{}""#, kind.label(), stage.label());
+                    page.sample("flyball_faults_total", &labels, count);
+                }
+            }
+        }
+    }
+}
+
+fn histograms(page: &mut Page, models: &[Arc<ModelMeter>]) {
+    page.family("flyball_request_seconds", "histogram", "whole walks, from the body's arrival to the reply");
+    for model in models {
+        page.histogram("flyball_request_seconds", &model.labels(), model, |lane| &lane.total);
+    }
+    page.family("flyball_stage_seconds", "histogram", "each stage of the walk");
+    for model in models {
+        for stage in Stage::ALL {
+            let labels = format!(r#"{},stage="{}""#, model.labels(), stage.label());
+            page.histogram("flyball_stage_seconds", &labels, model, |lane| &lane.stages[stage.index()]);
+        }
+    }
+}
+
+fn batches(page: &mut Page, models: &[Arc<ModelMeter>]) {
+    page.family("flyball_batch_rows", "histogram", "rows that shared a run");
+    for model in models {
+        let labels = model.labels();
+        let at = |place: usize| model.lanes.iter().map(|lane| lane.batches[place].get()).sum::<u64>();
+        let mut below = 0;
+        for place in 0..ROW_BUCKETS {
+            below += at(place);
+            page.sample("flyball_batch_rows_bucket", &format!(r#"{labels},le="{}""#, 1 << place), below);
+        }
+        below += at(ROW_BUCKETS);
+        page.sample("flyball_batch_rows_bucket", &format!(r#"{labels},le="+Inf""#), below);
+        let rows: u64 = model.lanes.iter().map(|lane| lane.rows.get()).sum();
+        page.sample("flyball_batch_rows_sum", &labels, rows);
+        page.sample("flyball_batch_rows_count", &labels, below);
+    }
+}
+
+impl ModelMeter {
+    fn labels(&self) -> String {
+        labels(&self.name, &self.version)
+    }
+}
+
+fn labels(model: &str, version: &str) -> String {
+    format!(r#"model="{model}",version="{version}""#)
+}
+
+/// Text under construction. Writing to a string cannot fail, so the results of `write!` are dropped.
+struct Page(String);
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    }
+
+    fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
+        let _ = if labels.is_empty() {
+            writeln!(self.0, "{name} {value}")
+        } else {
+            writeln!(self.0, "{name}{{{labels}}} {value}")
+        };
+    }
+
+    fn histogram(
+        &mut self,
+        name: &str,
+        labels: &str,
+        model: &ModelMeter,
+        pick: impl Fn(&ModelLane) -> &Histogram,
+    ) {
+        let merged = Merged::of(model.lanes.iter().map(pick));
+        let bucket = format!("{name}_bucket");
+        for (edge, below) in merged.edges() {
+            self.sample(&bucket, &format!(r#"{labels},le="{edge}""#), below);
+        }
+        let count = merged.count();
+        self.sample(&bucket, &format!(r#"{labels},le="+Inf""#), count);
+        self.sample(&format!("{name}_sum"), labels, merged.sum_seconds());
+        self.sample(&format!("{name}_count"), labels, count);
+    }
+}

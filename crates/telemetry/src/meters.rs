@@ -1,0 +1,165 @@
+//! Who counts what: one `LaneSink` for each lane, one `ModelMeter` for each model version, and the totals that must
+//! always add up: received == answered + refused + failed + abandoned + in flight.
+
+use crate::{Counter, Histogram};
+use flyball_core::{FaultKind, Outcome, Protocol, Sink, Stage, WalkRecord};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+/// Requests by protocol and outcome, faults by kind and stage.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    requests: [[Counter; Outcome::ALL.len()]; Protocol::ALL.len()],
+    faults: [[Counter; Stage::COUNT]; FaultKind::ALL.len()],
+}
+
+impl Tally {
+    fn record<M>(&self, record: &WalkRecord<'_, M>) {
+        self.requests[record.protocol.index()][record.outcome as usize].add(1);
+        if let Some((kind, stage)) = record.fault {
+            self.faults[kind.index()][stage.index()].add(1);
+        }
+    }
+
+    pub(crate) fn requests(&self, protocol: Protocol, outcome: Outcome) -> u64 {
+        self.requests[protocol.index()][outcome as usize].get()
+    }
+
+    pub(crate) fn faults(&self, kind: FaultKind, stage: Stage) -> u64 {
+        self.faults[kind.index()][stage.index()].get()
+    }
+}
+
+/// Batch sizes by powers of two up to 1024 rows.
+pub(crate) const ROW_BUCKETS: usize = 11;
+
+/// What one lane measured of one model.
+#[derive(Debug, Default)]
+pub(crate) struct ModelLane {
+    pub(crate) tally: Tally,
+    pub(crate) stages: [Histogram; Stage::COUNT],
+    pub(crate) total: Histogram,
+    pub(crate) batches: [Counter; ROW_BUCKETS + 1],
+    pub(crate) rows: Counter,
+}
+
+/// One model version's measurements over all lanes. Held by what is loaded; gone from `/metrics` when that is.
+#[derive(Debug)]
+pub struct ModelMeter {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) lanes: Box<[ModelLane]>,
+}
+
+/// What one lane measured that belongs to no model.
+#[derive(Debug, Default)]
+pub(crate) struct LaneMeter {
+    pub(crate) received: Counter,
+    pub(crate) outcomes: [Counter; Outcome::ALL.len()],
+    pub(crate) unrouted: Tally,
+    pub(crate) busy_ns: Counter,
+}
+
+/// All measurements of a server.
+#[derive(Debug)]
+pub struct Telemetry {
+    pub(crate) lanes: Box<[LaneMeter]>,
+    pub(crate) models: Mutex<Vec<Weak<ModelMeter>>>,
+}
+
+/// The sums that must add up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub received: u64,
+    pub answered: u64,
+    pub refused: u64,
+    pub failed: u64,
+    pub abandoned: u64,
+}
+
+impl Telemetry {
+    pub fn new(lanes: usize) -> Arc<Telemetry> {
+        Arc::new(Telemetry {
+            lanes: (0..lanes).map(|_| LaneMeter::default()).collect(),
+            models: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// A meter for a newly loaded model version.
+    pub fn meter(&self, name: &str, version: &str) -> Arc<ModelMeter> {
+        let lanes = self.lanes.iter().map(|_| ModelLane::default()).collect();
+        let meter = Arc::new(ModelMeter { name: name.to_owned(), version: version.to_owned(), lanes });
+        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        models.retain(|model| model.strong_count() > 0);
+        models.push(Arc::downgrade(&meter));
+        meter
+    }
+
+    /// The sink of lane `lane`. Call once for each lane, and keep it on that lane's thread.
+    pub fn sink(self: &Arc<Telemetry>, lane: usize) -> LaneSink {
+        LaneSink { telemetry: Arc::clone(self), lane }
+    }
+
+    pub fn totals(&self) -> Totals {
+        // Outcomes first: a request that ends between the two reads may make `received` larger, never smaller.
+        let outcome = |outcome: Outcome| self.lanes.iter().map(|lane| lane.outcomes[outcome as usize].get()).sum();
+        let (answered, refused) = (outcome(Outcome::Answered), outcome(Outcome::Refused));
+        let (failed, abandoned) = (outcome(Outcome::Failed), outcome(Outcome::Abandoned));
+        let received = self.lanes.iter().map(|lane| lane.received.get()).sum();
+        Totals { received, answered, refused, failed, abandoned }
+    }
+}
+
+impl Totals {
+    pub fn in_flight(&self) -> u64 {
+        self.received.saturating_sub(self.answered + self.refused + self.failed + self.abandoned)
+    }
+}
+
+/// Where one lane writes. Not `Clone`: a second writer could lose counts.
+#[derive(Debug)]
+pub struct LaneSink {
+    telemetry: Arc<Telemetry>,
+    lane: usize,
+}
+
+impl LaneSink {
+    fn meter(&self) -> &LaneMeter {
+        &self.telemetry.lanes[self.lane]
+    }
+}
+
+impl Sink for LaneSink {
+    type Model = ModelMeter;
+
+    fn received(&self) {
+        self.meter().received.add(1);
+    }
+
+    fn record(&self, record: &WalkRecord<'_, ModelMeter>) {
+        self.meter().outcomes[record.outcome as usize].add(1);
+        let Some(model) = record.model else {
+            self.meter().unrouted.record(record);
+            return;
+        };
+        let model = &model.lanes[self.lane];
+        model.tally.record(record);
+        model.total.record(record.total);
+        for (histogram, duration) in model.stages.iter().zip(record.stages) {
+            if let Some(duration) = duration {
+                histogram.record(duration);
+            }
+        }
+    }
+
+    fn batch(&self, model: &ModelMeter, rows: usize, took: Duration) {
+        self.meter().busy_ns.add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        let model = &model.lanes[self.lane];
+        let place = rows.max(1).next_power_of_two().trailing_zeros() as usize;
+        model.batches[place.min(ROW_BUCKETS)].add(1);
+        model.rows.add(rows as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests;

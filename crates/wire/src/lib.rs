@@ -1,0 +1,11 @@
+//! What crosses a socket: V2 JSON and binary bodies, protobuf messages, gRPC frames, and metadata bodies.
+//!
+//! Turns bytes into core's neutral requests and answers into bytes. It must not know sockets, runtimes or models.
+#![forbid(unsafe_code)]
+
+pub mod frame;
+pub mod metadata;
+pub mod proto;
+mod v2;
+
+pub use v2::{GrpcDialect, GrpcReply, HttpDialect, HttpReply};

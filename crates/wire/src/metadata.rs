@@ -1,0 +1,176 @@
+//! The bodies of V2's questions about the server and its models, in JSON and as protobuf messages, from the same
+//! neutral facts.
+
+use crate::proto::inference::model_metadata_response::TensorMetadata as TensorMetadataMessage;
+use crate::proto::inference::{ModelMetadataResponse, ServerMetadataResponse};
+use crate::v2::error_body;
+use bytes::Bytes;
+use flyball_core::TensorSpec;
+use serde::{Deserialize, Serialize};
+
+/// The platform string that clients of V2 servers know for ONNX models on ONNX Runtime.
+pub const PLATFORM: &str = "onnxruntime_onnx";
+
+/// Only what is really served: clients switch features on by these names.
+pub const EXTENSIONS: [&str; 1] = ["binary_tensor_data"];
+
+/// What `/v2` answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerMetadata {
+    pub name: String,
+    pub version: String,
+    pub extensions: Vec<String>,
+}
+
+impl ServerMetadata {
+    pub fn new(name: &str, version: &str) -> ServerMetadata {
+        ServerMetadata {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            extensions: EXTENSIONS.map(str::to_owned).to_vec(),
+        }
+    }
+
+    pub fn to_json(&self) -> Bytes {
+        json(self)
+    }
+
+    pub fn to_message(&self) -> ServerMetadataResponse {
+        ServerMetadataResponse {
+            name: self.name.clone(),
+            version: self.version.clone(),
+            extensions: self.extensions.clone(),
+        }
+    }
+}
+
+/// What `/v2/models/{name}` answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelMetadata {
+    pub name: String,
+    pub versions: Vec<String>,
+    pub platform: String,
+    pub inputs: Vec<TensorSpec>,
+    pub outputs: Vec<TensorSpec>,
+}
+
+impl ModelMetadata {
+    pub fn new(
+        name: &str,
+        versions: Vec<String>,
+        inputs: &[TensorSpec],
+        outputs: &[TensorSpec],
+    ) -> ModelMetadata {
+        ModelMetadata {
+            name: name.to_owned(),
+            versions,
+            platform: PLATFORM.to_owned(),
+            inputs: inputs.to_vec(),
+            outputs: outputs.to_vec(),
+        }
+    }
+
+    pub fn to_json(&self) -> Bytes {
+        json(self)
+    }
+
+    pub fn to_message(&self) -> ModelMetadataResponse {
+        ModelMetadataResponse {
+            name: self.name.clone(),
+            versions: self.versions.clone(),
+            platform: self.platform.clone(),
+            inputs: self.inputs.iter().map(tensor_message).collect(),
+            outputs: self.outputs.iter().map(tensor_message).collect(),
+            ..ModelMetadataResponse::default()
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Live {
+    live: bool,
+}
+
+#[derive(Serialize)]
+struct Ready {
+    ready: bool,
+}
+
+#[derive(Serialize)]
+struct ModelReady<'n> {
+    name: &'n str,
+    ready: bool,
+}
+
+/// The body of `/v2/health/live`.
+pub fn live_json(live: bool) -> Bytes {
+    json(&Live { live })
+}
+
+/// The body of `/v2/health/ready`.
+pub fn ready_json(ready: bool) -> Bytes {
+    json(&Ready { ready })
+}
+
+/// The body of `/v2/models/{name}/ready`.
+pub fn model_ready_json(name: &str, ready: bool) -> Bytes {
+    json(&ModelReady { name, ready })
+}
+
+/// `{"error": text}`, the body of every error.
+pub fn error_json(text: &str) -> Bytes {
+    error_body(text).into()
+}
+
+fn tensor_message(spec: &TensorSpec) -> TensorMetadataMessage {
+    TensorMetadataMessage {
+        name: spec.name.clone(),
+        datatype: spec.datatype.name().to_owned(),
+        shape: spec.shape.clone(),
+    }
+}
+
+fn json(value: &impl Serialize) -> Bytes {
+    serde_json::to_vec(value).expect("strings, numbers and lists of them are always JSON").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flyball_core::DataType;
+
+    #[test]
+    fn bodies_are_those_that_v2_clients_read() {
+        let spec = TensorSpec { name: "x".into(), datatype: DataType::Fp32, shape: vec![-1, 30] };
+        let model = ModelMetadata::new("fraud", vec!["1".into()], &[spec], &[]);
+        let cases = [
+            (live_json(true), r#"{"live":true}"#),
+            (ready_json(false), r#"{"ready":false}"#),
+            (model_ready_json("fraud", true), r#"{"name":"fraud","ready":true}"#),
+            (error_json("no \"x\""), r#"{"error":"no \"x\""}"#),
+            (
+                ServerMetadata::new("flyball", "0.1.0").to_json(),
+                r#"{"name":"flyball","version":"0.1.0","extensions":["binary_tensor_data"]}"#,
+            ),
+            (
+                model.to_json(),
+                concat!(
+                    r#"{"name":"fraud","versions":["1"],"platform":"onnxruntime_onnx","#,
+                    r#""inputs":[{"name":"x","datatype":"FP32","shape":[-1,30]}],"outputs":[]}"#
+                ),
+            ),
+        ];
+        for (is, wanted) in cases {
+            assert_eq!(is, wanted.as_bytes());
+        }
+    }
+
+    #[test]
+    fn the_message_says_what_the_json_says() {
+        let spec = TensorSpec { name: "y".into(), datatype: DataType::Bytes, shape: vec![-1] };
+        let message = ModelMetadata::new("m", vec!["2".into(), "3".into()], &[], &[spec]).to_message();
+        assert_eq!((message.name.as_str(), message.platform.as_str()), ("m", PLATFORM));
+        assert_eq!(message.versions, ["2", "3"]);
+        assert_eq!((message.outputs[0].datatype.as_str(), &message.outputs[0].shape), ("BYTES", &vec![-1]));
+    }
+}

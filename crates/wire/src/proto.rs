@@ -1,0 +1,12 @@
+//! The protobuf messages, generated from `proto/` and checked in, so that a build needs no protoc and no build script.
+//! `tests/generated.rs` holds them equal to the `.proto` files; `FLYBALL_REGENERATE=1` rewrites them.
+
+/// The Open Inference Protocol.
+#[rustfmt::skip]
+#[allow(clippy::all, unused_qualifications, unreachable_pub)]
+pub mod inference;
+
+/// The gRPC health protocol.
+#[rustfmt::skip]
+#[allow(clippy::all, unused_qualifications, unreachable_pub)]
+pub mod health;

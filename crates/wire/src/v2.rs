@@ -1,0 +1,20 @@
+//! The Open Inference Protocol V2 in its three forms: JSON, JSON with binary tensor data, and protobuf.
+//!
+//! Each form only reads and writes; the checks that all of them share are in `check.rs`.
+
+mod binary;
+mod check;
+mod contents;
+mod envelope;
+mod grpc;
+mod http;
+mod json;
+mod numbers;
+mod prescan;
+
+pub use grpc::{GrpcDialect, GrpcReply};
+pub use http::{HttpDialect, HttpReply};
+pub(crate) use json::error_body;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! Tensors as raw bytes: little-endian, row-major, no padding; BYTES elements as a u32 length and that many bytes.
+//! The same for the binary tensor extension of HTTP and for raw contents in gRPC.
+
+use super::check::{Budget, Described};
+use bytes::Bytes;
+use flyball_core::{DataType, Fault, Tensor, TensorData};
+
+/// Takes `bytes` as the elements of `tensor`; fixed-size elements are not copied.
+pub(super) fn read(tensor: Described, bytes: Bytes, budget: &mut Budget) -> Result<Tensor, Fault> {
+    budget.take_elements(&tensor)?;
+    let Some(size) = tensor.datatype.size() else {
+        let strings = read_strings(&tensor, &bytes, budget)?;
+        return Ok(tensor.with(TensorData::Strings(strings)));
+    };
+    if tensor.elements.checked_mul(size) != Some(bytes.len()) {
+        return Err(tensor.malformed(format_args!(
+            "shape {:?} of {} takes {} bytes, but there are {}",
+            tensor.shape,
+            tensor.datatype.name(),
+            tensor.elements.saturating_mul(size),
+            bytes.len()
+        )));
+    }
+    if tensor.datatype == DataType::Bool
+        && let Some(place) = bytes.iter().position(|&byte| byte > 1)
+    {
+        return Err(
+            tensor.invalid(format_args!("element {place} is byte {}; a BOOL byte is 0 or 1", bytes[place]))
+        );
+    }
+    Ok(tensor.with(TensorData::Fixed(bytes)))
+}
+
+fn read_strings(tensor: &Described, bytes: &[u8], budget: &mut Budget) -> Result<Vec<String>, Fault> {
+    let mut strings = Vec::with_capacity(tensor.elements.min(bytes.len() / 4));
+    let mut rest = bytes;
+    for place in 0..tensor.elements {
+        let cut_short = || {
+            tensor.malformed(format_args!(
+                "element {place} is cut short; each BYTES element is a u32 length and that many bytes, and shape \
+                 {:?} asks for {} elements",
+                tensor.shape, tensor.elements
+            ))
+        };
+        let (length, after) = rest.split_first_chunk::<4>().ok_or_else(cut_short)?;
+        let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| cut_short())?;
+        let (text, after) = after.split_at_checked(length).ok_or_else(cut_short)?;
+        strings.push(utf8(tensor, place, text, budget)?);
+        rest = after;
+    }
+    if rest.is_empty() {
+        Ok(strings)
+    } else {
+        Err(tensor.malformed(format_args!(
+            "{} bytes are left after the {} elements that shape {:?} asks for",
+            rest.len(),
+            tensor.elements,
+            tensor.shape
+        )))
+    }
+}
+
+/// One BYTES element. Models take strings, and strings are UTF-8; other bytes would be changed on the way.
+pub(super) fn utf8(
+    tensor: &Described,
+    place: usize,
+    bytes: &[u8],
+    budget: &mut Budget,
+) -> Result<String, Fault> {
+    budget.take(&tensor.name, bytes.len())?;
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(error) => Err(tensor.invalid(format_args!(
+            "element {place} is not UTF-8 ({error}); BYTES elements must be UTF-8 texts"
+        ))),
+    }
+}
+
+pub(super) fn size(data: &TensorData) -> usize {
+    match data {
+        TensorData::Fixed(bytes) => bytes.len(),
+        TensorData::Strings(strings) => strings.iter().map(|text| 4 + text.len()).sum(),
+    }
+}
+
+/// Appends the elements as they travel.
+pub(super) fn write(data: &TensorData, out: &mut Vec<u8>) {
+    match data {
+        TensorData::Fixed(bytes) => out.extend_from_slice(bytes),
+        TensorData::Strings(strings) => {
+            for text in strings {
+                // A length beyond u32 cannot be written; such a text is beyond every body limit as well.
+                let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+                out.extend_from_slice(&length.to_le_bytes());
+                out.extend_from_slice(text.as_bytes());
+            }
+        }
+    }
+}
+
+/// The elements as one buffer; fixed-size elements are shared, not copied.
+pub(super) fn bytes(data: &TensorData) -> Bytes {
+    match data {
+        TensorData::Fixed(bytes) => bytes.clone(),
+        TensorData::Strings(_) => {
+            let mut out = Vec::with_capacity(size(data));
+            write(data, &mut out);
+            out.into()
+        }
+    }
+}

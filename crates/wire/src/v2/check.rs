@@ -1,0 +1,162 @@
+//! The checks that every form of a V2 request shares: names, shapes, datatypes, and what a request may cost in memory.
+//! All are made before anything is allocated for elements.
+
+use flyball_core::{DataType, Fault, FaultKind, RequestLimits, Shape, Stage, Tensor, TensorData};
+use std::collections::HashSet;
+
+/// What a list of strings costs for each element besides its text.
+pub(super) const STRING_BYTES: usize = size_of::<String>();
+
+/// A tensor's head, checked: its elements can be counted and its name is short enough to be repeated in a fault.
+#[derive(Debug)]
+pub(super) struct Described {
+    pub(super) name: String,
+    pub(super) datatype: DataType,
+    pub(super) shape: Shape,
+    pub(super) elements: usize,
+}
+
+impl Described {
+    /// `rank` is given apart from `shape`, because a reader may stop keeping axes once there are too many.
+    pub(super) fn check(
+        name: String,
+        datatype: &str,
+        shape: Shape,
+        rank: usize,
+        limits: &RequestLimits,
+    ) -> Result<Described, Fault> {
+        check_name("input", &name, limits)?;
+        if rank > limits.rank_max || rank != shape.len() {
+            return Err(Fault::malformed(format!(
+                "input '{name}': shape has {rank} axes; at most {} are allowed",
+                limits.rank_max
+            )));
+        }
+        let Some(datatype) = DataType::from_name(datatype) else {
+            let is: String = datatype.chars().take(32).collect();
+            let allowed = DataType::ALL.map(DataType::name).join(", ");
+            return Err(Fault::malformed(format!(
+                "input '{name}': datatype '{is}' is unknown; allowed: {allowed}"
+            )));
+        };
+        let Some(elements) = Tensor::elements(&shape) else {
+            return Err(Fault::malformed(format!(
+                "input '{name}': shape {shape:?} cannot be; each axis must be 0 or more and their product \
+                 must fit in memory"
+            )));
+        };
+        Ok(Described { name, datatype, shape, elements })
+    }
+
+    pub(super) fn malformed(&self, what: impl std::fmt::Display) -> Fault {
+        Fault::malformed(format!("input '{}': {what}", self.name))
+    }
+
+    pub(super) fn invalid(&self, what: impl std::fmt::Display) -> Fault {
+        Fault::invalid_input(Stage::Parse, format!("input '{}': {what}", self.name))
+    }
+
+    pub(super) fn wrong_count(&self, is: impl std::fmt::Display) -> Fault {
+        self.malformed(format_args!(
+            "shape {:?} asks for {} elements, but there are {is}",
+            self.shape, self.elements
+        ))
+    }
+
+    /// FP16 and BF16 exist only as raw bytes.
+    pub(super) fn only_raw(&self, advice: &str) -> Fault {
+        self.invalid(format_args!("{} has no place here; {advice}", self.datatype.name()))
+    }
+
+    pub(super) fn with(self, data: TensorData) -> Tensor {
+        Tensor { name: self.name, datatype: self.datatype, shape: self.shape, data }
+    }
+}
+
+/// Bytes that the request's tensors may still take.
+pub(super) struct Budget {
+    max: usize,
+    left: usize,
+}
+
+impl Budget {
+    pub(super) fn of(limits: &RequestLimits) -> Budget {
+        Budget { max: limits.tensor_bytes_max, left: limits.tensor_bytes_max }
+    }
+
+    /// Takes what the elements of `tensor` cost at least; the texts of strings are taken as they are read.
+    pub(super) fn take_elements(&mut self, tensor: &Described) -> Result<(), Fault> {
+        let each = tensor.datatype.size().unwrap_or(STRING_BYTES);
+        self.take(&tensor.name, tensor.elements.saturating_mul(each))
+    }
+
+    pub(super) fn take(&mut self, name: &str, bytes: usize) -> Result<(), Fault> {
+        match self.left.checked_sub(bytes) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => Err(Fault::new(
+                FaultKind::BodyTooLarge,
+                Stage::Parse,
+                format!(
+                    "input '{name}': the request's tensors take more than {} bytes; send fewer rows in one request",
+                    self.max
+                ),
+            )),
+        }
+    }
+}
+
+pub(super) fn check_name(what: &str, name: &str, limits: &RequestLimits) -> Result<(), Fault> {
+    if name.len() <= limits.name_bytes_max {
+        return Ok(());
+    }
+    let start: String = name.chars().take(32).collect();
+    Err(Fault::malformed(format!(
+        "{what} '{start}…' has {} bytes; at most {} are allowed",
+        name.len(),
+        limits.name_bytes_max
+    )))
+}
+
+pub(super) fn check_distinct<'n>(
+    what: &str,
+    count: usize,
+    names: impl Iterator<Item = &'n str>,
+) -> Result<(), Fault> {
+    // The usual request has one input and no outputs: no set is made for it.
+    if count < 2 {
+        return Ok(());
+    }
+    let mut seen = HashSet::with_capacity(count);
+    for name in names {
+        if !seen.insert(name) {
+            return Err(Fault::malformed(format!(
+                "{what} '{name}' is given twice; each name may appear once"
+            )));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn check_tensor_count(what: &str, count: usize, limits: &RequestLimits) -> Result<(), Fault> {
+    if count <= limits.tensors_max {
+        return Ok(());
+    }
+    Err(Fault::malformed(format!(
+        "the request has more {what} than the {} that are allowed",
+        limits.tensors_max
+    )))
+}
+
+/// Refuses what would change the meaning of a tensor if it were ignored.
+pub(super) fn unsupported(what: &str, name: &str, extension: &str) -> Fault {
+    Fault::new(
+        FaultKind::Unsupported,
+        Stage::Parse,
+        format!(
+            "{what} '{name}': the {extension} extension is not supported; send and read the tensor itself"
+        ),
+    )
+}

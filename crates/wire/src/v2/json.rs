@@ -1,0 +1,128 @@
+//! Answers and refusals in JSON, written straight into one buffer. Floats take their shortest form that reads back to
+//! the same value; what JSON cannot say is a fault, never `null`.
+
+use super::binary;
+use flyball_core::{Answer, DataType, Fault, FaultKind, Stage, Tensor, TensorData};
+use serde::Serialize;
+
+const BINARY_ADVICE: &str = "ask for it as binary data (outputs[].parameters.binary_data or \
+                             parameters.binary_data_output) or over gRPC";
+
+/// The JSON part of an answer.
+pub(super) fn write_answer(answer: &Answer, out: &mut Vec<u8>) -> Result<(), Fault> {
+    out.extend_from_slice(b"{\"model_name\":");
+    write_value(&answer.model, out)?;
+    out.extend_from_slice(b",\"model_version\":");
+    write_value(&answer.version, out)?;
+    if let Some(id) = &answer.id {
+        out.extend_from_slice(b",\"id\":");
+        write_value(id, out)?;
+    }
+    out.extend_from_slice(b",\"outputs\":[");
+    for (place, (tensor, raw)) in answer.outputs.iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        write_output(tensor, *raw, out)?;
+    }
+    out.extend_from_slice(b"]}");
+    Ok(())
+}
+
+/// `{"error": text}`, the body of every refusal.
+pub(crate) fn error_body(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 16);
+    out.extend_from_slice(b"{\"error\":");
+    if write_value(text, &mut out).is_err() {
+        out.extend_from_slice(b"\"\"");
+    }
+    out.push(b'}');
+    out
+}
+
+fn write_output(tensor: &Tensor, raw: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
+    out.extend_from_slice(b"{\"name\":");
+    write_value(&tensor.name, out)?;
+    out.extend_from_slice(b",\"datatype\":\"");
+    out.extend_from_slice(tensor.datatype.name().as_bytes());
+    out.extend_from_slice(b"\",\"shape\":");
+    write_value(tensor.shape.as_slice(), out)?;
+    if raw {
+        out.extend_from_slice(b",\"parameters\":{\"binary_data_size\":");
+        write_value(&binary::size(&tensor.data), out)?;
+        out.extend_from_slice(b"}}");
+    } else {
+        out.extend_from_slice(b",\"data\":");
+        write_data(tensor, out)?;
+        out.push(b'}');
+    }
+    Ok(())
+}
+
+fn write_data(tensor: &Tensor, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let bytes = match &tensor.data {
+        TensorData::Strings(strings) => return write_value(strings, out),
+        TensorData::Fixed(bytes) => bytes.as_ref(),
+    };
+    match tensor.datatype {
+        DataType::Bool => write_list(bytes, out, |[byte]| Ok(byte != 0)),
+        DataType::Uint8 => write_list(bytes, out, |le| Ok(u8::from_le_bytes(le))),
+        DataType::Uint16 => write_list(bytes, out, |le| Ok(u16::from_le_bytes(le))),
+        DataType::Uint32 => write_list(bytes, out, |le| Ok(u32::from_le_bytes(le))),
+        DataType::Uint64 => write_list(bytes, out, |le| Ok(u64::from_le_bytes(le))),
+        DataType::Int8 => write_list(bytes, out, |le| Ok(i8::from_le_bytes(le))),
+        DataType::Int16 => write_list(bytes, out, |le| Ok(i16::from_le_bytes(le))),
+        DataType::Int32 => write_list(bytes, out, |le| Ok(i32::from_le_bytes(le))),
+        DataType::Int64 => write_list(bytes, out, |le| Ok(i64::from_le_bytes(le))),
+        DataType::Fp32 => write_list(bytes, out, |le| {
+            let value = f32::from_le_bytes(le);
+            if value.is_finite() { Ok(value) } else { Err(not_finite(tensor, f64::from(value))) }
+        }),
+        DataType::Fp64 => write_list(bytes, out, |le| {
+            let value = f64::from_le_bytes(le);
+            if value.is_finite() { Ok(value) } else { Err(not_finite(tensor, value)) }
+        }),
+        DataType::Fp16 | DataType::Bf16 => Err(not_representable(format!(
+            "output '{}' is {}, which JSON does not carry; {BINARY_ADVICE}",
+            tensor.name,
+            tensor.datatype.name()
+        ))),
+        DataType::Bytes => Err(not_representable(format!(
+            "output '{}' is BYTES but holds no strings; report this as a bug",
+            tensor.name
+        ))),
+    }
+}
+
+fn write_list<const SIZE: usize, T: Serialize>(
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+    value: impl Fn([u8; SIZE]) -> Result<T, Fault>,
+) -> Result<(), Fault> {
+    out.push(b'[');
+    for (place, chunk) in bytes.as_chunks::<SIZE>().0.iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        write_value(&value(*chunk)?, out)?;
+    }
+    out.push(b']');
+    Ok(())
+}
+
+fn write_value<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), Fault> {
+    // Writing numbers and strings into memory does not fail; the fault is here so that it need not be believed.
+    serde_json::to_writer(out, value)
+        .map_err(|error| not_representable(format!("the answer cannot be written as JSON: {error}")))
+}
+
+fn not_finite(tensor: &Tensor, value: f64) -> Fault {
+    not_representable(format!(
+        "output '{}' holds {value}, which JSON cannot carry; {BINARY_ADVICE}",
+        tensor.name
+    ))
+}
+
+fn not_representable(text: String) -> Fault {
+    Fault::new(FaultKind::AnswerNotRepresentable, Stage::Respond, text)
+}

@@ -1,0 +1,195 @@
+//! Tensor data in JSON: nested or flat lists, read straight into little-endian bytes (or strings) without a tree.
+//!
+//! The text was found to be JSON before it comes here, so the scan only tells brackets from elements; it must still
+//! never trust a count, and never panic.
+
+use super::check::{Budget, Described};
+use flyball_core::{DataType, Fault, TensorData};
+
+pub(super) fn read(tensor: &Described, text: &str, budget: &mut Budget) -> Result<TensorData, Fault> {
+    budget.take_elements(tensor)?;
+    match tensor.datatype {
+        DataType::Fp32 => fixed(tensor, text, |token| {
+            let narrow = float(token)? as f32;
+            narrow.is_finite().then(|| narrow.to_le_bytes())
+        }),
+        DataType::Fp64 => fixed(tensor, text, |token| float(token).map(f64::to_le_bytes)),
+        DataType::Int64 => fixed(tensor, text, |token| integer::<i64>(token).map(i64::to_le_bytes)),
+        DataType::Int32 => fixed(tensor, text, |token| integer::<i32>(token).map(i32::to_le_bytes)),
+        DataType::Int16 => fixed(tensor, text, |token| integer::<i16>(token).map(i16::to_le_bytes)),
+        DataType::Int8 => fixed(tensor, text, |token| integer::<i8>(token).map(i8::to_le_bytes)),
+        DataType::Uint64 => fixed(tensor, text, |token| integer::<u64>(token).map(u64::to_le_bytes)),
+        DataType::Uint32 => fixed(tensor, text, |token| integer::<u32>(token).map(u32::to_le_bytes)),
+        DataType::Uint16 => fixed(tensor, text, |token| integer::<u16>(token).map(u16::to_le_bytes)),
+        DataType::Uint8 => fixed(tensor, text, |token| integer::<u8>(token).map(u8::to_le_bytes)),
+        DataType::Bool => fixed(tensor, text, |token| match token {
+            "true" => Some([1]),
+            "false" => Some([0]),
+            _ => None,
+        }),
+        DataType::Bytes => strings(tensor, text, budget),
+        DataType::Fp16 | DataType::Bf16 => Err(tensor.only_raw(
+            "JSON carries no 16-bit floats: send it as binary tensor data (binary_data_size) or over gRPC",
+        )),
+    }
+}
+
+fn fixed<const SIZE: usize>(
+    tensor: &Described,
+    text: &str,
+    element: impl Fn(&str) -> Option<[u8; SIZE]>,
+) -> Result<TensorData, Fault> {
+    // An element takes at least two characters of text, so a shape cannot claim more memory than the text backs.
+    let mut bytes = Vec::with_capacity(tensor.elements.min(text.len() / 2 + 1) * SIZE);
+    walk(tensor, text, |place, token| {
+        let value = element(token).ok_or_else(|| wrong_element(tensor, place, token))?;
+        bytes.extend_from_slice(&value);
+        Ok(())
+    })?;
+    Ok(TensorData::Fixed(bytes.into()))
+}
+
+fn strings(tensor: &Described, text: &str, budget: &mut Budget) -> Result<TensorData, Fault> {
+    let mut strings = Vec::with_capacity(tensor.elements.min(text.len() / 3 + 1));
+    walk(tensor, text, |place, token| {
+        budget.take(&tensor.name, token.len())?;
+        let plain = token.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        let value = match plain {
+            Some(plain) if !plain.contains('\\') => Some(plain.to_owned()),
+            Some(_) => serde_json::from_str(token).ok(),
+            None => None,
+        };
+        strings.push(value.ok_or_else(|| wrong_element(tensor, place, token))?);
+        Ok(())
+    })?;
+    Ok(TensorData::Strings(strings))
+}
+
+fn is_number(token: &str) -> bool {
+    matches!(token.as_bytes().first(), Some(b'-' | b'0'..=b'9'))
+}
+
+/// The nearest double, exactly: Rust's own parser rounds correctly. Decimals beyond the doubles are not finite.
+fn float(token: &str) -> Option<f64> {
+    is_number(token).then_some(())?;
+    token.parse().ok().filter(|value: &f64| value.is_finite())
+}
+
+fn integer<T: TryFrom<i64> + TryFrom<u64>>(token: &str) -> Option<T> {
+    is_number(token).then_some(())?;
+    match token.parse::<i64>() {
+        Ok(value) => T::try_from(value).ok(),
+        Err(_) => T::try_from(token.parse::<u64>().ok()?).ok(),
+    }
+}
+
+fn wrong_element(tensor: &Described, place: usize, token: &str) -> Fault {
+    let mut is: String = token.chars().take(40).collect();
+    if is.len() < token.len() {
+        is.push('…');
+    }
+    tensor.invalid(format_args!(
+        "element {place} is {is}; {} takes {}",
+        tensor.datatype.name(),
+        allowed(tensor.datatype)
+    ))
+}
+
+/// What an element of this type may be, in words.
+pub(super) fn allowed(datatype: DataType) -> &'static str {
+    match datatype {
+        DataType::Bool => "true or false",
+        DataType::Uint8 => "whole numbers from 0 to 255",
+        DataType::Uint16 => "whole numbers from 0 to 65535",
+        DataType::Uint32 => "whole numbers from 0 to 4294967295",
+        DataType::Uint64 => "whole numbers from 0 to 18446744073709551615",
+        DataType::Int8 => "whole numbers from -128 to 127",
+        DataType::Int16 => "whole numbers from -32768 to 32767",
+        DataType::Int32 => "whole numbers from -2147483648 to 2147483647",
+        DataType::Int64 => "whole numbers from -9223372036854775808 to 9223372036854775807",
+        DataType::Fp16 | DataType::Bf16 => "raw bytes only",
+        DataType::Fp32 => "numbers from -3.4028235e38 to 3.4028235e38",
+        DataType::Fp64 => "numbers from -1.7976931348623157e308 to 1.7976931348623157e308",
+        DataType::Bytes => "strings of valid Unicode",
+    }
+}
+
+/// Visits the elements of `text` in order. Data is either flat, or nested exactly as the shape says: a nesting that
+/// merely has the right count is most often a transposed matrix, and would give a wrong answer in silence.
+fn walk<'t>(
+    tensor: &Described,
+    text: &'t str,
+    mut element: impl FnMut(usize, &'t str) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let bytes = text.as_bytes();
+    let rank = tensor.shape.len();
+    let unlike_shape = || {
+        tensor.malformed(format_args!(
+            "data is not nested as its shape {:?} says; nest it so, or give it flat",
+            tensor.shape
+        ))
+    };
+    let mut counts: [i64; NESTING_MAX] = [0; NESTING_MAX];
+    let (mut depth, mut nested, mut elements, mut at) = (0_usize, false, 0_usize, 0_usize);
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\r' | b',' => at += 1,
+            b'[' => {
+                nested |= depth == 1 && counts[0] == 0;
+                if depth > 0 && !nested || depth >= rank.max(1) || depth + 1 >= NESTING_MAX {
+                    return Err(unlike_shape());
+                }
+                if depth > 0 {
+                    counts[depth - 1] += 1;
+                }
+                counts[depth] = 0;
+                depth += 1;
+                at += 1;
+            }
+            b']' => {
+                depth = depth.saturating_sub(1);
+                if nested && tensor.shape.get(depth) != Some(&counts[depth]) {
+                    return Err(unlike_shape());
+                }
+                at += 1;
+            }
+            _ => {
+                let token = token(text, at);
+                if nested && depth != rank || depth == 0 && rank != 0 {
+                    return Err(unlike_shape());
+                }
+                if elements == tensor.elements {
+                    return Err(tensor.wrong_count("more"));
+                }
+                element(elements, token)?;
+                counts[depth.saturating_sub(1)] += 1;
+                elements += 1;
+                at += token.len().max(1);
+            }
+        }
+    }
+    if elements == tensor.elements { Ok(()) } else { Err(tensor.wrong_count(elements)) }
+}
+
+/// Deeper than any rank that the limits allow.
+const NESTING_MAX: usize = 65;
+
+/// The element that starts at `at`: a string up to its closing quote, anything else up to what ends it. Of an object
+/// only the start is needed, because no datatype takes one.
+fn token(text: &str, at: usize) -> &str {
+    let bytes = text.as_bytes();
+    let mut end = at + 1;
+    if bytes.get(at) == Some(&b'"') {
+        while let Some(&byte) = bytes.get(end) {
+            end += if byte == b'\\' { 2 } else { 1 };
+            if byte == b'"' {
+                break;
+            }
+        }
+    } else {
+        while bytes.get(end).is_some_and(|byte| !matches!(byte, b',' | b']' | b' ' | b'\t' | b'\n' | b'\r')) {
+            end += 1;
+        }
+    }
+    text.get(at..end).unwrap_or_default()
+}

@@ -1,0 +1,207 @@
+//! V2 over gRPC: raw and typed contents, refusals, and answers.
+
+use super::{GrpcDialect, LIMITS, fixed};
+use crate::GrpcReply;
+use crate::proto::inference::infer_parameter::ParameterChoice;
+use crate::proto::inference::model_infer_request::{InferInputTensor, InferRequestedOutputTensor};
+use crate::proto::inference::{InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse};
+use bytes::Bytes;
+use flyball_core::FaultKind::{BodyTooLarge, InvalidInput, MalformedRequest, Unsupported};
+use flyball_core::{
+    Answer, DataType, Dialect, Fault, FaultKind, GrpcCode, InferRequest, RequestLimits, Shape, Stage, Tensor,
+    TensorData,
+};
+use prost::Message;
+
+fn parse(message: &ModelInferRequest) -> Result<InferRequest, Fault> {
+    GrpcDialect.parse(&message.encode_to_vec().into(), &LIMITS)
+}
+
+fn input(datatype: &str, shape: &[i64], contents: Option<InferTensorContents>) -> InferInputTensor {
+    InferInputTensor {
+        name: "x".into(),
+        datatype: datatype.into(),
+        shape: shape.to_vec(),
+        contents,
+        ..Default::default()
+    }
+}
+
+fn request(inputs: Vec<InferInputTensor>, raw: Vec<&'static [u8]>) -> ModelInferRequest {
+    ModelInferRequest {
+        model_name: "fraud".into(),
+        inputs,
+        raw_input_contents: raw.into_iter().map(Bytes::from_static).collect(),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn raw_contents_are_slices_of_the_message() {
+    let message = ModelInferRequest {
+        model_version: "2".into(),
+        id: "7".into(),
+        outputs: vec![InferRequestedOutputTensor { name: "y".into(), ..Default::default() }],
+        ..request(vec![input("FP32", &[1, 2], None)], vec![&[0, 0, 128, 63, 0, 0, 0, 64]])
+    };
+    let body = Bytes::from(message.encode_to_vec());
+    let parsed = GrpcDialect.parse(&body, &LIMITS).expect("parses");
+    assert_eq!((parsed.model.name.as_str(), parsed.model.version.as_deref()), ("fraud", Some("2")));
+    assert_eq!((parsed.id.as_deref(), parsed.binary_outputs), (Some("7"), true));
+    assert_eq!(parsed.outputs[0].name, "y");
+    assert_eq!(super::floats(&parsed.inputs[0]), [1.0, 2.0]);
+    assert!(body.as_ptr_range().contains(&fixed(&parsed.inputs[0]).as_ptr()));
+}
+
+#[test]
+fn empty_version_and_id_are_none() {
+    let parsed = parse(&request(vec![], vec![])).expect("parses");
+    assert_eq!((parsed.model.version, parsed.id), (None, None));
+}
+
+#[test]
+fn each_datatype_is_read_from_its_own_list() {
+    let contents = InferTensorContents::default;
+    let cases = [
+        ("BOOL", InferTensorContents { bool_contents: vec![true], ..contents() }, vec![1]),
+        ("INT8", InferTensorContents { int_contents: vec![-1], ..contents() }, vec![255]),
+        ("INT16", InferTensorContents { int_contents: vec![-2], ..contents() }, vec![254, 255]),
+        ("INT32", InferTensorContents { int_contents: vec![1], ..contents() }, vec![1, 0, 0, 0]),
+        (
+            "INT64",
+            InferTensorContents { int64_contents: vec![1], ..contents() },
+            vec![1, 0, 0, 0, 0, 0, 0, 0],
+        ),
+        ("UINT8", InferTensorContents { uint_contents: vec![255], ..contents() }, vec![255]),
+        ("UINT16", InferTensorContents { uint_contents: vec![256], ..contents() }, vec![0, 1]),
+        ("UINT32", InferTensorContents { uint_contents: vec![1], ..contents() }, vec![1, 0, 0, 0]),
+        (
+            "UINT64",
+            InferTensorContents { uint64_contents: vec![1], ..contents() },
+            vec![1, 0, 0, 0, 0, 0, 0, 0],
+        ),
+        ("FP32", InferTensorContents { fp32_contents: vec![1.0], ..contents() }, vec![0, 0, 128, 63]),
+        (
+            "FP64",
+            InferTensorContents { fp64_contents: vec![1.0], ..contents() },
+            vec![0, 0, 0, 0, 0, 0, 240, 63],
+        ),
+    ];
+    for (datatype, contents, wanted) in cases {
+        let parsed = parse(&request(vec![input(datatype, &[1], Some(contents))], vec![])).expect(datatype);
+        assert_eq!(fixed(&parsed.inputs[0]), wanted, "{datatype}");
+    }
+    let texts = InferTensorContents { bytes_contents: vec!["é".into()], ..contents() };
+    let parsed = parse(&request(vec![input("BYTES", &[1], Some(texts))], vec![])).expect("BYTES");
+    assert_eq!(parsed.inputs[0].data, TensorData::Strings(vec!["é".into()]));
+}
+
+#[test]
+fn a_message_that_cannot_be_meant_is_refused_with_its_reason() {
+    let contents = InferTensorContents::default;
+    let int = |value| Some(InferTensorContents { int_contents: vec![value], ..contents() });
+    let region = InferParameter { parameter_choice: Some(ParameterChoice::StringParam("r".into())) };
+    let shared = InferInputTensor {
+        parameters: [("shared_memory_region".to_owned(), region)].into(),
+        ..input("FP32", &[1], None)
+    };
+    let bad_text = InferTensorContents { bytes_contents: vec![Bytes::from_static(&[255])], ..contents() };
+    let cases = [
+        (
+            request(vec![input("INT8", &[1], int(300))], vec![]),
+            InvalidInput,
+            "element 0 is 300; INT8 takes whole",
+        ),
+        (
+            request(vec![input("FP32", &[1], int(1))], vec![]),
+            MalformedRequest,
+            "int_contents is filled, but FP32",
+        ),
+        (
+            request(vec![input("INT32", &[2], int(1))], vec![]),
+            MalformedRequest,
+            "asks for 2 elements, but there are 1",
+        ),
+        (
+            request(vec![input("INT32", &[2], None)], vec![]),
+            MalformedRequest,
+            "asks for 2 elements, but there are 0",
+        ),
+        (request(vec![input("FP16", &[1], None)], vec![]), InvalidInput, "send it in raw_input_contents"),
+        (request(vec![input("INT32", &[1], int(1))], vec![&[0; 4]]), MalformedRequest, "use one of them"),
+        (
+            request(vec![input("FP32", &[1], None)], vec![&[0; 4], &[]]),
+            MalformedRequest,
+            "2 entries for 1 inputs",
+        ),
+        (
+            request(vec![input("FP32", &[1], None)], vec![&[0; 5]]),
+            MalformedRequest,
+            "takes 4 bytes, but there are 5",
+        ),
+        (request(vec![input("BOOL", &[1], None)], vec![&[3]]), InvalidInput, "a BOOL byte is 0 or 1"),
+        (request(vec![input("BYTES", &[1], Some(bad_text))], vec![]), InvalidInput, "element 0 is not UTF-8"),
+        (request(vec![shared], vec![]), Unsupported, "system_shared_memory extension is not supported"),
+        (
+            request(vec![input("FP32", &[0], None), input("FP32", &[0], None)], vec![]),
+            MalformedRequest,
+            "given twice",
+        ),
+        (request(vec![input("FP32", &[1; 17], None)], vec![]), MalformedRequest, "17 axes; at most 16"),
+        (request(vec![input("FP32", &[1; 200], None)], vec![]), MalformedRequest, "more than the 16 axes"),
+        (request(vec![input("FP32", &[-1], None)], vec![]), MalformedRequest, "shape [-1] cannot be"),
+    ];
+    for (message, kind, text) in cases {
+        let fault = parse(&message).expect_err(text);
+        assert_eq!((fault.kind, fault.stage), (kind, Stage::Parse), "{fault}");
+        assert!(fault.text.contains(text), "says: {fault}; want: {text}");
+    }
+}
+
+#[test]
+fn a_small_message_cannot_ask_for_much_memory() {
+    // Two bytes each: an empty input, an empty output, an empty raw tensor.
+    for (tag, what) in
+        [(0x2a, "inputs"), (0x32, "outputs"), (0x3a, "raw_input_contents"), (0x22, "parameters")]
+    {
+        let fault = GrpcDialect.parse(&[tag, 0].repeat(2000).into(), &LIMITS).expect_err(what);
+        assert!(fault.text.contains(&format!("more {what} than the 1024")), "{fault}");
+    }
+    let texts = InferTensorContents { bytes_contents: vec![Bytes::new(); 1000], ..Default::default() };
+    let message = request(vec![input("BYTES", &[1000], Some(texts))], vec![]);
+    let limits = RequestLimits { tensor_bytes_max: 1000, ..LIMITS };
+    let fault = GrpcDialect.parse(&message.encode_to_vec().into(), &limits).expect_err("too many texts");
+    assert_eq!(fault.kind, BodyTooLarge);
+}
+
+#[test]
+fn answers_are_raw_and_echo_the_id() {
+    let strings = TensorData::Strings(vec!["ab".into()]);
+    let tensor = |name: &str, datatype, data| {
+        (Tensor { name: name.into(), datatype, shape: Shape::from_slice(&[1]), data }, false)
+    };
+    let answer = Answer {
+        model: "fraud".into(),
+        version: "3".into(),
+        id: Some("9".into()),
+        outputs: vec![
+            tensor("y", DataType::Fp32, TensorData::Fixed(f32::NAN.to_le_bytes().to_vec().into())),
+            tensor("z", DataType::Bytes, strings),
+        ],
+    };
+    let Ok(GrpcReply::Message(bytes)) = GrpcDialect.answer(&answer) else { panic!("no message") };
+    let message = ModelInferResponse::decode(bytes).expect("decodes");
+    assert_eq!((message.model_version.as_str(), message.id.as_str()), ("3", "9"));
+    assert_eq!(
+        (message.outputs[0].datatype.as_str(), message.outputs[1].shape.as_slice()),
+        ("FP32", &[1_i64][..])
+    );
+    assert_eq!(message.raw_output_contents[1], Bytes::from_static(&[2, 0, 0, 0, b'a', b'b']));
+}
+
+#[test]
+fn a_refusal_has_the_code_of_the_table() {
+    let fault = Fault::new(FaultKind::LaneFull, Stage::Queue, "full");
+    let wanted = GrpcReply::Status { code: GrpcCode::ResourceExhausted, text: "full".into() };
+    assert_eq!(GrpcDialect.refuse(&fault), wanted);
+}

@@ -1,0 +1,96 @@
+//! What goes back over HTTP: answers in JSON and binary, and refusals.
+
+use super::{HttpReply, http};
+use bytes::Bytes;
+use flyball_core::{Answer, DataType, Dialect, Fault, FaultKind, Shape, Stage, Tensor, TensorData};
+
+fn tensor(name: &str, datatype: DataType, bytes: Vec<u8>) -> Tensor {
+    let shape = Shape::from_slice(&[(bytes.len() / datatype.size().unwrap_or(1)) as i64]);
+    Tensor { name: name.into(), datatype, shape, data: TensorData::Fixed(bytes.into()) }
+}
+
+fn answer(outputs: Vec<(Tensor, bool)>) -> Answer {
+    Answer { model: "fraud".into(), version: "1".into(), id: Some("a\"b".into()), outputs }
+}
+
+fn fp32(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn text(reply: &HttpReply) -> &str {
+    std::str::from_utf8(&reply.body).expect("UTF-8")
+}
+
+#[test]
+fn an_answer_in_json_has_shortest_floats_and_escaped_texts() {
+    let strings = Tensor {
+        name: "label\n".into(),
+        datatype: DataType::Bytes,
+        shape: Shape::from_slice(&[1, 2]),
+        data: TensorData::Strings(vec!["é\"".into(), String::new()]),
+    };
+    let score = tensor("score", DataType::Fp32, fp32(&[0.1, -0.0, 1.0, 16_777_216.0]));
+    let flags = tensor("flags", DataType::Bool, vec![1, 0]);
+    let reply =
+        http(None).answer(&answer(vec![(score, false), (strings, false), (flags, false)])).expect("answers");
+    assert_eq!((reply.status, reply.content_type, reply.header_length), (200, "application/json", None));
+    assert_eq!(
+        text(&reply),
+        concat!(
+            r#"{"model_name":"fraud","model_version":"1","id":"a\"b","outputs":["#,
+            r#"{"name":"score","datatype":"FP32","shape":[4],"data":[0.1,-0.0,1.0,16777216.0]},"#,
+            r#"{"name":"label\n","datatype":"BYTES","shape":[1,2],"data":["é\"",""]},"#,
+            r#"{"name":"flags","datatype":"BOOL","shape":[2],"data":[true,false]}]}"#
+        )
+    );
+}
+
+#[test]
+fn raw_outputs_follow_the_json_part_in_order() {
+    let first = tensor("a", DataType::Int16, vec![1, 2]);
+    let second = tensor("b", DataType::Uint8, vec![7]);
+    let third = tensor("c", DataType::Fp16, vec![0, 60]);
+    let reply =
+        http(None).answer(&answer(vec![(first, true), (second, false), (third, true)])).expect("answers");
+    assert_eq!(reply.content_type, "application/octet-stream");
+    let (json, raw) = reply.body.split_at(reply.header_length.expect("a length"));
+    assert_eq!(raw, [1, 2, 0, 60]);
+    let json: serde_json::Value = serde_json::from_slice(json).expect("JSON");
+    assert_eq!(json["outputs"][0]["parameters"]["binary_data_size"], 2);
+    assert_eq!(json["outputs"][0].get("data"), None);
+    assert_eq!(json["outputs"][1]["data"][0], 7);
+    assert_eq!(json["outputs"][2]["parameters"]["binary_data_size"], 2);
+}
+
+#[test]
+fn what_json_cannot_carry_is_a_fault_with_advice_and_is_fine_as_raw_bytes() {
+    let cases = [
+        (tensor("y", DataType::Fp32, fp32(&[0.0, f32::NAN])), "output 'y' holds NaN"),
+        (tensor("y", DataType::Fp64, f64::INFINITY.to_le_bytes().to_vec()), "output 'y' holds inf"),
+        (tensor("y", DataType::Fp32, fp32(&[f32::NEG_INFINITY])), "output 'y' holds -inf"),
+        (tensor("y", DataType::Fp16, vec![0, 60]), "output 'y' is FP16, which JSON does not carry"),
+    ];
+    for (tensor, wanted) in cases {
+        assert!(http(None).answer(&answer(vec![(tensor.clone(), true)])).is_ok());
+        let fault = http(None).answer(&answer(vec![(tensor, false)])).expect_err(wanted);
+        assert_eq!((fault.kind, fault.stage), (FaultKind::AnswerNotRepresentable, Stage::Respond));
+        assert!(fault.text.contains(wanted), "{fault}");
+        assert!(fault.text.contains("ask for it as binary data"), "{fault}");
+    }
+}
+
+#[test]
+fn an_answer_without_id_has_none() {
+    let reply = http(None).answer(&Answer { id: None, ..answer(vec![]) }).expect("answers");
+    assert_eq!(text(&reply), r#"{"model_name":"fraud","model_version":"1","outputs":[]}"#);
+}
+
+#[test]
+fn a_refusal_has_the_status_of_the_table_and_says_when_to_try_again() {
+    for kind in FaultKind::ALL {
+        let reply = http(None).refuse(&Fault::new(kind, Stage::Admit, "it is \"full\""));
+        assert_eq!(reply.status, kind.http());
+        assert_eq!(reply.retry_after_s, kind.retry_after().map(|wait| wait.as_secs()));
+        assert_eq!(reply.body, Bytes::from_static(br#"{"error":"it is \"full\""}"#));
+    }
+}

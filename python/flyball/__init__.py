@@ -1,0 +1,69 @@
+"""flyball: serve ONNX models as governed decisions.
+
+The public names, imported when first used: `import flyball` alone costs nothing, so that `flyball serve` starts fast.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flyball.client import Client, ModelMetadata
+    from flyball.errors import (
+        ConfigRefusedError,
+        DeadlineError,
+        FlyballError,
+        InvalidInputError,
+        MissingExtraError,
+        ModelRefusedError,
+        NotFoundError,
+        OverloadedError,
+        RefusedError,
+        ServerFaultError,
+        SnapshotRefusedError,
+        UnavailableError,
+        UnreachableError,
+        UsageError,
+    )
+    from flyball.faults import Fault
+
+    __version__: str
+
+__all__ = [
+    "Client",
+    "ConfigRefusedError",
+    "DeadlineError",
+    "Fault",
+    "FlyballError",
+    "InvalidInputError",
+    "MissingExtraError",
+    "ModelMetadata",
+    "ModelRefusedError",
+    "NotFoundError",
+    "OverloadedError",
+    "RefusedError",
+    "ServerFaultError",
+    "SnapshotRefusedError",
+    "UnavailableError",
+    "UnreachableError",
+    "UsageError",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("flyball")
+    if name in ("Client", "ModelMetadata"):
+        return getattr(importlib.import_module("flyball.client"), name)
+    if name == "Fault":
+        return importlib.import_module("flyball.faults").Fault
+    if name in __all__:
+        return getattr(importlib.import_module("flyball.errors"), name)
+    raise AttributeError(f"module 'flyball' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,5 @@
+"""`python -m flyball` is the `flyball` command."""
+
+from flyball.cli import main
+
+main()

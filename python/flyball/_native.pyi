@@ -1,0 +1,84 @@
+"""Types of the Rust extension; `mypy.stubtest` compares this page with the built module.
+
+Documents cross as JSON bytes, few and coarse. Only `flyball.engine` imports this module. Every failure raises
+`NativeError` with one argument, a JSON text: {"code", "message", "exit_code", "faults"?}.
+"""
+
+from typing import final
+
+__all__ = [
+    "LoadRun",
+    "NativeError",
+    "Server",
+    "build_info",
+    "check_snapshot",
+    "inspect",
+    "machine",
+    "model_files",
+]
+
+class NativeError(Exception):
+    """A failure of the native side; `str(error)` is the JSON text."""
+
+def build_info() -> bytes:
+    """{"version", "commit", "profile", "target", "rustc", "debug_assertions"}."""
+
+def machine() -> bytes:
+    """What this machine allows: {"cpus", "cpu_quota", "lanes", "memory_limit_bytes", "cpu_model", "kernel", "rights"}."""
+
+def model_files(path: str) -> bytes:
+    """Digests of a model's file and of its external data, read without ONNX Runtime.
+
+    {"digest", "size_bytes", "external_data": [{"name", "digest", "size_bytes"}],
+     "opset": [{"domain", "version"}], "producer", "nodes"}
+    """
+
+def inspect(path: str, options: bytes) -> bytes:
+    """Load, probe and time a model. Options: {"ort_path": str, "rows_max": int}.
+
+    {"digest", "size_bytes", "opset", "producer", "nodes", "ort_version", "inputs": [{"name", "datatype", "shape"}],
+     "outputs", "batching": {"on", "reason"}, "latency": [{"rows", "p50_us", "p99_us"}]}
+    """
+
+def check_snapshot(kind: str, document: bytes) -> bytes:
+    """All faults of an "index" or "deployment" document: [{"path", "is", "allowed"}]."""
+
+@final
+class Server:
+    """A running data plane. The constructor returns once every deployment was applied or refused."""
+
+    def __new__(cls, config: bytes, snapshot: bytes) -> Server: ...
+    def addresses(self) -> list[str]:
+        """The bound addresses, "127.0.0.1:8080"."""
+
+    def acks(self) -> bytes:
+        """[{"name", "digest", "state", "reason", "versions": [{"version", "batching": {"on", "reason"}}]}]."""
+
+    def apply(self, snapshot: bytes) -> bytes:
+        """Apply another bundle, deployment by deployment; answers with the acks."""
+
+    def drain(self) -> None:
+        """Begin to drain: ready turns false, requests in flight finish. Does not wait."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait, without the GIL; True once the server has stopped."""
+
+    def totals(self) -> bytes:
+        """{"received", "answered", "refused", "failed", "abandoned", "in_flight"}."""
+
+@final
+class LoadRun:
+    """A running load. `payloads` is JSONL: {"inputs": [...], "outputs": [...] | null} a line."""
+
+    def __new__(cls, plan: bytes, payloads: bytes) -> LoadRun: ...
+    def progress(self) -> tuple[float, int]:
+        """Seconds gone, requests finished."""
+
+    def finished(self) -> bool:
+        """Whether the run has ended."""
+
+    def stop(self) -> None:
+        """End the run early; `result` then tells what was measured."""
+
+    def result(self) -> bytes:
+        """Wait for the end, without the GIL, and give the measurements."""

@@ -1,0 +1,140 @@
+"""A server under measurement: started as a process on chosen cores, watched, and stopped.
+
+Cores are chosen without `preexec_fn` (unsafe beside threads) and without a wrapper (which would be counted as cold start):
+a child inherits the affinity of the thread that starts it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from flyball.errors import FlyballError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import TracebackType
+
+_READY_S = 60.0
+_STOP_S = 35.0
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Process:
+    """A server process that has said `ready http://…`. Use it in a `with`; leaving ends it."""
+
+    def __init__(
+        self, command: Sequence[str], *, cpus: Sequence[int] | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self.started = time.perf_counter()
+        with on_cpus(cpus):
+            self._child = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                env={**os.environ, **(environment or {})},
+                text=True,
+            )
+        self.command = list(command)
+        self.url = self._wait_ready()
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._child.pid
+
+    def rss_bytes(self) -> int:
+        """Resident memory now."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise FlyballError(f"/proc/{self.pid}/status has no VmRSS: the process has ended")
+
+    def thread_cpu_s(self) -> dict[str, float]:
+        """CPU time of each thread by name; threads of one name are added up."""
+        times: dict[str, float] = {}
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            name = (task / "comm").read_text().strip()
+            # The name in `stat` may hold spaces and brackets: fields are counted after its last bracket.
+            fields = (task / "stat").read_text().rpartition(")")[2].split()
+            times[name] = times.get(name, 0.0) + (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+        return times
+
+    def stop(self) -> int:
+        """Ask the process to end, wait, and give its exit code; one that does not end is killed."""
+        if self._child.poll() is None:
+            self._child.send_signal(signal.SIGTERM)
+            try:
+                self._child.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                self._child.kill()
+                self._child.wait()
+        self._errors.close()
+        return self._child.returncode
+
+    def wait(self) -> int:
+        """Wait until the process ends by itself."""
+        return self._child.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _wait_ready(self) -> str:
+        found: list[str] = []
+        ready = threading.Event()
+
+        def read() -> None:
+            # Reads to the end, so that the child can never block on a full pipe.
+            assert self._child.stdout is not None  # noqa: S101 - asked for above
+            with self._child.stdout as lines:
+                for line in lines:
+                    if line.startswith("ready ") and not found:
+                        found.append(line.split()[1])
+                        ready.set()
+            ready.set()
+
+        threading.Thread(target=read, daemon=True).start()
+        if ready.wait(_READY_S) and found:
+            return found[0]
+        if self._child.poll() is None:
+            self._child.kill()
+        self._child.wait()
+        self._errors.seek(0)
+        words = self._errors.read().decode(errors="replace").strip()[-2000:]
+        self._errors.close()
+        raise FlyballError(f"{' '.join(self.command)} did not become ready (exit {self._child.returncode}):\n{words}")
+
+
+@contextmanager
+def on_cpus(cpus: Sequence[int] | None) -> Iterator[None]:
+    """Run the calling thread, and what it starts meanwhile, on these cores."""
+    if cpus is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def split_cpus() -> tuple[list[int], list[int]]:
+    """Cores for the server and cores for the generator; the same ones where there is only one."""
+    cpus = sorted(os.sched_getaffinity(0))
+    half = len(cpus) // 2
+    return (cpus[:half], cpus[half:]) if half else (cpus, cpus)

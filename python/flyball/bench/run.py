@@ -1,0 +1,128 @@
+"""Runs: load on a server with its progress, cold starts, mean batch sizes, and the host's stolen time."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import math
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from flyball.engine import LoadPlan, LoadResult, LoadRun
+from flyball.errors import FlyballError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_POLL_S = 0.1
+_FIRST_ANSWER_S = 60.0
+_RETRY_S = 0.002
+
+
+def run_load(plan: LoadPlan, payloads: bytes, progress: Callable[[float, int], None] | None = None) -> LoadResult:
+    """Run a load to its end; `progress` is called with seconds gone and requests finished. Ctrl-C ends the run early."""
+    run = LoadRun(plan, payloads)
+    try:
+        while not run.finished():
+            if progress is not None:
+                progress(*run.progress())
+            time.sleep(_POLL_S)
+    except BaseException:
+        run.stop()
+        raise
+    return run.result()
+
+
+def first_answer(url: str, model: str, payload: bytes, *, started: float) -> float:
+    """Seconds from `started` (time.perf_counter) to the first right answer to a payload line."""
+    document = json.loads(payload)
+    body = json.dumps({"id": "first", "inputs": document["inputs"]}).encode()
+    address = urlsplit(url).netloc
+    end = started + _FIRST_ANSWER_S
+    problem = "nothing came"
+    while time.perf_counter() < end:
+        connection = http.client.HTTPConnection(address, timeout=5)
+        try:
+            connection.request("POST", f"/v2/models/{model}/infer", body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            text = answer.read()
+            if answer.status == 200:
+                came = time.perf_counter()
+                check_answer(document["outputs"], json.loads(text)["outputs"])
+                return came - started
+            problem = f"{answer.status} {text[:200]!r}"
+        except OSError as error:
+            problem = str(error)
+        finally:
+            connection.close()
+        time.sleep(_RETRY_S)
+    raise FlyballError(f"no right answer from {url} within {_FIRST_ANSWER_S:g} s: {problem}")
+
+
+def check_answer(expected: list[dict[str, Any]], got: list[dict[str, Any]]) -> None:
+    """Raise unless the outputs are equal as float32, in any JSON spelling of the same number."""
+    by_name = {output["name"]: output for output in got}
+    for output in expected:
+        other = by_name.get(output["name"])
+        if other is None or not _same(output["data"], other["data"]):
+            raise FlyballError(f"output {output['name']!r} is {other and other['data']}, expected {output['data']}")
+
+
+def mean_batch_rows(before: str, after: str, model: str) -> float | None:
+    """Mean rows of a run between two texts of /metrics; None where nothing ran."""
+    runs = _sample(after, "flyball_batch_rows_count", model) - _sample(before, "flyball_batch_rows_count", model)
+    rows = _sample(after, "flyball_batch_rows_sum", model) - _sample(before, "flyball_batch_rows_sum", model)
+    return rows / runs if runs > 0 else None
+
+
+def metrics(url: str) -> str:
+    """The text of /metrics."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=5)
+    try:
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        text = answer.read().decode()
+    except OSError as error:
+        raise FlyballError(f"cannot read {url}/metrics: {error}") from error
+    finally:
+        connection.close()
+    if answer.status != 200:
+        raise FlyballError(f"{url}/metrics answered {answer.status}")
+    return text
+
+
+class Steal:
+    """The share of CPU time that the host gave to others since this was made, from /proc/stat."""
+
+    def __init__(self) -> None:
+        self._before = _cpu_times()
+
+    def share(self) -> float:
+        """0 to 1; windows above 0.03 say more about the host than about the server."""
+        gone = [now - then for now, then in zip(_cpu_times(), self._before, strict=True)]
+        total = sum(gone)
+        return gone[7] / total if total else 0.0
+
+
+def _cpu_times() -> list[int]:
+    first = Path("/proc/stat").read_text().partition("\n")[0]
+    return [int(field) for field in first.split()[1:9]]
+
+
+def _sample(text: str, name: str, model: str) -> float:
+    """The sum of a metric's samples for one model; 0 where there is none yet."""
+    pattern = re.compile(rf'^{name}\{{[^}}]*\bmodel="{re.escape(model)}"[^}}]*\}} (\S+)', re.MULTILINE)
+    return math.fsum(float(value) for value in pattern.findall(text))
+
+
+def _same(expected: list[Any], got: list[Any]) -> bool:
+    import numpy as np
+
+    if len(expected) != len(got):
+        return False
+    if expected and isinstance(expected[0], float):
+        return bool((np.array(expected, np.float32) == np.array(got, np.float32)).all())
+    return expected == got

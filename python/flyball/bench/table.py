@@ -1,0 +1,71 @@
+"""One table for people: who, how many requests a second, how fast, how large. Units are part of each figure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table; None is shown as a dash."""
+
+    name: str
+    rate_per_s: float | None = None
+    p50_us: float | None = None
+    p99_us: float | None = None
+    mean_batch: float | None = None
+    cold_start_s: float | None = None
+    rss_bytes: int | None = None
+
+
+def results_table(rows: list[Row], title: str, connections: int) -> Table:
+    """The rows under one head."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table.add_column("")
+    heads = [f"req/s, {connections} conn.", "p50, 1 conn.", "p99, 1 conn.", "mean batch", "cold start", "memory"]
+    for head in heads:
+        table.add_column(head, justify="right")
+    for row in rows:
+        table.add_row(
+            row.name,
+            rate(row.rate_per_s),
+            latency(row.p50_us),
+            latency(row.p99_us),
+            "—" if row.mean_batch is None else f"{row.mean_batch:.1f}",
+            "—" if row.cold_start_s is None else latency(row.cold_start_s * 1e6),
+            size(row.rss_bytes),
+        )
+    return table
+
+
+def rate(rate_per_s: float | None) -> str:
+    """Requests a second, with thousands set apart."""
+    return "—" if rate_per_s is None else f"{rate_per_s:,.0f}"
+
+
+def latency(us: float | None) -> str:
+    """A time in the unit that reads best: µs, ms or s, three figures."""
+    if us is None:
+        return "—"
+    for limit, divisor, unit in ((1e3, 1.0, "µs"), (1e6, 1e3, "ms")):
+        if us < limit:
+            return f"{_three(us / divisor)} {unit}"
+    return f"{_three(us / 1e6)} s"
+
+
+def size(count: int | None) -> str:
+    """Bytes in the unit that reads best."""
+    if count is None:
+        return "—"
+    for limit, divisor, unit in ((1e3, 1, "B"), (1e6, 1e3, "kB"), (1e9, 1e6, "MB")):
+        if count < limit:
+            return f"{_three(count / divisor)} {unit}"
+    return f"{_three(count / 1e9)} GB"
+
+
+def _three(value: float) -> str:
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

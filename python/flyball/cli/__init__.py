@@ -1,0 +1,8 @@
+"""The command line: one file a verb, each importing what it needs when it runs, so that `serve` starts fast.
+
+Nothing imports this package.
+"""
+
+from flyball.cli.app import main
+
+__all__ = ["main"]

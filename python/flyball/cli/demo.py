@@ -1,0 +1,169 @@
+"""`flyball demo`: trains a fraud model, serves it, loads it, and prints one table beside FastAPI and a bare loop."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from flyball.bench.table import Row
+
+_FOLDER = Path(".flyball/demo")
+_MODEL = "fraud"
+_CONNECTIONS = 16
+_PAYLOADS = 2000
+
+
+def demo(
+    seconds: Annotated[float, typer.Option(min=0.5, max=600, help="Length of each measurement, in s.")] = 3.0,
+    keep: Annotated[bool, typer.Option(help="Leave the server up afterwards, until Ctrl-C.")] = False,
+) -> None:
+    """See it work: train, convert, serve, load and compare, in about a minute."""
+    from flyball.bench.models import missing_demo
+    from flyball.cli.output import console
+
+    out = console()
+    try:
+        import fastapi  # noqa: F401 - the extra is asked for before anything is trained
+        import lightgbm  # noqa: F401
+        import onnxmltools  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise missing_demo(error) from error
+    model, payloads = _prepared(out)
+    rows = _measured(out, model, payloads, seconds)
+    out.print()
+    _tell(out, rows, model)
+    if keep:
+        _keep(out, model)
+
+
+def _prepared(out: Console) -> tuple[Path, bytes]:
+    """The model and its payloads; made once, then reused."""
+    from flyball.bench.models import fraud_rows, make_fraud_gbdt
+    from flyball.bench.payloads import make_payloads
+
+    model, payloads = _FOLDER / f"{_MODEL}.onnx", _FOLDER / "payloads.jsonl"
+    if model.is_file() and payloads.is_file():
+        out.print(f"Using [bold]{model}[/bold] from the last run")
+        return model, payloads.read_bytes()
+    _FOLDER.mkdir(parents=True, exist_ok=True)
+    with out.status("Training a fraud model, 300 trees on 20,000 synthetic payments"):
+        # Made beside and renamed: a run that is broken off must not leave half a model to the next one.
+        made = make_fraud_gbdt(_FOLDER / "training.onnx")
+        rows = make_payloads(made, _PAYLOADS, seed=11, rows=lambda count: fraud_rows(count, seed=11)[0])
+        payloads.write_bytes(rows)
+        made.replace(model)
+    out.print(f"Trained and converted [bold]{model}[/bold]")
+    return model, rows
+
+
+def _measured(out: Console, model: Path, payloads: bytes, seconds: float) -> list[Row]:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description:<28}"),
+        BarColumn(),
+        TextColumn("{task.fields[told]:>20}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=out) as progress:
+        serve = [sys.executable, "-m", "flyball", "serve", f"{_MODEL}={model}", "--listen", "127.0.0.1:0"]
+        peer = [sys.executable, "-m", "flyball.bench.peers.fastapi_peer", f"{_MODEL}={model}", "--style"]
+        flyball = _server("flyball serve", serve, payloads, seconds, progress)
+        threads = _server("FastAPI, def", [*peer, "def"], payloads, seconds, progress)
+        loop = _server("FastAPI, async def", [*peer, "async"], payloads, seconds, progress)
+        bare = _bare(model, payloads, seconds, progress)
+    better = max(threads, loop, key=lambda row: row.rate_per_s or 0.0)
+    return [flyball, better, bare]
+
+
+def _server(name: str, command: list[str], payloads: bytes, seconds: float, progress: Progress) -> Row:
+    """Start, time the first answer, load with many connections and then with one."""
+    from flyball.bench.process import Process, split_cpus
+    from flyball.bench.run import first_answer, mean_batch_rows, metrics, run_load
+    from flyball.bench.table import Row
+    from flyball.engine import LoadPlan, LoadResult
+    from flyball.errors import ServerFaultError
+
+    server_cpus, generator_cpus = split_cpus()
+    task = progress.add_task(name, total=2 * seconds, told="starting")
+
+    def load(plan: LoadPlan, done: float) -> LoadResult:
+        result = run_load(
+            plan,
+            payloads,
+            lambda gone, count: progress.update(task, completed=done + min(gone, seconds), told=f"{count:,} requests"),
+        )
+        if result.mismatched or result.failed:
+            raise ServerFaultError(
+                f"{name} gave {result.mismatched} wrong answers and failed {result.failed} times: {result.first_problem}"
+            )
+        return result
+
+    with Process(command, cpus=server_cpus) as server:
+        cold_start_s = first_answer(server.url, _MODEL, payloads.split(b"\n", 1)[0], started=server.started)
+        plan = LoadPlan(
+            url=server.url, model=_MODEL, connections=_CONNECTIONS, duration_s=seconds, warmup_s=0.5, cpus=generator_cpus
+        )
+        ours = "flyball" in name
+        before = metrics(server.url) if ours else ""
+        many = load(plan, 0.0)
+        batch = mean_batch_rows(before, metrics(server.url), _MODEL) if ours else None
+        one = load(plan.model_copy(update={"connections": 1}), seconds)
+        rss_bytes = server.rss_bytes()
+    progress.update(task, completed=2 * seconds, told=f"{many.rate_per_s:,.0f} req/s")
+    return Row(name, many.rate_per_s, one.latency_us.p50, one.latency_us.p99, batch, cold_start_s, rss_bytes)
+
+
+def _bare(model: Path, payloads: bytes, seconds: float, progress: Progress) -> Row:
+    from flyball.bench.bare import measure_bare
+    from flyball.bench.process import on_cpus, split_cpus
+    from flyball.bench.table import Row
+
+    task = progress.add_task("bare ONNX Runtime", total=1, told="running")
+    with on_cpus(split_cpus()[0]):
+        result = measure_bare(model, payloads, min(seconds, 3.0))
+    progress.update(task, completed=1, told=f"{result.rate_per_s:,.0f} runs/s")
+    return Row("bare ONNX Runtime", result.rate_per_s, result.p50_us, result.p99_us)
+
+
+def _tell(out: Console, rows: list[Row], model: Path) -> None:
+    from flyball.bench.process import split_cpus
+    from flyball.bench.table import results_table
+    from flyball.engine import build_info
+
+    server_cpus, generator_cpus = split_cpus()
+    shared = "shared with the generator" if server_cpus == generator_cpus else "the generator on others"
+    cores = f"{len(server_cpus)} core{'s' * (len(server_cpus) != 1)}, {shared}"
+    title = f"{_MODEL}, 300 trees · REST JSON · closed loop · {cores} · {build_info().profile} build"
+    out.print(results_table(rows, title, _CONNECTIONS))
+    out.print("The bare loop has one caller and no network: it is the floor for one run, not a server.", style="dim")
+    ours, peer = rows[0].rate_per_s, rows[1].rate_per_s
+    if ours and peer:
+        out.print(
+            f"\nflyball answers {ours / peer:.1f} times as many requests a second as {rows[1].name}, all answers checked."
+        )
+    out.print("\nNext:")
+    for command in (
+        f"flyball inspect {model}",
+        f"flyball serve {model}",
+        f"echo '{{\"input\": [[120, 3, 0.6, 0.4, 6, 900, 30, 400, 1, 1, 4, 2]]}}' | flyball predict {_MODEL}",
+    ):
+        out.print(f"  {command}", markup=False)
+
+
+def _keep(out: Console, model: Path) -> None:
+    """Become `flyball serve`: its signals, its exit code, nothing between."""
+    import os
+
+    out.print("\nLeaving the server up; Ctrl-C ends it.")
+    sys.stdout.flush()
+    command = [sys.executable, "-m", "flyball", "serve", f"{_MODEL}={model}"]
+    os.execv(sys.executable, command)  # noqa: S606 - no shell is wanted

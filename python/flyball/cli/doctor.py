@@ -1,0 +1,107 @@
+"""`flyball doctor`: what this machine allows, and the command that grants what is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import typer
+
+from flyball.errors import FlyballError
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line: what was looked at, whether it is good, what was found, and the command that mends it."""
+
+    name: str
+    good: bool
+    found: str
+    mend: str = ""
+    needed: bool = False
+
+
+def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show what this machine allows: cores, memory, ONNX Runtime, tuning rights, optional parts."""
+    from flyball.cli.output import console, print_json
+
+    findings = [*_runtime(), *_native(), *_extras()]
+    broken = any(finding.needed and not finding.good for finding in findings)
+    if json:
+        print_json({"able_to_serve": not broken, "findings": [asdict(finding) for finding in findings]})
+    else:
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, show_header=False)
+        for _ in range(4):
+            table.add_column()
+        for finding in findings:
+            mark = "[green]yes[/green]" if finding.good else "[red]no[/red]" if finding.needed else "[yellow]no[/yellow]"
+            table.add_row(finding.name, mark, escape(finding.found), escape(finding.mend))
+        console().print(table)
+        console().print("This machine cannot serve yet; see the red lines." if broken else "This machine can serve.")
+    if broken:
+        raise typer.Exit(1)
+
+
+def _runtime() -> list[Finding]:
+    from flyball.engine import ort_library
+
+    try:
+        return [Finding("ONNX Runtime", True, str(ort_library()), needed=True)]
+    except FlyballError as error:
+        return [Finding("ONNX Runtime", False, error.message, error.next_step or "", needed=True)]
+
+
+def _native() -> list[Finding]:
+    from flyball.bench.table import size
+    from flyball.engine import build_info, machine
+
+    try:
+        build, here = build_info(), machine()
+    except FlyballError as error:
+        return [Finding("native extension", False, error.message, error.next_step or "", needed=True)]
+    optimised = not build.debug_assertions
+    told = f"{build.version} {build.commit[:12]} {build.profile} {build.target}, rustc {build.rustc}"
+    findings = [Finding("native extension", True, told, needed=True)]
+    if not optimised:
+        findings.append(
+            Finding("optimised build", False, "a debug build: do not measure with it", "make build PROFILE=release")
+        )
+    quota = "no quota" if here.cpu_quota is None else f"quota of {here.cpu_quota:g} cores"
+    cpus = f"{len(here.cpus)} in the affinity mask ({_ranges(here.cpus)}), {quota}: {here.lanes} lanes"
+    memory = "no limit" if here.memory_limit_bytes is None else f"limit of {size(here.memory_limit_bytes)}"
+    findings += [
+        Finding("cores", here.lanes > 0, cpus, needed=True),
+        Finding("processor", True, here.cpu_model),
+        Finding("memory", True, memory),
+        Finding("kernel", True, here.kernel),
+    ]
+    findings += [
+        Finding(f"right: {right.name}", right.granted, right.why, "" if right.granted else right.grant)
+        for right in here.rights
+    ]
+    return findings
+
+
+def _extras() -> list[Finding]:
+    wanted = {"grpc": ("gRPC in the client", "grpc"), "demo": ("flyball demo", "lightgbm")}
+    findings = []
+    for extra, (name, module) in wanted.items():
+        there = importlib.util.find_spec(module) is not None
+        mend = "" if there else f"pip install 'flyball[{extra}]'"
+        findings.append(Finding(name, there, "installed" if there else "not installed", mend))
+    return findings
+
+
+def _ranges(numbers: list[int]) -> str:
+    """0-3,8 for [0, 1, 2, 3, 8]."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and parts[-1][-1] == number - 1:
+            parts[-1] = [parts[-1][0], number]
+        else:
+            parts.append([number])
+    return ",".join("-".join(str(end) for end in part) for part in parts)

@@ -1,0 +1,73 @@
+"""`flyball inspect`: a model's signature, size, opset, whether it can be batched, and how long it runs here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from flyball.engine import Inspection, TensorSpec
+
+
+def inspect(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The model's file.")],
+    rows_max: Annotated[int, typer.Option(min=1, max=1024, help="Largest batch to probe and time.")] = 64,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what a model is, whether requests to it can share a run, and its latency by batch size."""
+    from flyball.cli.output import console, print_json
+    from flyball.engine import inspect as inspect_model
+
+    found = inspect_model(model, rows_max)
+    if json:
+        print_json(found.model_dump())
+        return
+    from rich.markup import escape
+
+    from flyball.bench.table import size
+
+    out = console()
+    opsets = ", ".join(f"{opset.domain or 'ai.onnx'} {opset.version}" for opset in found.opset)
+    out.print(f"[bold]{escape(model.name)}[/bold]   {size(found.size_bytes)}   {found.nodes} nodes   {found.digest}")
+    out.print(f"  opset {opsets}   made by {escape(found.producer or 'unknown')}   ONNX Runtime {found.ort_version}")
+    out.print(_signature(found))
+    if found.batching.on:
+        out.print("[green]batching on[/green]: rows give the same answers alone and together")
+    else:
+        out.print(f"[yellow]batching off[/yellow]: {escape(found.batching.reason or 'no reason was given')}")
+    out.print(_latencies(found))
+    out.print(f"\nNext:  flyball serve {escape(str(model))}", style="dim")
+
+
+def _signature(found: Inspection) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("", "name", "datatype", "shape"):
+        table.add_column(head)
+    for role, specs in (("input", found.inputs), ("output", found.outputs)):
+        for spec in specs:
+            table.add_row(role, escape(spec.name), spec.datatype, escape(_shape(spec)))
+    return table
+
+
+def _shape(spec: TensorSpec) -> str:
+    return "[" + ", ".join("any" if size == -1 else str(size) for size in spec.shape) + "]"
+
+
+def _latencies(found: Inspection) -> Table:
+    from rich.table import Table
+
+    from flyball.bench.table import latency
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("rows", "p50", "p99", "p50 a row"):
+        table.add_column(head, justify="right")
+    for item in found.latency:
+        table.add_row(str(item.rows), latency(item.p50_us), latency(item.p99_us), latency(item.p50_us / item.rows))
+    return table

@@ -1,0 +1,85 @@
+"""`flyball predict`: rows from a file or stdin to a running server, answers as a table or JSON."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flyball.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_COLUMNS_MAX = 8
+_ROWS_MAX = 50
+
+
+def predict(
+    model: Annotated[str, typer.Argument(help="The model's name on the server.")],
+    file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="JSON or CSV; - for stdin.")] = "-",
+    url: Annotated[str, typer.Option(help="The server, http:// or grpc://.")] = "http://127.0.0.1:8080",
+    version: Annotated[
+        str | None, typer.Option(help="The model's version; default is the server's.", show_default=False)
+    ] = None,
+    deadline_ms: Annotated[float, typer.Option(min=1, help="Longest wait for the answer, in ms.")] = 10_000,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON: output name to nested lists.")] = False,
+) -> None:
+    """Ask a running server for predictions.
+
+    The input is a V2 request ({"inputs": [...]}), an object of input name to nested lists, a bare list for a model with
+    one input, or CSV with a header line: columns named after the inputs, or the columns of the only input.
+    """
+    from flyball.cli.output import console, print_json
+    from flyball.cli.rows import read_inputs
+    from flyball.client import Client
+
+    text = _read(file)
+    with Client(url, deadline_ms=deadline_ms) as client:
+        inputs = read_inputs(text, lambda: client.metadata(model, version=version).inputs)
+        answer = client.infer(model, inputs, version=version)
+    if json:
+        print_json({name: array.tolist() for name, array in answer.items()})
+    else:
+        console().print(_table(answer))
+
+
+def _read(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text()
+    except OSError as error:
+        raise InvalidInputError(f"cannot read {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{file} is not text: {error.reason}") from error
+
+
+def _table(answer: dict[str, Any]) -> Table:
+    """A line for each row; wide outputs are cut to their first columns."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("row", justify="right", style="dim")
+    columns = []
+    for name, array in answer.items():
+        flat = array.reshape(array.shape[0], -1) if array.ndim else array.reshape(1, 1)
+        width = min(flat.shape[1], _COLUMNS_MAX)
+        for place in range(width):
+            head = name if flat.shape[1] == 1 else f"{name}[{place}]"
+            table.add_column(escape(head), justify="right")
+            columns.append(flat[:, place])
+        if flat.shape[1] > width:
+            table.add_column(f"… {flat.shape[1] - width} more", style="dim")
+            columns.append([""] * len(flat))
+    count = max((len(column) for column in columns), default=0)
+    for row in range(min(count, _ROWS_MAX)):
+        table.add_row(str(row), *(escape(_cell(column[row])) if row < len(column) else "" for column in columns))
+    if count > _ROWS_MAX:
+        table.caption = f"{count - _ROWS_MAX} more rows; see all with --json"
+    return table
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.6g}" if hasattr(value, "dtype") and value.dtype.kind == "f" else str(value)

@@ -1,0 +1,143 @@
+"""`flyball serve`: the data plane in this process, until a signal ends it.
+
+Signals are blocked before the data plane's threads start, so that they inherit the mask and only the main thread takes
+them, in `sigtimedwait`. Must never import `onnxruntime`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flyball.errors import ConfigRefusedError, FlyballError, ModelRefusedError, ServerFaultError, UsageError
+
+if TYPE_CHECKING:
+    from flyball.config import ServerConfig
+    from flyball.engine import Ack, Server
+    from flyball.snapshot import Bundle
+
+_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+_POLL_S = 1.0
+_DRAIN_POLL_S = 0.05
+_REFUSED_STOP_S = 5.0
+
+
+def serve(
+    models: Annotated[
+        list[str] | None, typer.Argument(metavar="MODEL...", help="ONNX files, each PATH or NAME=PATH.", show_default=False)
+    ] = None,
+    snapshot: Annotated[
+        Path | None,
+        typer.Option(help="Serve a snapshot instead: its index file. SIGHUP reads it again.", show_default=False),
+    ] = None,
+    listen: Annotated[
+        list[str] | None, typer.Option(metavar="HOST:PORT", help="Address to listen on; may be repeated. [127.0.0.1:8080]")
+    ] = None,
+    lanes: Annotated[int | None, typer.Option(help="Lanes; default is one on each usable core.", show_default=False)] = None,
+    config: Annotated[Path | None, typer.Option(help="Server configuration, a JSON file.", show_default=False)] = None,
+) -> None:
+    """Serve ONNX models over HTTP and gRPC on one port; no configuration needed."""
+    if bool(models) == bool(snapshot):
+        raise UsageError(
+            "name either models or a snapshot to serve",
+            next_step="flyball serve MODEL.onnx   or   flyball serve --snapshot FILE",
+        )
+    settings = _settings(config, {"listen": listen or None, "lanes": lanes})
+    if snapshot is not None:
+        snapshot = snapshot.absolute()
+        # Paths in a snapshot are relative to its index; in memory they are relative to here. Rewriting them would change
+        # the documents' digests, so we go there instead.
+        if snapshot.parent.is_dir():
+            os.chdir(snapshot.parent)
+    bundle = _bundle(models, snapshot)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    from flyball.engine import Server
+
+    server = Server(settings, bundle.to_bytes())
+    serving = _serving(server, must_all_serve=snapshot is None)
+    sys.stdout.write(_ready_line(server, serving, settings) + "\n")
+    sys.stdout.flush()
+    _until_signalled(server, snapshot)
+
+
+def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
+    from pydantic import ValidationError
+
+    from flyball.config import ServerConfig, read_server_config
+    from flyball.faults import faults_of
+
+    written = (read_server_config(path) if path else ServerConfig()).model_dump()
+    written.update({key: value for key, value in flags.items() if value is not None})
+    try:
+        return ServerConfig.model_validate(written)
+    except ValidationError as error:
+        raise ConfigRefusedError("the flags are not allowed", faults=faults_of(error, ServerConfig)) from error
+
+
+def _bundle(models: list[str] | None, snapshot: Path | None) -> Bundle:
+    from flyball.snapshot import compile_models, read
+
+    return read(snapshot) if snapshot else compile_models(models or [])
+
+
+def _serving(server: Server, *, must_all_serve: bool) -> list[Ack]:
+    """The deployments that serve. Refused ones end the command where a person named them, or where none is left."""
+    acks = server.acks()
+    refused = [ack for ack in acks if ack.state == "refused"]
+    serving = [ack for ack in acks if ack.state in ("applied", "kept")]
+    if refused and (must_all_serve or not serving):
+        server.drain()
+        server.wait(_REFUSED_STOP_S)
+        reasons = "; ".join(f"{ack.name}: {ack.reason}" for ack in refused)
+        raise ModelRefusedError(reasons, next_step="look closer:  flyball inspect MODEL.onnx")
+    return serving
+
+
+def _ready_line(server: Server, serving: list[Ack], settings: ServerConfig) -> str:
+    from flyball.engine import machine
+
+    lanes = settings.lanes or machine().lanes
+    names = ",".join(f"{ack.name}:{item.version}" for ack in serving for item in ack.versions)
+    return f"ready http://{server.addresses()[0]} models={names} lanes={lanes}"
+
+
+def _until_signalled(server: Server, snapshot: Path | None) -> None:
+    """Wait for signals: SIGHUP reads the snapshot again, SIGTERM and SIGINT drain."""
+    while True:
+        received = signal.sigtimedwait(_SIGNALS, _POLL_S)
+        if received is None:
+            if server.wait(0):
+                raise ServerFaultError("the server stopped by itself; its log on stderr tells why", code="server_stopped")
+        elif received.si_signo == signal.SIGHUP:
+            if snapshot is not None:
+                _read_again(server, snapshot)
+        else:
+            _drain(server)
+            return
+
+
+def _read_again(server: Server, snapshot: Path) -> None:
+    """Apply the snapshot as it is now; one that is refused leaves everything as it was, and is logged."""
+    from flyball.snapshot import read
+
+    try:
+        server.apply(read(snapshot).to_bytes())
+    except FlyballError as error:
+        line = {"level": "ERROR", "message": "snapshot refused", "snapshot": str(snapshot), "reason": str(error)}
+        sys.stderr.write(json.dumps(line) + "\n")
+
+
+def _drain(server: Server) -> None:
+    """Let requests in flight finish. The server itself bounds this by its grace; a second signal ends it at once."""
+    server.drain()
+    while not server.wait(_DRAIN_POLL_S):
+        again = signal.sigtimedwait(_SIGNALS - {signal.SIGHUP}, 0)
+        if again is not None:
+            sys.stderr.flush()
+            os._exit(1)  # "at once": no destructor may wait for the drain that was just given up

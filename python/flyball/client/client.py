@@ -1,0 +1,128 @@
+"""`Client`: NumPy in, NumPy out, over HTTP or gRPC, with a deadline on every call.
+
+Picks the transport by the URL's scheme; both give the same answers and the same errors.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Self
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from flyball.client.deadline import Deadline
+from flyball.client.tensors import Array, InferCall, as_array, encode
+from flyball.errors import InvalidInputError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    from flyball.client.grpc import GrpcTransport
+    from flyball.client.http import HttpTransport
+    from flyball.client.metadata import ModelMetadata
+
+
+class Client:
+    """A client of one server. Threads may share it; close it, or use it in a `with`.
+
+        with flyball.Client("http://127.0.0.1:8080", deadline_ms=50) as client:
+            client.infer("fraud", {"input": rows})["probabilities"]
+
+    `deadline_ms` bounds each call, repeats included; the server is told what is left of it.
+    """
+
+    def __init__(self, url: str, *, deadline_ms: float = 10_000, connections_max: int = 64) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "grpc") or not parts.netloc:
+            raise UsageError(f"{url!r} is no address of a server", next_step="write http://HOST:PORT or grpc://HOST:PORT")
+        self.url = url
+        self._deadline_ms = _positive(deadline_ms)
+        self._transport = _transport(parts.scheme, url, parts.netloc, connections_max)
+        self._known: dict[tuple[str, str | None], ModelMetadata] = {}
+        self._lock = threading.Lock()
+
+    def infer(
+        self,
+        model: str,
+        inputs: Mapping[str, Array | Sequence[object]],
+        *,
+        version: str | None = None,
+        outputs: Sequence[str] | None = None,
+        deadline_ms: float | None = None,
+        id: str | None = None,  # noqa: A002 - the protocol's own name
+    ) -> dict[str, Array]:
+        """Run a model. Arrays go as they are; plain lists take the datatype that the model's metadata names.
+
+        Strings travel as object or `U` arrays. `outputs` picks some of the model's outputs, else all come.
+        """
+        deadline = self._deadline(deadline_ms)
+        if not inputs:
+            raise InvalidInputError("no inputs were given")
+        tensors = [encode(name, self._array(model, version, name, value, deadline)) for name, value in inputs.items()]
+        call = InferCall(model, version, tensors, None if outputs is None else list(outputs), id)
+        return self._transport.infer(call, deadline)
+
+    def metadata(self, model: str, *, version: str | None = None, deadline_ms: float | None = None) -> ModelMetadata:
+        """A model's inputs and outputs, as the server tells them."""
+        return self._transport.metadata(model, version, self._deadline(deadline_ms))
+
+    def ready(self, model: str | None = None, *, version: str | None = None, deadline_ms: float | None = None) -> bool:
+        """Whether the server, or one of its models, takes requests. False also where it cannot be reached."""
+        return self._transport.ready(model, version, self._deadline(deadline_ms))
+
+    def live(self, *, deadline_ms: float | None = None) -> bool:
+        """Whether the server runs. False also where it cannot be reached."""
+        return self._transport.live(self._deadline(deadline_ms))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _deadline(self, deadline_ms: float | None) -> Deadline:
+        return Deadline(self._deadline_ms if deadline_ms is None else _positive(deadline_ms))
+
+    def _array(self, model: str, version: str | None, name: str, value: object, deadline: Deadline) -> Array:
+        if isinstance(value, np.ndarray):
+            return value
+        metadata = self._remembered(model, version, deadline)
+        for tensor in metadata.inputs:
+            if tensor.name == name:
+                return as_array(value, tensor.datatype)
+        names = ", ".join(tensor.name for tensor in metadata.inputs)
+        raise InvalidInputError(f"model {model!r} has no input {name!r}; its inputs are {names}")
+
+    def _remembered(self, model: str, version: str | None, deadline: Deadline) -> ModelMetadata:
+        """Asked once for each model: input datatypes are part of what a deployment's callers rely on."""
+        with self._lock:
+            known = self._known.get((model, version))
+        if known is None:
+            known = self._transport.metadata(model, version, deadline)
+            with self._lock:
+                self._known[(model, version)] = known
+        return known
+
+
+def _transport(scheme: str, url: str, netloc: str, connections_max: int) -> HttpTransport | GrpcTransport:
+    if scheme == "http":
+        from flyball.client.http import HttpTransport
+
+        return HttpTransport(url, connections_max)
+    from flyball.client.grpc import GrpcTransport
+
+    return GrpcTransport(netloc)
+
+
+def _positive(deadline_ms: float) -> float:
+    if not deadline_ms > 0:
+        raise UsageError(f"a deadline of {deadline_ms} ms leaves no time for an answer")
+    return deadline_ms

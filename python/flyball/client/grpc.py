@@ -1,0 +1,117 @@
+"""The V2 protocol over gRPC, tensors raw both ways. Needs the extra: pip install 'flyball[grpc]'.
+
+Calls go through `channel.unary_unary`, so only message types are generated. gRPC repeats by itself what never left this
+machine; nothing else is repeated here, because its UNAVAILABLE does not tell whether the server began the work.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flyball.client.metadata import ModelMetadata
+from flyball.client.tensors import Array, InferCall, Tensor, decode
+from flyball.errors import MissingExtraError, ServerFaultError, UnavailableError, UnreachableError, from_grpc
+
+if TYPE_CHECKING:
+    from flyball.client.deadline import Deadline
+
+_SERVICE = "/inference.GRPCInferenceService/"
+_OPTIONS = [
+    ("grpc.max_send_message_length", -1),  # the server has the limit, and says so
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+]
+
+
+class GrpcTransport:
+    """One HTTP/2 connection to one server; may be used from many threads."""
+
+    def __init__(self, target: str) -> None:
+        try:
+            import grpc
+
+            from flyball.client import _oip_pb2
+        except ImportError as error:
+            raise MissingExtraError(
+                f"gRPC is not installed ({error})", next_step="install it:  pip install 'flyball[grpc]'"
+            ) from error
+        self._grpc: Any = grpc
+        self._messages: Any = _oip_pb2
+        self._target = target
+        self._channel = grpc.insecure_channel(target, options=_OPTIONS)
+
+    def close(self) -> None:
+        """Close the connection; calls in flight are cancelled."""
+        self._channel.close()
+
+    def live(self, deadline: Deadline) -> bool:
+        """Whether the server answers."""
+        try:
+            return bool(self._call("ServerLive", self._messages.ServerLiveRequest(), deadline).live)
+        except UnavailableError:
+            return False
+
+    def ready(self, model: str | None, version: str | None, deadline: Deadline) -> bool:
+        """Whether the server, or one model, takes requests."""
+        try:
+            if model is None:
+                return bool(self._call("ServerReady", self._messages.ServerReadyRequest(), deadline).ready)
+            request = self._messages.ModelReadyRequest(name=model, version=version or "")
+            return bool(self._call("ModelReady", request, deadline).ready)
+        except UnavailableError:
+            return False
+
+    def metadata(self, model: str, version: str | None, deadline: Deadline) -> ModelMetadata:
+        """What the server tells about a model."""
+        request = self._messages.ModelMetadataRequest(name=model, version=version or "")
+        answer = self._call("ModelMetadata", request, deadline)
+        document = {
+            "name": answer.name,
+            "versions": list(answer.versions),
+            "platform": answer.platform,
+            "inputs": [_tensor_document(item) for item in answer.inputs],
+            "outputs": [_tensor_document(item) for item in answer.outputs],
+        }
+        return ModelMetadata.from_document(document)
+
+    def infer(self, call: InferCall, deadline: Deadline) -> dict[str, Array]:
+        """One inference; answers with the outputs by name."""
+        request = self._messages.ModelInferRequest(model_name=call.model, model_version=call.version or "", id=call.id or "")
+        for tensor in call.tensors:
+            request.inputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
+            request.raw_input_contents.append(tensor.raw)
+        for name in call.outputs or ():
+            request.outputs.add(name=name)
+        answer = self._call("ModelInfer", request, deadline)
+        if call.id is not None and answer.id != call.id:
+            raise ServerFaultError(f"the answer carries the id {answer.id!r} in place of {call.id!r}", code="bad_answer")
+        if len(answer.raw_output_contents) != len(answer.outputs):
+            raise ServerFaultError("the answer's outputs are not raw: this server is not supported", code="bad_answer")
+        pairs = zip(answer.outputs, answer.raw_output_contents, strict=True)
+        return {item.name: decode(Tensor(item.name, item.datatype, tuple(item.shape), raw)) for item, raw in pairs}
+
+    def _call(self, method: str, request: Any, deadline: Deadline) -> Any:
+        response = getattr(self._messages, f"{method}Response")
+        call = self._channel.unary_unary(
+            _SERVICE + method,
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=response.FromString,
+        )
+        try:
+            return call(request, timeout=deadline.left_s())
+        except self._grpc.RpcError as error:
+            status = error.code().name
+            if status == "DEADLINE_EXCEEDED" and not deadline.allows(0):
+                raise deadline.passed() from error
+            details = error.details() or ""
+            if status == "UNAVAILABLE" and "connect" in details.lower():
+                # The status is the same as a draining server's; only the text tells them apart, and only the hint needs it.
+                raise UnreachableError(
+                    f"no answer from grpc://{self._target}: {details}",
+                    next_step="start a server:  flyball serve MODEL.onnx",
+                ) from error
+            raise from_grpc(status, details) from error
+
+
+def _tensor_document(item: Any) -> dict[str, Any]:
+    return {"name": item.name, "datatype": item.datatype, "shape": list(item.shape)}

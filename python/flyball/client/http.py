@@ -1,0 +1,234 @@
+"""The V2 protocol over HTTP/1.1, tensors in the binary extension both ways.
+
+An attempt is repeated only where the server cannot have begun the work: no connection could be made, or the server
+refused for load and named a time (503 with Retry-After). Never past the deadline.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+from urllib.parse import quote
+
+import urllib3
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, MaxRetryError, NewConnectionError
+from urllib3.exceptions import TimeoutError as WaitError
+
+from flyball.client.deadline import ATTEMPTS_MAX, Deadline, pause_before
+from flyball.client.metadata import ModelMetadata
+from flyball.client.tensors import Array, InferCall, Tensor, decode, decode_data
+from flyball.errors import FlyballError, OverloadedError, ServerFaultError, UnavailableError, UnreachableError, from_http
+
+_JSON_LENGTH = "Inference-Header-Content-Length"
+_TIMEOUT_HEADER = "x-request-timeout-ms"
+_CHUNK_BYTES = 1 << 16
+
+
+class HttpTransport:
+    """A pool of kept-alive connections to one server; may be used from many threads."""
+
+    def __init__(self, url: str, connections_max: int) -> None:
+        self._url = url.rstrip("/")
+        # block: more threads than connections wait for one, rather than open and throw away more.
+        self._pool = urllib3.PoolManager(num_pools=1, maxsize=connections_max, block=True, retries=False)
+
+    def close(self) -> None:
+        """Close every idle connection."""
+        self._pool.clear()
+
+    def live(self, deadline: Deadline) -> bool:
+        """Whether the server answers."""
+        return self._is("/v2/health/live", deadline)
+
+    def ready(self, model: str | None, version: str | None, deadline: Deadline) -> bool:
+        """Whether the server, or one model, takes requests."""
+        path = "/v2/health/ready" if model is None else f"{_model_path(model, version)}/ready"
+        return self._is(path, deadline)
+
+    def metadata(self, model: str, version: str | None, deadline: Deadline) -> ModelMetadata:
+        """What the server tells about a model."""
+        body, _ = self._call("GET", _model_path(model, version), b"", {}, deadline)
+        return ModelMetadata.from_document(_json(body))
+
+    def infer(self, call: InferCall, deadline: Deadline) -> dict[str, Array]:
+        """One inference; answers with the outputs by name."""
+        head = json.dumps(_request(call)).encode()
+        headers = {"Content-Type": "application/octet-stream", _JSON_LENGTH: str(len(head))}
+        body = b"".join([head, *(tensor.raw for tensor in call.tensors)])
+        answer, length = self._call("POST", f"{_model_path(call.model, call.version)}/infer", body, headers, deadline)
+        return _outputs(answer, length, call.id)
+
+    def _is(self, path: str, deadline: Deadline) -> bool:
+        try:
+            self._call("GET", path, b"", {}, deadline)
+        except (UnavailableError, OverloadedError):
+            return False
+        return True
+
+    def _call(
+        self, method: str, path: str, body: bytes, headers: dict[str, str], deadline: Deadline
+    ) -> tuple[bytes, int | None]:
+        """Attempts until one is answered; gives the body and the length of its JSON part, where it has others."""
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            try:
+                return self._attempt(method, path, body, headers, deadline)
+            except UnreachableError as error:
+                pause = pause_before(attempt + 1)
+                if error.code != "connect_failed" or attempt == ATTEMPTS_MAX or not deadline.allows(pause):
+                    raise
+            except OverloadedError as error:
+                pause = error.retry_after_s if error.retry_after_s is not None else 0.0
+                if error.retry_after_s is None or attempt == ATTEMPTS_MAX or not deadline.allows(pause):
+                    raise
+            time.sleep(pause)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _attempt(
+        self, method: str, path: str, body: bytes, headers: dict[str, str], deadline: Deadline
+    ) -> tuple[bytes, int | None]:
+        headers = {**headers, _TIMEOUT_HEADER: str(deadline.left_ms())}
+        try:
+            response = self._pool.request(
+                method,
+                self._url + path,
+                body=body or None,
+                headers=headers,
+                timeout=urllib3.Timeout(total=deadline.left_s()),
+                preload_content=False,
+                decode_content=True,
+                redirect=False,
+            )
+        except (NewConnectionError, ConnectTimeoutError, MaxRetryError) as error:
+            raise self._no_connection(error, deadline) from error
+        except WaitError as error:
+            raise deadline.passed() from error
+        except HTTPError as error:
+            raise _broke(self._url, error) from error
+        try:
+            content = _read(response, deadline)
+        except WaitError as error:
+            raise deadline.passed() from error
+        except HTTPError as error:
+            raise _broke(self._url, error) from error
+        finally:
+            response.release_conn() if response.closed else response.close()
+        if response.status != 200:
+            raise from_http(response.status, _error_text(content), _seconds(response.headers.get("Retry-After")))
+        length = response.headers.get(_JSON_LENGTH)
+        return content, None if length is None else int(length)
+
+    def _no_connection(self, error: Exception, deadline: Deadline) -> FlyballError:
+        if not deadline.allows(0):
+            return deadline.passed()
+        return UnreachableError(
+            f"no connection to {self._url}: {_cause(error)}",
+            code="connect_failed",
+            next_step="start a server:  flyball serve MODEL.onnx",
+        )
+
+
+def _read(response: urllib3.BaseHTTPResponse, deadline: Deadline) -> bytes:
+    """The whole body; a server that trickles it cannot stretch the deadline by more than one wait."""
+    parts: list[bytes] = []
+    while True:
+        left = deadline.left_s()
+        sock = getattr(response.connection, "sock", None)
+        if sock is not None:
+            sock.settimeout(left)
+        part = response.read1(_CHUNK_BYTES)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+
+
+def _model_path(model: str, version: str | None) -> str:
+    path = f"/v2/models/{quote(model, safe='')}"
+    return path if version is None else f"{path}/versions/{quote(version, safe='')}"
+
+
+def _request(call: InferCall) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "inputs": [
+            {
+                "name": tensor.name,
+                "datatype": tensor.datatype,
+                "shape": list(tensor.shape),
+                "parameters": {"binary_data_size": len(tensor.raw)},
+            }
+            for tensor in call.tensors
+        ],
+        "parameters": {"binary_data_output": True},
+    }
+    if call.id is not None:
+        document["id"] = call.id
+    if call.outputs is not None:
+        document["outputs"] = [{"name": name, "parameters": {"binary_data": True}} for name in call.outputs]
+    return document
+
+
+def _outputs(body: bytes, json_length: int | None, request_id: str | None) -> dict[str, Array]:
+    """The answer's outputs: raw where they say their size, else from JSON; servers may mix both."""
+    end = len(body) if json_length is None else json_length
+    document = _json(body[:end])
+    if request_id is not None and document.get("id") != request_id:
+        raise ServerFaultError(
+            f"the answer carries the id {document.get('id')!r} in place of {request_id!r}", code="bad_answer"
+        )
+    arrays = {}
+    place = end
+    for item in document.get("outputs") or []:
+        name, datatype, shape = item["name"], item["datatype"], tuple(item["shape"])
+        size = (item.get("parameters") or {}).get("binary_data_size")
+        if size is None:
+            arrays[name] = decode_data(name, datatype, shape, item.get("data"))
+        else:
+            arrays[name] = decode(Tensor(name, datatype, shape, body[place : place + size]))
+            place += size
+    return arrays
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(body)
+    except ValueError as error:
+        raise ServerFaultError(f"the server's answer is not JSON: {error}", code="bad_answer") from error
+    if not isinstance(document, dict):
+        raise ServerFaultError("the server's answer is not a JSON object", code="bad_answer")
+    return document
+
+
+def _error_text(body: bytes) -> str:
+    """The text of {"error": text}; other servers' bodies as they are, cut to a readable length."""
+    try:
+        document = json.loads(body)
+    except ValueError:
+        document = None
+    if isinstance(document, dict) and isinstance(document.get("error"), str):
+        return str(document["error"])
+    return body[:200].decode("utf-8", "replace").strip()
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    try:
+        return max(0.0, float(retry_after)) if retry_after is not None else None
+    except ValueError:
+        return None  # the form with a date: no server of this protocol sends it
+
+
+def _broke(url: str, error: Exception) -> UnreachableError:
+    return UnreachableError(
+        f"the connection to {url} broke before the answer came: {_cause(error)}",
+        code="connection_broke",
+        next_step="the request may have been served; send it again only if that does no harm",
+    )
+
+
+def _cause(error: BaseException) -> str:
+    """The plainest words in a chain of causes: the system's own, where there are some."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror.lower()
+        cause = cause.__cause__ or cause.__context__
+    return str(error)

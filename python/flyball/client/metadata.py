@@ -1,0 +1,43 @@
+"""What a server tells about a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMetadata:
+    """One input or output: name, V2 datatype, and shape with -1 for free dimensions."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMetadata:
+    """A model as its server describes it."""
+
+    name: str
+    versions: tuple[str, ...]
+    platform: str
+    inputs: tuple[TensorMetadata, ...]
+    outputs: tuple[TensorMetadata, ...]
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> ModelMetadata:
+        """Read the V2 JSON form; the gRPC message is brought to it first."""
+        return cls(
+            name=document["name"],
+            versions=tuple(document.get("versions") or ()),
+            platform=document.get("platform", ""),
+            inputs=_tensors(document.get("inputs")),
+            outputs=_tensors(document.get("outputs")),
+        )
+
+
+def _tensors(items: list[dict[str, Any]] | None) -> tuple[TensorMetadata, ...]:
+    return tuple(
+        TensorMetadata(item["name"], item["datatype"], tuple(int(size) for size in item["shape"])) for item in items or ()
+    )

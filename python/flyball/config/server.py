@@ -1,0 +1,118 @@
+"""`ServerConfig`: the one document that starts a data plane. The Rust reader has the same keys, defaults and limits.
+
+Each field carries its unit, default and limit; `reference.py` renders them, and a test compares the page with this model.
+Must not know how the document reaches the server.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from flyball.errors import ConfigRefusedError
+from flyball.faults import Allowed, Fault, faults_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^\[\]:/\s]+):([0-9]{1,5})\Z")
+_KIB = 1024
+
+
+def _address(text: str) -> str:
+    match = _ADDRESS.match(text)
+    if match is None or int(match[1]) > 65535:
+        raise ValueError("not host:port")
+    return text
+
+
+def _whole(unit: str, low: int, high: int, default: int, description: str) -> Any:
+    """A whole number with a unit; one place, so that limit, schema and page cannot disagree."""
+    return Field(default, ge=low, le=high, description=description, json_schema_extra={"unit": unit})
+
+
+Address = Annotated[
+    str, AfterValidator(_address), Allowed('"host:port", an IPv6 host in brackets, port 0 for any free port')
+]
+
+
+def _range(low: int, high: int) -> Allowed:
+    return Allowed(f"a whole number, {low} to {high}")
+
+
+_TIMEOUT = _range(10, 3_600_000)
+
+
+class ServerConfig(BaseModel):
+    """The configuration of `flyball serve` and `flyballd`, as JSON. Unknown keys are errors."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    listen: Annotated[
+        list[Address],
+        Field(min_length=1, max_length=16, json_schema_extra={"unit": "host:port"}),
+        Field(description="Addresses to listen on, 1 to 16; HTTP/1.1, HTTP/2 and gRPC share each of them."),
+    ] = ["127.0.0.1:8080"]
+    lanes: Annotated[
+        int | None,
+        Field(ge=1, le=256, json_schema_extra={"unit": "threads"}),
+        Field(description="Lanes, each one thread; null for one on each core that affinity mask and cgroup quota allow."),
+        Allowed("null, or a whole number, 1 to 256"),
+    ] = None
+    ort_path: Annotated[
+        str | None,
+        Field(min_length=1, json_schema_extra={"unit": "path"}),
+        Field(description="ONNX Runtime's shared library; null to find it (ORT_DYLIB_PATH, or the installed package's)."),
+        Allowed("null, or the path of libonnxruntime.so"),
+    ] = None
+    body_bytes_max: Annotated[int, _range(_KIB, 2**31 - 1)] = _whole(
+        "bytes", _KIB, 2**31 - 1, 64 * _KIB * _KIB, "Largest request body; a larger one is refused with 413."
+    )
+    header_bytes_max: Annotated[int, _range(4 * _KIB, _KIB * _KIB)] = _whole(
+        "bytes", 4 * _KIB, _KIB * _KIB, 64 * _KIB, "Largest request head; a larger one is refused with 431."
+    )
+    connections_max: Annotated[int, _range(1, 1_000_000)] = _whole(
+        "connections", 1, 1_000_000, 4096, "Open connections of the whole server; more wait unaccepted."
+    )
+    in_flight_max: Annotated[int, _range(1, 1_000_000)] = _whole(
+        "requests", 1, 1_000_000, 4096, "Requests in the server at once, over all models; more are refused with 503."
+    )
+    header_timeout_ms: Annotated[int, _TIMEOUT] = _whole(
+        "ms", 10, 3_600_000, 10_000, "Longest wait for a request head that has begun."
+    )
+    body_timeout_ms: Annotated[int, _TIMEOUT] = _whole(
+        "ms", 10, 3_600_000, 10_000, "Longest wait for a whole body; then 408."
+    )
+    idle_timeout_ms: Annotated[int, _TIMEOUT] = _whole(
+        "ms", 10, 3_600_000, 120_000, "An idle connection is closed after this."
+    )
+    grace_ms: Annotated[int, _range(0, 3_600_000)] = _whole(
+        "ms", 0, 3_600_000, 30_000, "Time that a drain gives to requests in flight before it closes their connections."
+    )
+    log: Annotated[
+        Literal["error", "warn", "info", "debug"],
+        Field(description="Least severity that is written to stderr, as JSON lines.", json_schema_extra={"unit": "level"}),
+        Allowed("error, warn, info or debug"),
+    ] = "info"
+
+
+def read_server_config(path: Path) -> ServerConfig:
+    """Read a JSON file; every fault is told at once."""
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigRefusedError(f"cannot read the configuration {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigRefusedError(f"the configuration {path} is not JSON: {error}") from error
+    try:
+        return ServerConfig.model_validate(document)
+    except ValidationError as error:
+        faults: list[Fault] = faults_of(error, ServerConfig)
+        raise ConfigRefusedError(
+            f"the configuration {path} has {len(faults)} fault{'s' * (len(faults) != 1)}",
+            faults=faults,
+            next_step="see docs/reference/server-config.md for every key",
+        ) from error

@@ -1,0 +1,368 @@
+"""The only module that imports `_native`: typed calls over its JSON documents, and where ONNX Runtime's library lies.
+
+Never imports the `onnxruntime` package: that maps a second copy of the library and costs 0.3 s at start.
+Must not know the command line, nor what a snapshot contains.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from flyball.errors import FlyballError, UsageError, from_native
+from flyball.faults import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flyball.config import ServerConfig
+
+
+class _Document(BaseModel):
+    # Extra keys are taken silently: an extension built from a newer commit may tell more.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class BuildInfo(_Document):
+    """How the extension was built."""
+
+    version: str
+    commit: str
+    profile: str
+    target: str
+    rustc: str
+    debug_assertions: bool
+
+
+class Right(_Document):
+    """A right that tuning needs: whether this process has it, and the command that grants it."""
+
+    name: str
+    granted: bool
+    why: str
+    grant: str
+
+
+class Machine(_Document):
+    """What this machine allows to this process."""
+
+    cpus: list[int]
+    cpu_quota: float | None
+    lanes: int
+    memory_limit_bytes: int | None
+    cpu_model: str
+    kernel: str
+    rights: list[Right]
+
+
+class ExternalData(_Document):
+    """A file beside a model that holds some of its weights."""
+
+    name: str
+    digest: str
+    size_bytes: int
+
+
+class Opset(_Document):
+    """An operator set that a model asks for; the domain "" is ONNX's own."""
+
+    domain: str
+    version: int
+
+
+class ModelFiles(_Document):
+    """A model's files by digest, read without ONNX Runtime."""
+
+    digest: str
+    size_bytes: int
+    external_data: list[ExternalData]
+    opset: list[Opset]
+    producer: str
+    nodes: int
+
+
+class TensorSpec(_Document):
+    """One input or output: its name, V2 datatype, and shape with -1 for free dimensions."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+
+
+class Batching(_Document):
+    """Whether requests may share a run, and the reason where they may not."""
+
+    on: bool
+    reason: str | None = None
+
+
+class Latency(_Document):
+    """Measured time of one run with so many rows, in µs."""
+
+    rows: int
+    p50_us: float
+    p99_us: float
+
+
+class Inspection(_Document):
+    """What loading, probing and timing a model told."""
+
+    digest: str
+    size_bytes: int
+    opset: list[Opset]
+    producer: str
+    nodes: int
+    ort_version: str
+    inputs: list[TensorSpec]
+    outputs: list[TensorSpec]
+    batching: Batching
+    latency: list[Latency]
+
+
+class VersionAck(_Document):
+    """A version that serves."""
+
+    version: str
+    batching: Batching
+
+
+class Ack(_Document):
+    """What became of one deployment of a snapshot."""
+
+    name: str
+    digest: str
+    state: Literal["applied", "kept", "removed", "refused"]
+    reason: str | None = None
+    versions: list[VersionAck] = []
+
+
+class Totals(_Document):
+    """Requests counted once each: received = answered + refused + failed + abandoned + in flight."""
+
+    received: int
+    answered: int
+    refused: int
+    failed: int
+    abandoned: int
+    in_flight: int
+
+
+class LoadPlan(BaseModel):
+    """What to send, where, and how fast. `path` replaces /v2/models/<model>/infer, for peers and the echo."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: str
+    model: str
+    protocol: Literal["http", "grpc"] = "http"
+    connections: int = 16
+    streams: int = 1
+    mode: Literal["closed", "open"] = "closed"
+    rate_per_s: float | None = None
+    duration_s: float = 5.0
+    warmup_s: float = 1.0
+    timeout_ms: int = 1000
+    cpus: list[int] | None = None
+    path: str | None = None
+
+
+class LatencyFigures(_Document):
+    """Figures of a run, in µs."""
+
+    p50: float
+    p95: float
+    p99: float
+    p999: float
+    max: float
+    mean: float
+
+
+class ErrorCount(_Document):
+    """How often a request failed for one reason."""
+
+    reason: str
+    count: int
+
+
+class LoadResult(_Document):
+    """What a load run measured. `bottleneck` names the generator where it, not the server, was the limit."""
+
+    sent: int
+    answered: int
+    refused: int
+    failed: int
+    mismatched: int
+    first_problem: str | None
+    errors: list[ErrorCount]
+    elapsed_s: float
+    rate_per_s: float
+    latency_us: LatencyFigures
+    histogram: str
+    late_share: float
+    bottleneck: str | None
+
+
+_ACKS = TypeAdapter(list[Ack])
+
+
+def ort_library() -> Path:
+    """ONNX Runtime's shared library: ORT_DYLIB_PATH, else the installed package's own, found without importing it."""
+    named = os.environ.get("ORT_DYLIB_PATH")
+    if named:
+        path = Path(named)
+        if not path.is_file():
+            raise UsageError(f"ORT_DYLIB_PATH names {named}, which is not a file", next_step="unset ORT_DYLIB_PATH")
+        return path.absolute()
+    spec = importlib.util.find_spec("onnxruntime")
+    folders = list(spec.submodule_search_locations or []) if spec else []
+    found = [path for folder in folders for path in Path(folder, "capi").glob("libonnxruntime.so*") if path.is_file()]
+    if not found:
+        raise UsageError(
+            "ONNX Runtime's shared library was not found",
+            code="ort_missing",
+            next_step="install it:  pip install 'onnxruntime>=1.30'   or name the library in ORT_DYLIB_PATH",
+        )
+    return max(found, key=_version_of)
+
+
+def build_info() -> BuildInfo:
+    """How the extension was built."""
+    with _boundary():
+        from flyball import _native
+
+        return BuildInfo.model_validate_json(_native.build_info())
+
+
+def machine() -> Machine:
+    """What this machine allows to this process."""
+    with _boundary():
+        from flyball import _native
+
+        return Machine.model_validate_json(_native.machine())
+
+
+def model_files(path: Path) -> ModelFiles:
+    """Digests of a model's file and of its external data."""
+    with _boundary():
+        from flyball import _native
+
+        return ModelFiles.model_validate_json(_native.model_files(str(path)))
+
+
+def inspect(path: Path, rows_max: int = 64) -> Inspection:
+    """Load, probe and time a model."""
+    options = {"ort_path": str(ort_library()), "rows_max": rows_max}
+    with _boundary():
+        from flyball import _native
+
+        return Inspection.model_validate_json(_native.inspect(str(path), json.dumps(options).encode()))
+
+
+def check_snapshot(kind: Literal["index", "deployment"], document: bytes) -> list[Fault]:
+    """All faults of a document, by the native reader."""
+    with _boundary():
+        from flyball import _native
+
+        return [Fault.from_document(item) for item in json.loads(_native.check_snapshot(kind, document))]
+
+
+class Server:
+    """A data plane in this process, on threads of its own. Mask signals before you make one."""
+
+    def __init__(self, config: ServerConfig, bundle: bytes) -> None:
+        if config.ort_path is None:
+            config = config.model_copy(update={"ort_path": str(ort_library())})
+        with _boundary():
+            from flyball import _native
+
+            self._server = _native.Server(config.model_dump_json().encode(), bundle)
+
+    def addresses(self) -> list[str]:
+        """The bound addresses, "127.0.0.1:8080"."""
+        with _boundary():
+            return self._server.addresses()
+
+    def acks(self) -> list[Ack]:
+        """What became of each deployment."""
+        with _boundary():
+            return _ACKS.validate_json(self._server.acks())
+
+    def apply(self, bundle: bytes) -> list[Ack]:
+        """Apply another snapshot, deployment by deployment."""
+        with _boundary():
+            return _ACKS.validate_json(self._server.apply(bundle))
+
+    def drain(self) -> None:
+        """Begin to drain; does not wait."""
+        with _boundary():
+            self._server.drain()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether the server stopped within the time."""
+        with _boundary():
+            return self._server.wait(timeout_s)
+
+    def totals(self) -> Totals:
+        """Requests so far."""
+        with _boundary():
+            return Totals.model_validate_json(self._server.totals())
+
+
+class LoadRun:
+    """A load on a server, from threads of its own; begins at once."""
+
+    def __init__(self, plan: LoadPlan, payloads: bytes) -> None:
+        with _boundary():
+            from flyball import _native
+
+            self._run = _native.LoadRun(plan.model_dump_json().encode(), payloads)
+
+    def progress(self) -> tuple[float, int]:
+        """Seconds gone, requests finished."""
+        with _boundary():
+            return self._run.progress()
+
+    def finished(self) -> bool:
+        """Whether the run has ended."""
+        with _boundary():
+            return self._run.finished()
+
+    def stop(self) -> None:
+        """End the run early."""
+        with _boundary():
+            self._run.stop()
+
+    def result(self) -> LoadResult:
+        """Wait for the end and tell what was measured."""
+        with _boundary():
+            return LoadResult.model_validate_json(self._run.result())
+
+
+@contextmanager
+def _boundary() -> Iterator[None]:
+    """Turns what the extension raises, or its absence, into our own errors."""
+    try:
+        yield
+    except ImportError as error:
+        raise FlyballError(
+            f"the native extension of flyball cannot be loaded: {error}",
+            code="native_missing",
+            next_step="build it:  make build   or install a wheel:  pip install flyball",
+        ) from error
+    except Exception as error:
+        native = sys.modules.get("flyball._native")
+        if native is not None and isinstance(error, native.NativeError):
+            raise from_native(str(error)) from error
+        raise
+
+
+def _version_of(path: Path) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", path.name.partition(".so")[2]))

@@ -1,0 +1,208 @@
+"""One tree of errors under `FlyballError`; each has a stable `code` and the exit code of the command line.
+
+The table below repeats, for Python, the one in `crates/core/src/fault.rs`: fault kind to class. An HTTP status, a gRPC
+status and the JSON of `_native.NativeError` all end here. Must not know transports: it is given plain values.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+from flyball.faults import Fault
+
+
+class FlyballError(Exception):
+    """Anything that flyball refuses or fails at. `code` is stable; the message is for people."""
+
+    code: str = "unexpected"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(
+        self, message: str, *, code: str | None = None, faults: list[Fault] | None = None, next_step: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.faults = faults or []
+        self.next_step = next_step
+        if code is not None:
+            self.code = code
+
+    def __str__(self) -> str:
+        lines = [self.message, *(f"  {fault}" for fault in self.faults)]
+        if self.next_step:
+            lines.append(f"  {self.next_step}")
+        return "\n".join(lines)
+
+
+class UsageError(FlyballError):
+    """The command was called in a way that makes no sense."""
+
+    code = "usage"
+    exit_code = 2
+
+
+class MissingExtraError(UsageError):
+    """An optional part of flyball is not installed."""
+
+    code = "missing_extra"
+
+
+class RefusedError(FlyballError):
+    """The input, the model or a document was refused; sending it again will not help."""
+
+    code = "refused"
+    exit_code = 3
+
+
+class InvalidInputError(RefusedError):
+    """A request that the model cannot take, or an answer that the protocol cannot carry."""
+
+    code = "invalid_input"
+
+
+class NotFoundError(RefusedError):
+    """No such model or version on this server."""
+
+    code = "model_not_found"
+
+
+class ModelRefusedError(RefusedError):
+    """A model file that flyball cannot serve, with the reason."""
+
+    code = "model_refused"
+
+
+class SnapshotRefusedError(RefusedError):
+    """A snapshot that does not parse or does not check; `faults` has all of its faults."""
+
+    code = "snapshot_refused"
+
+
+class ConfigRefusedError(RefusedError):
+    """A configuration that does not check; `faults` has all of its faults."""
+
+    code = "config_refused"
+
+
+class UnavailableError(FlyballError):
+    """The server cannot be reached, is draining, or the model is not ready."""
+
+    code = "unavailable"
+    exit_code = 5
+
+
+class UnreachableError(UnavailableError):
+    """No connection could be made, or it broke before the answer came."""
+
+    code = "unreachable"
+
+
+class DeadlineError(FlyballError):
+    """The answer did not come in time."""
+
+    code = "deadline_passed"
+    exit_code = 6
+
+
+class OverloadedError(FlyballError):
+    """The server refused for load; `retry_after_s` says when to try again, where the server said so."""
+
+    code = "in_flight_full"
+    exit_code = 7
+    retry_after_s: float | None = None
+
+
+class ServerFaultError(FlyballError):
+    """The server failed at a request that it should have answered."""
+
+    code = "run_failed"
+    exit_code = 8
+
+
+_BY_KIND: dict[str, type[FlyballError]] = {
+    "malformed_request": InvalidInputError,
+    "invalid_input": InvalidInputError,
+    "body_too_large": InvalidInputError,
+    "unsupported": InvalidInputError,
+    "answer_not_representable": InvalidInputError,
+    "model_not_found": NotFoundError,
+    "version_not_found": NotFoundError,
+    "model_refused": ModelRefusedError,
+    "snapshot_refused": SnapshotRefusedError,
+    "config_refused": ConfigRefusedError,
+    "model_not_ready": UnavailableError,
+    "draining": UnavailableError,
+    "body_timeout": DeadlineError,
+    "deadline_passed": DeadlineError,
+    "in_flight_full": OverloadedError,
+    "lane_full": OverloadedError,
+    "run_failed": ServerFaultError,
+    "panicked": ServerFaultError,
+}
+
+_BY_EXIT_CODE: dict[int, type[FlyballError]] = {
+    2: UsageError,
+    3: RefusedError,
+    5: UnavailableError,
+    6: DeadlineError,
+    7: OverloadedError,
+    8: ServerFaultError,
+}
+
+_BY_HTTP_STATUS: dict[int, type[FlyballError]] = {
+    400: InvalidInputError,
+    404: NotFoundError,
+    408: DeadlineError,
+    413: InvalidInputError,
+    415: InvalidInputError,
+    422: InvalidInputError,
+    429: OverloadedError,
+    503: UnavailableError,
+    504: DeadlineError,
+}
+
+_BY_GRPC_STATUS: dict[str, type[FlyballError]] = {
+    "INVALID_ARGUMENT": InvalidInputError,
+    "NOT_FOUND": NotFoundError,
+    "FAILED_PRECONDITION": InvalidInputError,
+    "UNIMPLEMENTED": InvalidInputError,
+    "RESOURCE_EXHAUSTED": OverloadedError,
+    "UNAVAILABLE": UnavailableError,
+    "DEADLINE_EXCEEDED": DeadlineError,
+    "INTERNAL": ServerFaultError,
+    "UNKNOWN": ServerFaultError,
+    "DATA_LOSS": ServerFaultError,
+}
+
+
+def from_native(text: str) -> FlyballError:
+    """The error that a `_native.NativeError` stands for; text that is no JSON stays readable as it is."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return FlyballError(text)
+    if not isinstance(document, dict):
+        return FlyballError(text)
+    code = str(document.get("code", FlyballError.code))
+    faults = [Fault.from_document(item) for item in document.get("faults") or []]
+    kind = _BY_KIND.get(code) or _BY_EXIT_CODE.get(document.get("exit_code", 1), FlyballError)
+    return kind(str(document.get("message", text)), code=code, faults=faults)
+
+
+def from_http(status: int, message: str, retry_after_s: float | None = None) -> FlyballError:
+    """The error for an HTTP answer that is not 200. Only an overloaded server sends Retry-After with its 503."""
+    if status == 503 and retry_after_s is not None:
+        overloaded = OverloadedError(message)
+        overloaded.retry_after_s = retry_after_s
+        return overloaded
+    kind = _BY_HTTP_STATUS.get(status)
+    if kind is None:
+        kind = ServerFaultError if status >= 500 else FlyballError
+    return kind(message or f"the server answered {status} without a text")
+
+
+def from_grpc(status: str, message: str) -> FlyballError:
+    """The error for a gRPC status, given by its name."""
+    kind = _BY_GRPC_STATUS.get(status, FlyballError)
+    return kind(message or f"the server answered {status} without a text")

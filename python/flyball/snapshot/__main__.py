@@ -1,0 +1,7 @@
+"""`python -m flyball.snapshot > docs/reference/snapshot-v1.schema.json` writes the schema anew."""
+
+import sys
+
+from flyball.snapshot.schema import schema_text
+
+sys.stdout.write(schema_text())

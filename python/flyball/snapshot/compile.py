@@ -1,0 +1,81 @@
+"""The compiler: model files in, a snapshot out. In this form each model is one deployment with version "1".
+
+Digests come from the native side, which also follows references to external data.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flyball.engine import model_files
+from flyball.errors import UsageError
+from flyball.snapshot.models import FORMAT, NAME_PATTERN, Limits
+from flyball.snapshot.store import Bundle, canonical, digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """A model file and the name to serve it under."""
+
+    name: str
+    path: Path
+
+    @classmethod
+    def from_argument(cls, text: str) -> ModelSource:
+        """Read `PATH`, which is named after its stem, or `NAME=PATH`. A file that exists wins over the second reading."""
+        name, equals, path = text.partition("=")
+        if not equals or Path(text).exists() or not re.match(NAME_PATTERN, name):
+            name, path = Path(text).stem, text
+        if not re.match(NAME_PATTERN, name):
+            raise UsageError(
+                f"{name!r} cannot be a model's name: 1 to 128 of A-Z a-z 0-9 . _ - and not beginning with a dot",
+                next_step=f"give it one:  NAME={path}",
+            )
+        return cls(name, Path(path))
+
+
+def compile_models(sources: Sequence[ModelSource | str], *, generation: int = 1, limits: Limits | None = None) -> Bundle:
+    """Compile models to a snapshot. Paths are made absolute, so that the bundle may also be written to any folder."""
+    models = [ModelSource.from_argument(source) if isinstance(source, str) else source for source in sources]
+    _refuse_duplicates(models)
+    documents = [canonical(_deployment(model, limits or Limits())) for model in models]
+    entries = [
+        {"name": model.name, "digest": digest_of(document)} for model, document in zip(models, documents, strict=True)
+    ]
+    index = canonical({"format": FORMAT, "generation": generation, "deployments": entries})
+    return Bundle(index, tuple(documents))
+
+
+def _deployment(model: ModelSource, limits: Limits) -> dict[str, object]:
+    files = model_files(model.path)
+    artifact = {
+        "path": str(model.path.absolute()),
+        "digest": files.digest,
+        "external_data": [{"name": item.name, "digest": item.digest} for item in files.external_data],
+    }
+    return {
+        "format": FORMAT,
+        "name": model.name,
+        "route": {"version": VERSION},
+        "versions": [{"version": VERSION, "artifact": artifact}],
+        "limits": limits.model_dump(),
+    }
+
+
+def _refuse_duplicates(models: Sequence[ModelSource]) -> None:
+    seen: dict[str, Path] = {}
+    for model in models:
+        if model.name in seen:
+            raise UsageError(
+                f"two models would be named {model.name!r}: {seen[model.name]} and {model.path}",
+                next_step=f"name one of them:  {model.name}-2={model.path}",
+            )
+        seen[model.name] = model.path

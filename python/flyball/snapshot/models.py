@@ -1,0 +1,105 @@
+"""Snapshot v1 as pydantic models: one index, and one document for each deployment.
+
+The Rust type is `crates/core`'s; golden files hold both to the same faults, and docs/reference/snapshot-v1.schema.json
+is exported from here. A new key needs a new FORMAT: readers refuse keys that they do not know.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from flyball.faults import Allowed
+
+FORMAT = 1
+"""The format that is written. Readers take this one and the one before it (for 1: only 1)."""
+
+NAME_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"
+GENERATION_MAX = 9_007_199_254_740_991  # 2^53 - 1: the last integer that every JSON reader keeps exactly
+
+Name = Annotated[str, Field(pattern=NAME_PATTERN), Allowed("1 to 128 of A-Z a-z 0-9 . _ - and not beginning with a dot")]
+Version = Annotated[
+    str, Field(pattern=r"^[1-9][0-9]{0,8}$"), Allowed('a decimal string, "1" to "999999999", without leading zeros')
+]
+Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$"), Allowed('"sha256:" and 64 lower-case hex digits')]
+FileName = Annotated[
+    str,
+    Field(pattern=r"^(?:[^/\\\x00.]|\.[^/\\\x00.]|\.\.[^/\\\x00])[^/\\\x00]*$"),
+    Allowed('a plain file name: no "/" or "\\", not "." or ".."'),
+]
+Format = Annotated[int, Field(ge=FORMAT, le=FORMAT), Allowed(f"{FORMAT}, the format that this reader knows")]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class IndexEntry(_Part):
+    """Points from a deployment's name to the digest of its document's exact bytes."""
+
+    name: Name = Field(description="the deployment's name, unique in the index")
+    digest: Digest = Field(description="sha256 of the deployment document's exact bytes")
+
+
+class Index(_Part):
+    """All deployments of a snapshot, by digest."""
+
+    format: Format = Field(description="the format number")
+    generation: Annotated[int, Field(ge=1, le=GENERATION_MAX), Allowed(f"a whole number, 1 to {GENERATION_MAX}")] = Field(
+        description="counts up with each compiled snapshot"
+    )
+    deployments: list[IndexEntry] = Field(max_length=1000, description="a list of 0 to 1000 deployments")
+
+
+class ExternalFile(_Part):
+    """A file in the model's folder that holds some of its weights."""
+
+    name: FileName = Field(description="the file's name, in the folder of the model")
+    digest: Digest = Field(description="sha256 of the file")
+
+
+class Artifact(_Part):
+    """A model's bytes, by place and digest."""
+
+    path: Annotated[str, Field(min_length=1), Allowed("a path that is not empty")] = Field(
+        description="relative to the index file's folder, or to the working directory for a snapshot in memory"
+    )
+    digest: Digest = Field(description="sha256 of the model file")
+    external_data: list[ExternalFile] = Field(
+        default=[], max_length=1000, description="a list of 0 to 1000 files that the model refers to"
+    )
+
+
+class ModelVersion(_Part):
+    """One version of a deployment's model."""
+
+    version: Version = Field(description="the version, unique in the deployment")
+    artifact: Artifact = Field(description="where the model lies")
+
+
+class Route(_Part):
+    """Which version answers a request that names none."""
+
+    version: Version = Field(description="one of the deployment's versions")
+
+
+class Limits(_Part):
+    """Bounds on what one deployment may take."""
+
+    in_flight_max: Annotated[int, Field(ge=1, le=65536), Allowed("a whole number, 1 to 65536")] = Field(
+        default=1024, description="requests of this deployment in the server at once"
+    )
+    batch_rows_max: Annotated[int, Field(ge=1, le=1024), Allowed("a whole number, 1 to 1024")] = Field(
+        default=64, description="rows of one run; 1 switches batching off"
+    )
+
+
+class Deployment(_Part):
+    """One deployment: its versions, the route to them, its limits."""
+
+    format: Format = Field(description="the format number")
+    name: Name = Field(description="the deployment's name, as in the index")
+    route: Route = Field(description="an object: which version answers")
+    versions: list[ModelVersion] = Field(min_length=1, max_length=16, description="a list of 1 to 16 versions")
+    limits: Limits = Field(default=Limits(), description="an object: bounds of this deployment")

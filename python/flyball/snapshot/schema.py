@@ -1,0 +1,22 @@
+"""The JSON Schema of snapshot v1, exported from the models: one file for both documents, under `$defs`."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic.json_schema import models_json_schema
+
+from flyball.snapshot.models import FORMAT, Deployment, Index
+
+
+def schema_text() -> str:
+    """The file docs/reference/snapshot-v<N>.schema.json, as text."""
+    _, schema = models_json_schema([(Index, "validation"), (Deployment, "validation")])
+    document = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"flyball snapshot, format {FORMAT}",
+        "description": "An index, and one document for each deployment. Duplicate names and routes are checked beyond this.",
+        "oneOf": [{"$ref": "#/$defs/Index"}, {"$ref": "#/$defs/Deployment"}],
+        **schema,
+    }
+    return json.dumps(document, indent=2) + "\n"

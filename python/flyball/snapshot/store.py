@@ -1,0 +1,107 @@
+"""A snapshot's bytes: as a bundle in memory, and as an index with one file for each deployment on disk.
+
+Bytes are kept as they were read: a deployment's digest is over its exact bytes, so nothing here writes a document anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from flyball.errors import SnapshotRefusedError
+from flyball.faults import Fault
+from flyball.snapshot.check import check, parse
+from flyball.snapshot.models import Deployment, Index
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """The index and the deployment documents, as exact bytes."""
+
+    index: bytes
+    documents: tuple[bytes, ...]
+
+    def to_bytes(self) -> bytes:
+        """The form that crosses into the native side."""
+        texts = [_text(document) for document in self.documents]
+        return json.dumps({"index": _text(self.index), "documents": texts}).encode()
+
+    def parsed_index(self) -> Index:
+        """The index; raises with all of its faults."""
+        return parse("index", self.index)
+
+    def deployments(self) -> list[Deployment]:
+        """Every deployment; raises with the faults of the first bad one."""
+        return [parse("deployment", document) for document in self.documents]
+
+    def faults(self) -> list[Fault]:
+        """All faults of all documents, and digests of the index that no document has."""
+        faults = check("index", self.index)
+        for document in self.documents:
+            faults += check("deployment", document)
+        if not faults:
+            present = {digest_of(document) for document in self.documents}
+            for place, entry in enumerate(self.parsed_index().deployments):
+                if entry.digest not in present:
+                    path = f"deployments[{place}].digest"
+                    faults.append(Fault(path, entry.digest, "the digest of a document that is there"))
+        return faults
+
+    def write(self, folder: Path) -> Path:
+        """Write FOLDER/index.json and FOLDER/deployments/<hex>.json; the index last, so that it never points at nothing."""
+        documents = folder / "deployments"
+        documents.mkdir(parents=True, exist_ok=True)
+        for document in self.documents:
+            _replace(documents / f"{_hex(digest_of(document))}.json", document)
+        index = folder / "index.json"
+        _replace(index, self.index)
+        return index
+
+
+def read(index: Path) -> Bundle:
+    """Read a snapshot from its index file.
+
+    Only the index is checked here. A deployment whose document is missing or bad is left to the data plane, which
+    refuses it alone and serves the others.
+    """
+    try:
+        index_bytes = index.read_bytes()
+    except OSError as error:
+        raise SnapshotRefusedError(
+            f"cannot read the snapshot {index}: {error.strerror}", next_step="name its index file, DIR/index.json"
+        ) from error
+    documents = []
+    for entry in parse("index", index_bytes).deployments:
+        path = index.parent / "deployments" / f"{_hex(entry.digest)}.json"
+        if path.is_file():
+            documents.append(path.read_bytes())
+    return Bundle(index_bytes, tuple(documents))
+
+
+def digest_of(document: bytes) -> str:
+    """The digest of exact bytes, as snapshots write it."""
+    return "sha256:" + hashlib.sha256(document).hexdigest()
+
+
+def canonical(document: object) -> bytes:
+    """JSON with sorted keys and no spaces: equal documents are equal bytes."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _hex(digest: str) -> str:
+    return digest.removeprefix("sha256:")
+
+
+def _text(document: bytes) -> str:
+    # Bytes that are no UTF-8 become others, so their digest no longer fits and the data plane refuses the document.
+    return document.decode("utf-8", errors="replace")
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write beside, then rename: a reader sees the old file or the new one, never half of it."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_bytes(content)
+    beside.replace(path)

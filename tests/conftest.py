@@ -1,0 +1,87 @@
+"""Fixtures that every end-to-end test shares: test models, what ONNX Runtime answers for them, running servers."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # the tests' own modules, under importlib mode too
+
+import models as makers
+import serving
+from serving import Server
+
+settings.register_profile(
+    "quick", max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "full", max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("full" if os.environ.get("FLYBALL_TESTS") == "full" else "quick")
+
+Reference = Callable[[str, makers.Arrays], makers.Arrays]
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Gives the file of a test model by name; each is made once."""
+    folder = tmp_path_factory.mktemp("models")
+
+    @cache
+    def made(name: str) -> Path:
+        return {**makers.GOOD, **makers.BAD}[name](folder)
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def reference(model: Callable[[str], Path]) -> Reference:
+    """What onnxruntime in Python answers, for this input alone."""
+    import onnxruntime
+
+    @cache
+    def session(name: str) -> onnxruntime.InferenceSession:
+        return onnxruntime.InferenceSession(str(model(name)), providers=["CPUExecutionProvider"])
+
+    def answer(name: str, inputs: makers.Arrays) -> makers.Arrays:
+        names = [output.name for output in session(name).get_outputs()]
+        return dict(zip(names, session(name).run(names, inputs), strict=True))
+
+    return answer
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Server]]:
+    """Starts a server by its command line and stops it after the test, whatever happens."""
+    running: list[Server] = []
+
+    def started(*command: str | Path) -> Server:
+        running.append(Server([str(part) for part in command]))
+        return running[-1]
+
+    yield started
+    for server in running:
+        server.kill()
+
+
+@pytest.fixture
+def serve(start: Callable[..., Server], model: Callable[[str], Path]) -> Callable[..., Server]:
+    """`flyball serve` with test models by name, on a free port."""
+
+    def started(*names: str, more: tuple[str, ...] = ()) -> Server:
+        paths = [str(model(name)) for name in names]
+        return start(*serving.flyball(), "serve", *paths, "--listen", "127.0.0.1:0", *more)
+
+    return started
+
+
+@pytest.fixture(scope="session")
+def house(model: Callable[[str], Path]) -> Iterator[Server]:
+    """One server with every good model, shared by the tests that only read from it."""
+    paths = [str(model(name)) for name in makers.GOOD]
+    with serving.serving([*serving.flyball(), "serve", *paths, "--listen", "127.0.0.1:0"]) as server:
+        yield server

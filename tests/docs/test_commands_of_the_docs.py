@@ -1,0 +1,95 @@
+"""The README and the guides are run as they are printed.
+
+In a ```console block every line after `$ ` is a command; a command that ends with ` &` is a server, and the
+next command waits for its ready line. A ```python block is run with Python. What one page makes, its later
+commands find: a page has one folder of its own. The printed port is replaced by a free one.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import serving
+from serving import REPOSITORY, Server
+
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs" / "guides").glob("*.md"))]
+BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PRINTED = "127.0.0.1:8080"
+
+
+class Reader:
+    """Follows one page: a folder, the server it started, the port that stands for the printed one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.server: Server | None = None
+        self.port = serving.free_port()
+
+    def run(self, kind: str, text: str) -> None:
+        text = text.replace(PRINTED, f"127.0.0.1:{self.port}")
+        if kind == "python":
+            self.expect_success([sys.executable, "-W", "ignore", "-c", text], text)
+            return
+        for command in commands(text):
+            if command.endswith(" &"):
+                self.serve(command.removesuffix(" &"))
+            else:
+                self.expect_success(["bash", "-euo", "pipefail", "-c", command], command)
+
+    def serve(self, command: str) -> None:
+        self.close()
+        words = shlex.split(command)
+        words[0] = {"flyball": serving.flyball, "flyballd": serving.flyballd}[words[0]]()[0]
+        if "--listen" not in words:
+            words += ["--listen", f"127.0.0.1:{self.port}"]
+        self.server = Server(words, cwd=self.folder)
+
+    def expect_success(self, command: list[str], shown: str) -> None:
+        tools = f"{Path(sys.executable).parent}:{Path(serving.flyballd()[0]).parent}"
+        environment = {**serving.environment(), "PATH": f"{tools}:{os.environ['PATH']}"}
+        answer = subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert answer.returncode == 0, f"$ {shown}\n{answer.stdout}{answer.stderr}"
+
+    def close(self) -> None:
+        if self.server is not None:
+            ending = self.server.stop()
+            assert ending.code == 0, ending.text
+            self.server = None
+
+
+def commands(text: str) -> list[str]:
+    """The `$ ` lines of a block, with the lines that a backslash or an open quote continues."""
+    found: list[str] = []
+    going_on = False
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            found.append(line[2:])
+        elif going_on:
+            found[-1] += "\n" + line.removeprefix("> ")
+        going_on = bool(found) and found[-1].endswith("\\") if (line.startswith("$ ") or going_on) else False
+    return found
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_commands_of_a_page_work_as_printed(page: Path, tmp_path: Path) -> None:
+    blocks = BLOCK.findall(page.read_text())
+    assert blocks, f"{page.name} shows no command"
+    reader = Reader(tmp_path)
+    try:
+        for kind, text in blocks:
+            reader.run(kind, text)
+        reader.close()
+    finally:
+        if reader.server is not None:
+            reader.server.kill()
+
+
+def test_a_command_goes_on_after_a_backslash() -> None:
+    assert commands("$ one \\\n  two\nprinted\n$ three\n") == ["one \\\n  two", "three"]

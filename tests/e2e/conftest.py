@@ -1,0 +1,30 @@
+"""A flyballd with small limits, so that each limit can be reached; shared by the tests that break rules."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import serving
+import snapshots
+from serving import Server
+
+LIMITS = {
+    "body_bytes_max": 65536,
+    "header_bytes_max": 8192,
+    "header_timeout_ms": 1000,
+    "body_timeout_ms": 500,
+    "lanes": 2,
+}
+
+
+@pytest.fixture(scope="session")
+def strict(model: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("strict")
+    names = ["linear", "many", "fp16", "gather", "infinite", "slow"]
+    index = snapshots.write(folder, 1, [snapshots.deployment(name, model(name)) for name in names])
+    config = folder / "config.json"
+    config.write_text(json.dumps(LIMITS))
+    command = [*serving.flyballd(), "--snapshot", index, "--listen", "127.0.0.1:0", "--config", config]
+    with serving.serving([str(part) for part in command]) as server:
+        yield server

@@ -1,0 +1,106 @@
+"""Batching never changes an answer: it is used where rows are independent and left off where they are not."""
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from crowd import crowd
+from models import Arrays, row
+from serving import Server
+from wire import Metrics, Raw, Reply, assert_same, from_json, metrics, raw_infer, raws
+
+Reference = Callable[[str, Arrays], Arrays]
+
+
+def mean_batch(reading: Metrics, model: str) -> float:
+    return reading.sum("flyball_batch_rows_sum", model=model) / reading.sum("flyball_batch_rows_count", model=model)
+
+
+def all_at_once(raws: list[Raw], bodies: list[bytes]) -> list[Reply]:
+    """Sends every request before it reads any answer."""
+    for raw, body in zip(raws, bodies, strict=True):
+        raw.send(body)
+    replies = [raw.reply() for raw in raws]
+    assert None not in replies
+    return [reply for reply in replies if reply is not None]
+
+
+def test_a_batchable_model_is_batched_under_load(serve: Callable[..., Server], reference: Reference) -> None:
+    server = serve("linear")
+    with raws(server, 32) as connections:
+        for turn in range(20):
+            rows = [row("linear", 100 * turn + place) for place in range(len(connections))]
+            replies = all_at_once(connections, [raw_infer("linear", inputs) for inputs in rows])
+            for inputs, reply in zip(rows, replies, strict=True):
+                assert_same(from_json(reply.json["outputs"]), reference("linear", inputs))
+    assert mean_batch(metrics(server), "linear") > 1.5
+
+
+def test_a_dynamically_quantised_model_is_found_out_and_served_unbatched(
+    serve: Callable[..., Server], reference: Reference
+) -> None:
+    server = serve("int8")
+    rows = [row("int8", seed) for seed in range(32)]
+    together = np.concatenate([inputs["x"] for inputs in rows])
+    alone = np.concatenate([reference("int8", inputs)["y"] for inputs in rows])
+    assert reference("int8", {"x": together})["y"].tobytes() != alone.tobytes(), "the model does not need this test"
+    with raws(server, len(rows)) as connections:
+        for _ in range(10):
+            replies = all_at_once(connections, [raw_infer("int8", inputs) for inputs in rows])
+            for inputs, reply in zip(rows, replies, strict=True):
+                assert_same(from_json(reply.json["outputs"]), reference("int8", inputs))
+    assert mean_batch(metrics(server), "int8") == 1.0
+
+
+@pytest.mark.parametrize("name", ["fixed_batch", "free_axis", "gbdt", "fp16", "strings"])
+def test_answers_under_load_equal_those_alone(house: Server, name: str, reference: Reference) -> None:
+    with crowd(house, name, reference) as people:
+        people.wait_for_more(10)
+
+
+def test_one_bad_row_in_a_batch_fails_alone(serve: Callable[..., Server], reference: Reference) -> None:
+    server = serve("gather")
+    bad = {"x": np.array([[8]], np.int64)}
+    with raws(server, 16) as connections:
+        for turn in range(20):
+            rows = [row("gather", 100 * turn + place) for place in range(len(connections))]
+            rows[turn % len(rows)] = bad
+            replies = all_at_once(connections, [raw_infer("gather", inputs) for inputs in rows])
+            for inputs, reply in zip(rows, replies, strict=True):
+                if inputs is bad:
+                    assert reply.status == 500
+                    assert "8" in reply.error
+                else:
+                    assert reply.status == 200, reply.body
+                    assert_same(from_json(reply.json["outputs"]), reference("gather", inputs))
+    reading = metrics(server)
+    assert reading.sum("flyball_faults_total", model="gather", kind="run_failed", stage="infer") == 20
+    assert reading.sum("flyball_requests_total", model="gather", outcome="failed") == 20
+
+
+def test_requests_of_several_rows_share_batches_and_keep_their_rows(
+    serve: Callable[..., Server], reference: Reference
+) -> None:
+    server = serve("linear")
+    problems: list[BaseException] = []
+
+    def ask(place: int) -> None:
+        try:
+            with Raw(server) as raw:
+                for turn in range(25):
+                    rows = [row("linear", 1000 * place + 10 * turn + n)["x"] for n in range(1 + (place + turn) % 7)]
+                    raw.send(raw_infer("linear", {"x": np.concatenate(rows)}))
+                    reply = raw.reply()
+                    assert reply is not None
+                    wanted = np.concatenate([reference("linear", {"x": alone})["y"] for alone in rows])
+                    assert_same(from_json(reply.json["outputs"]), {"y": wanted})
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=ask, args=(place,)) for place in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems, problems[0]

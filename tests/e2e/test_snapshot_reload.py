@@ -1,0 +1,159 @@
+"""flyballd and its Snapshot on disk: read at the start, read again at SIGHUP, applied deployment by deployment."""
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import models
+import numpy as np
+import onnxruntime
+import pytest
+import serving
+import snapshots
+from crowd import crowd
+from models import Arrays, row
+from serving import Server, until
+from wire import Http, assert_same, infer_path, json_request, metrics, raw_infer, raws
+
+Model = Callable[[str], Path]
+Reference = Callable[[str, Arrays], Arrays]
+
+
+@pytest.fixture
+def flyballd(start: Callable[..., Server]) -> Callable[[Path], Server]:
+    return lambda index: start(*serving.flyballd(), "--snapshot", index, "--listen", "127.0.0.1:0")
+
+
+def answer_of(path: Path, inputs: Arrays) -> Arrays:
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, inputs), strict=True))
+
+
+def test_a_changed_snapshot_is_applied_deployment_by_deployment(
+    model: Model, reference: Reference, flyballd: Callable[[Path], Server], tmp_path: Path
+) -> None:
+    old = models.linear(tmp_path, "old", seed=1)
+    new = models.linear(tmp_path, "new", seed=2)
+    folder = tmp_path / "snapshot"
+    kept, same = snapshots.deployment("kept", old), snapshots.deployment("linear", model("linear"))
+    gone = snapshots.deployment("gone", old)
+    index = snapshots.write(folder, 1, [kept, same, gone, snapshots.deployment("changing", old)])
+    server = flyballd(index)
+    assert server.models == {"kept:1", "linear:1", "gone:1", "changing:1"}
+
+    broken = snapshots.deployment("kept", new, artifact_digest="sha256:" + "0" * 64)
+    changed, fresh = snapshots.deployment("changing", new), snapshots.deployment("fresh", new)
+    inputs = row("linear", 7)
+    with crowd(server, "linear", reference, connections=4), Http(server) as connection:  # the unchanged one
+        assert_same(connection.infer("changing", inputs), answer_of(old, inputs))
+        snapshots.write(folder, 2, [broken, same, changed, fresh])
+        server.signal(signal.SIGHUP)
+        wanted = answer_of(new, inputs)["y"].tobytes()
+        until("the changed model answers", lambda: connection.infer("changing", inputs)["y"].tobytes() == wanted or None)
+        until("the new model answers", lambda: _status(connection, "fresh", inputs) == 200 or None)
+        until("the removed model is gone", lambda: _status(connection, "gone", inputs) == 404 or None)
+        line = server.log_line(lambda fields: "kept" in str(fields) and "refused" in str(fields).lower())
+        assert "0" * 64 in str(line)
+        assert_same(connection.infer("kept", inputs), answer_of(old, inputs))
+    assert server.stop().code == 0
+
+
+def _status(connection: Http, name: str, inputs: Arrays) -> int:
+    return connection.post(infer_path(name), json_request(inputs)).status
+
+
+def test_an_index_that_does_not_parse_is_refused_whole_and_the_old_state_serves_on(
+    model: Model, reference: Reference, flyballd: Callable[[Path], Server], tmp_path: Path
+) -> None:
+    index = snapshots.write(tmp_path, 1, [snapshots.deployment("linear", model("linear"))])
+    server = flyballd(index)
+    index.write_text('{"format": 1, "generation": 2, "deployments": [], "colour": "red"}')
+    server.signal(signal.SIGHUP)
+    server.log_line(lambda fields: "colour" in str(fields))
+    inputs = row("linear", 1)
+    with Http(server) as connection:
+        assert_same(connection.infer("linear", inputs), reference("linear", inputs))
+
+
+def test_two_versions_are_served_and_the_route_chooses_the_default(
+    model: Model, flyballd: Callable[[Path], Server], tmp_path: Path
+) -> None:
+    first, second = models.linear(tmp_path, "v1", seed=1), models.linear(tmp_path, "v2", seed=2)
+    document = snapshots.deployment("m", first, versions={"1": first, "2": second})
+    document["route"]["version"] = "1"
+    server = flyballd(snapshots.write(tmp_path / "s", 1, [document]))
+    inputs = row("linear", 1)
+    with Http(server) as connection:
+        assert_same(connection.infer("m", inputs), answer_of(first, inputs))
+        by_version = connection.post("/v2/models/m/versions/2/infer", json_request(inputs)).json
+        assert by_version["model_version"] == "2"
+        assert np.array(by_version["outputs"][0]["data"], np.float32).tobytes() == (answer_of(second, inputs)["y"].tobytes())
+        assert connection.get("/v2/models/m").json["versions"] == ["1", "2"]
+
+
+def test_weights_in_a_file_beside_the_model_are_verified_and_served(
+    model: Model, reference: Reference, flyballd: Callable[[Path], Server], tmp_path: Path
+) -> None:
+    path = model("external")
+    weights = path.parent / "external-weights.bin"
+    document = snapshots.deployment("external", path, external_data=[weights])
+    server = flyballd(snapshots.write(tmp_path, 1, [document]))
+    inputs = row("external", 1)
+    with Http(server) as connection:
+        assert_same(connection.infer("external", inputs), reference("external", inputs))
+
+
+def test_weights_that_the_snapshot_does_not_list_are_refused(model: Model, tmp_path: Path) -> None:
+    index = snapshots.write(tmp_path, 1, [snapshots.deployment("external", model("external"))])
+    ending = serving.run([*serving.flyballd(), "--snapshot", str(index), "--listen", "127.0.0.1:0"])
+    assert ending.code == 3
+    assert "external-weights.bin" in ending.text
+
+
+def test_relative_paths_are_relative_to_the_index(
+    model: Model, reference: Reference, flyballd: Callable[[Path], Server], tmp_path: Path
+) -> None:
+    (tmp_path / "linear.onnx").write_bytes(model("linear").read_bytes())
+    document = snapshots.deployment("linear", model("linear"))
+    document["versions"][0]["artifact"]["path"] = "linear.onnx"
+    server = flyballd(snapshots.write(tmp_path, 1, [document]))
+    inputs = row("linear", 1)
+    with Http(server) as connection:
+        assert_same(connection.infer("linear", inputs), reference("linear", inputs))
+
+
+def test_a_deployment_s_in_flight_limit_refuses_at_the_door(
+    model: Model, flyballd: Callable[[Path], Server], tmp_path: Path
+) -> None:
+    document = snapshots.deployment("slow", model("slow"), limits={"in_flight_max": 1})
+    server = flyballd(snapshots.write(tmp_path, 1, [document]))
+    with raws(server, 8) as connections:
+        for raw in connections:
+            raw.send(raw_infer("slow", row("slow", 1)))
+        replies = [reply for raw in connections if (reply := raw.reply())]
+    assert {reply.status for reply in replies} == {200, 503}
+    for reply in replies:
+        if reply.status == 503:
+            assert reply.headers["retry-after"] == "1"
+            assert "in flight" in reply.error
+    assert metrics(server).sum("flyball_faults_total", model="slow", kind="in_flight_full") > 0
+
+
+def test_flyballd_says_its_version() -> None:
+    ending = serving.run([*serving.flyballd(), "--version"])
+    assert ending.code == 0
+    assert ending.stdout[0].startswith("flyballd ")
+
+
+@pytest.mark.parametrize("config", [{"colour": "red"}, {"lanes": 0, "body_bytes_max": 1}], ids=["unknown", "limits"])
+def test_flyballd_refuses_a_bad_config_and_names_each_key(model: Model, tmp_path: Path, config: dict[str, Any]) -> None:
+    index = snapshots.write(tmp_path, 1, [snapshots.deployment("linear", model("linear"))])
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    command = [*serving.flyballd(), "--snapshot", str(index), "--config", str(tmp_path / "config.json")]
+    ending = serving.run(command)
+    assert ending.code == 3
+    for key in config:
+        assert key in ending.text

@@ -1,0 +1,6 @@
+"""Makes the unit tests' own modules importable under importlib mode."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

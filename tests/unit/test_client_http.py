@@ -1,0 +1,244 @@
+"""The HTTP client against a real server: what travels, what is repeated, and when it gives up."""
+
+import json
+import socket
+import threading
+import time
+
+import numpy as np
+import pytest
+from v2_server import LENGTH, V2Server, refusal
+
+import flyball
+from flyball import Client, errors
+
+ROW = {"x": np.ones((1, 2), np.float32)}
+
+
+@pytest.fixture
+def server():
+    with V2Server() as running:
+        yield running
+
+
+@pytest.fixture
+def client(server):
+    with Client(server.url, deadline_ms=5000) as made:
+        yield made
+
+
+@pytest.fixture
+def dead_url():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_arrays_of_several_types_come_back_equal(client):
+    inputs = {
+        "floats": np.array([[1.5, -0.0, np.inf]], np.float32),
+        "words": np.array([["ä", ""]], dtype=object),
+        "flags": np.array([True, False]),
+        "half": np.array([0.1], np.float16),
+    }
+    answer = client.infer("m", inputs, id="7")
+    assert list(answer) == list(inputs)
+    for name, array in inputs.items():
+        np.testing.assert_array_equal(answer[name], array)
+        assert answer[name].dtype == array.dtype
+
+
+def test_the_request_names_model_version_outputs_and_deadline(server, client):
+    client.infer("a b", {"x": np.zeros(1), "y": np.zeros(1)}, version="3", outputs=["y"], id="i")
+    path, headers, body = server.seen[0]
+    assert path == "/v2/models/a%20b/versions/3/infer"
+    request = json.loads(body[: int(headers[LENGTH])])
+    assert request["id"] == "i"
+    assert request["parameters"] == {"binary_data_output": True}
+    assert request["outputs"] == [{"name": "y", "parameters": {"binary_data": True}}]
+    assert 0 < int(headers["x-request-timeout-ms"]) <= 5000
+
+
+def test_an_answer_in_plain_json_is_read_too(server, client):
+    outputs = [{"name": "y", "datatype": "FP32", "shape": [2], "data": [1, 2.5]}]
+    server.script.append(lambda handler: handler.answer(200, json.dumps({"outputs": outputs}).encode()))
+    assert client.infer("m", ROW)["y"].tolist() == [1.0, 2.5]
+
+
+def test_plain_lists_take_the_datatype_of_the_metadata_which_is_asked_once(server, client):
+    server.metadata["inputs"] = [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]
+    for _ in range(2):
+        assert client.infer("m", {"x": [[1, 2]]})["x"].dtype == np.float32
+    assert [path for path, *_ in server.seen] == ["/v2/models/m", "/v2/models/m/infer", "/v2/models/m/infer"]
+    with pytest.raises(errors.InvalidInputError, match="no input 'z'; its inputs are x"):
+        client.infer("m", {"z": [1]})
+
+
+def test_metadata_is_typed(server, client):
+    server.metadata["outputs"] = [{"name": "y", "datatype": "INT64", "shape": [-1]}]
+    metadata = client.metadata("m")
+    assert metadata.versions == ("1",)
+    assert metadata.outputs == (flyball.client.TensorMetadata("y", "INT64", (-1,)),)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, errors.InvalidInputError),
+        (404, errors.NotFoundError),
+        (408, errors.DeadlineError),
+        (413, errors.InvalidInputError),
+        (500, errors.ServerFaultError),
+        (503, errors.UnavailableError),
+        (504, errors.DeadlineError),
+    ],
+)
+def test_an_error_carries_the_servers_text_and_is_not_repeated(server, client, status, kind):
+    server.script.append(refusal(status, "the text"))
+    with pytest.raises(kind, match="the text"):
+        client.infer("m", ROW)
+    assert len(server.seen) == 1
+
+
+def test_a_busy_server_is_asked_again_after_the_time_that_it_names(server, client):
+    server.script.append(refusal(503, "full", Retry_After="0.05"))
+    begun = time.monotonic()
+    client.infer("m", ROW)
+    assert time.monotonic() - begun >= 0.05
+    assert len(server.seen) == 2
+
+
+def test_a_server_that_stays_busy_is_asked_three_times(server, client):
+    server.script.extend([refusal(503, "full", Retry_After="0")] * 5)
+    with pytest.raises(errors.OverloadedError, match="full"):
+        client.infer("m", ROW)
+    assert len(server.seen) == 3
+
+
+def test_no_repeat_is_begun_that_would_pass_the_deadline(server, client):
+    server.script.append(refusal(503, "full", Retry_After="60"))
+    begun = time.monotonic()
+    with pytest.raises(errors.OverloadedError) as caught:
+        client.infer("m", ROW, deadline_ms=500)
+    assert time.monotonic() - begun < 0.5
+    assert caught.value.retry_after_s == 60
+    assert len(server.seen) == 1
+
+
+def test_a_connection_that_broke_after_sending_is_not_repeated(server, client):
+    server.script.append(lambda handler: handler.connection.shutdown(socket.SHUT_RDWR))
+    with pytest.raises(errors.UnreachableError, match="broke before the answer") as caught:
+        client.infer("m", ROW)
+    assert caught.value.code == "connection_broke"
+    assert len(server.seen) == 1
+
+
+def test_a_server_that_is_not_there_is_said_so_with_the_next_command(dead_url):
+    with Client(dead_url, deadline_ms=5000) as client, pytest.raises(errors.UnreachableError) as caught:
+        client.infer("m", ROW)
+    assert "connection refused" in str(caught.value)
+    assert "flyball serve" in str(caught.value)
+    assert caught.value.exit_code == 5
+
+
+def test_a_connection_that_cannot_be_made_is_tried_three_times_with_growing_pauses(dead_url, monkeypatch):
+    pauses = []
+    monkeypatch.setattr("flyball.client.http.time.sleep", pauses.append)
+    with Client(dead_url, deadline_ms=5000) as client, pytest.raises(errors.UnreachableError):
+        client.infer("m", ROW)
+    assert pauses == [0.05, 0.1]
+
+
+def test_health_is_false_where_nobody_answers(dead_url):
+    with Client(dead_url, deadline_ms=5000) as client:
+        assert client.live() is False
+        assert client.ready() is False
+        assert client.ready("m") is False
+
+
+def test_health_asks_the_protocols_own_paths(server, client):
+    server.script.extend([refusal(200, ""), refusal(503, "draining"), refusal(200, "")])
+    assert client.live() is True
+    assert client.ready() is False
+    assert client.ready("m", version="2") is True
+    assert [path for path, *_ in server.seen] == ["/v2/health/live", "/v2/health/ready", "/v2/models/m/versions/2/ready"]
+
+
+@pytest.mark.parametrize("part", ["head", "body", "trickle"])
+def test_a_silent_or_trickling_server_cannot_stretch_the_deadline(server, client, part):
+    over = threading.Event()
+
+    def stall(handler):
+        if part != "head":
+            handler.send_response(200)
+            handler.send_header("Content-Length", "1000")
+            handler.end_headers()
+        while part == "trickle" and not over.is_set():
+            handler.wfile.write(b" ")
+            over.wait(0.02)
+        over.wait(5)
+
+    server.script.append(stall)
+    begun = time.monotonic()
+    with pytest.raises(errors.DeadlineError, match="no answer within 200 ms"):
+        client.infer("m", ROW, deadline_ms=200)
+    assert 0.15 < time.monotonic() - begun < 1
+    over.set()
+
+
+def test_an_answer_with_another_id_is_the_servers_fault(server, client):
+    server.script.append(lambda handler: handler.answer(200, b'{"id": "other", "outputs": []}'))
+    with pytest.raises(errors.ServerFaultError, match="id"):
+        client.infer("m", ROW, id="mine")
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]"])
+def test_an_answer_that_is_not_v2_is_the_servers_fault(server, client, body):
+    server.script.append(lambda handler: handler.answer(200, body))
+    with pytest.raises(errors.ServerFaultError, match="not"):
+        client.infer("m", ROW)
+
+
+def test_threads_share_a_client_and_each_gets_its_own_answer(client):
+    wrong = []
+
+    def ask(number):
+        for _ in range(20):
+            answer = client.infer("m", {"x": np.full(3, number)}, id=str(number))
+            if not (answer["x"] == number).all():
+                wrong.append(number)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_connections_are_kept_alive(server, client):
+    ports = []
+    server.process_request = lambda request, address: (
+        ports.append(address[1]),
+        V2Server.process_request(server, request, address),
+    )
+    for _ in range(3):
+        client.infer("m", ROW)
+    assert len(ports) == 1
+
+
+@pytest.mark.parametrize("url", ["", "127.0.0.1:8080", "https://h", "ftp://h", "http://"])
+def test_what_is_no_address_is_refused(url):
+    with pytest.raises(errors.UsageError, match="http://HOST:PORT or grpc://HOST:PORT"):
+        Client(url)
+
+
+def test_a_deadline_must_leave_time():
+    with pytest.raises(errors.UsageError):
+        Client("http://h:1", deadline_ms=0)
+
+
+def test_no_inputs_are_refused_before_anything_is_sent(client, server):
+    with pytest.raises(errors.InvalidInputError, match="no inputs"):
+        client.infer("m", {})
+    assert server.seen == []

@@ -1,0 +1,111 @@
+"""The server's configuration: strict, told whole, and documented key by key."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from flyball.config import ServerConfig, read_server_config
+from flyball.config.reference import render
+from flyball.errors import ConfigRefusedError
+from flyball.faults import faults_of
+
+ROOT = Path(__file__).parents[2]
+
+
+def faults(document):
+    with pytest.raises(ValidationError) as caught:
+        ServerConfig.model_validate(document)
+    return {fault.path: fault for fault in faults_of(caught.value, ServerConfig)}
+
+
+def test_defaults_are_those_of_the_native_side():
+    assert ServerConfig().model_dump() == {
+        "listen": ["127.0.0.1:8080"],
+        "lanes": None,
+        "ort_path": None,
+        "body_bytes_max": 67108864,
+        "header_bytes_max": 65536,
+        "connections_max": 4096,
+        "in_flight_max": 4096,
+        "header_timeout_ms": 10000,
+        "body_timeout_ms": 10000,
+        "idle_timeout_ms": 120000,
+        "grace_ms": 30000,
+        "log": "info",
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "low", "high"),
+    [
+        ("lanes", 1, 256),
+        ("body_bytes_max", 1024, 2**31 - 1),
+        ("header_bytes_max", 4096, 2**20),
+        ("connections_max", 1, 1_000_000),
+        ("in_flight_max", 1, 1_000_000),
+        ("header_timeout_ms", 10, 3_600_000),
+        ("body_timeout_ms", 10, 3_600_000),
+        ("idle_timeout_ms", 10, 3_600_000),
+        ("grace_ms", 0, 3_600_000),
+    ],
+)
+def test_numbers_are_taken_up_to_their_limits_and_not_beyond(key, low, high):
+    for value in (low, high):
+        ServerConfig.model_validate({key: value})
+    for value in (low - 1, high + 1, float(high), str(high), True):
+        assert list(faults({key: value})) == [key]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "localhost:8080", "[::1]:80", "0.0.0.0:65535"])
+def test_an_address_is_host_and_port(address):
+    assert ServerConfig(listen=[address]).listen == [address]
+
+
+@pytest.mark.parametrize(
+    "address", ["", "8080", ":8080", "host", "host:", "host:65536", "::1:80", "http://h:1", "h:1\n", "h:-1"]
+)
+def test_what_is_no_address_is_refused(address):
+    assert list(faults({"listen": [address]})) == ["listen[0]"]
+
+
+def test_listen_needs_one_address_and_takes_sixteen():
+    ServerConfig(listen=["h:1"] * 16)
+    assert list(faults({"listen": []})) == ["listen"]
+    assert list(faults({"listen": ["h:1"] * 17})) == ["listen"]
+
+
+def test_all_faults_are_told_at_once_with_what_is_allowed():
+    found = faults({"lanes": 0, "log": "loud", "lane": 2, "listen": ["x"], "grace_ms": None})
+    assert sorted(found) == ["grace_ms", "lane", "lanes", "listen[0]", "log"]
+    assert "keys are listen, lanes" in found["lane"].allowed
+    assert "1 to 256" in found["lanes"].allowed
+    assert found["lanes"].found == 0
+
+
+def test_a_file_is_read_or_refused_with_its_name(tmp_path):
+    path = tmp_path / "server.json"
+    with pytest.raises(ConfigRefusedError, match="cannot read"):
+        read_server_config(path)
+    path.write_text("{")
+    with pytest.raises(ConfigRefusedError, match="not JSON"):
+        read_server_config(path)
+    path.write_text('{"lanes": 0, "x": 1}')
+    with pytest.raises(ConfigRefusedError, match="2 faults") as caught:
+        read_server_config(path)
+    assert [fault.path for fault in caught.value.faults] == ["lanes", "x"]
+    path.write_text(json.dumps(ServerConfig(lanes=2).model_dump()))
+    assert read_server_config(path).lanes == 2
+
+
+def test_every_key_has_a_unit_and_a_description():
+    for key, schema in ServerConfig.model_json_schema()["properties"].items():
+        assert schema.get("unit"), key
+        assert schema.get("description", "").endswith("."), key
+        assert "default" in schema, key
+
+
+def test_the_reference_page_is_what_the_model_renders():
+    page = (ROOT / "docs/reference/server-config.md").read_text()
+    assert page == render(), "write it anew:  python -m flyball.config.reference > docs/reference/server-config.md"

@@ -1,0 +1,102 @@
+"""The snapshot's checks against the golden files that Rust's tests read too, and what files cannot show."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from flyball.errors import SnapshotRefusedError
+from flyball.snapshot import FORMAT, Deployment, Index, check, parse
+from flyball.snapshot.schema import schema_text
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests/golden/snapshot/v1"
+SCHEMA = ROOT / f"docs/reference/snapshot-v{FORMAT}.schema.json"
+GOOD = sorted((GOLDEN / "good").glob("*.json"))
+BAD = sorted((GOLDEN / "bad").glob("*.json"))
+# What a JSON Schema cannot say, or says otherwise: its integers include 1.0, and it knows no references between values.
+BEYOND_SCHEMA = {
+    "duplicate-names",
+    "duplicate-versions",
+    "route-unknown-version",
+    "float-for-int",
+}
+
+
+def stem(path):
+    return path.stem
+
+
+def load(path):
+    return json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("path", GOOD, ids=stem)
+def test_a_good_document_has_no_fault(path):
+    golden = load(path)
+    assert check(golden["kind"], golden["document"]) == []
+    parsed = parse(golden["kind"], json.dumps(golden["document"]).encode())
+    assert isinstance(parsed, {"index": Index, "deployment": Deployment}[golden["kind"]])
+
+
+@pytest.mark.parametrize("path", BAD, ids=stem)
+def test_a_bad_document_has_exactly_the_faults_of_its_golden_file(path):
+    golden = load(path)
+    found = check(golden["kind"], json.dumps(golden["document"]).encode())
+    assert [fault.path for fault in found] == golden["faults"]
+    assert all(fault.allowed for fault in found)
+
+
+def test_the_golden_files_are_many():
+    assert len(GOOD) >= 5
+    assert len(BAD) >= 14
+
+
+@pytest.mark.parametrize("path", GOOD + BAD, ids=stem)
+def test_the_json_schema_agrees_with_the_model(path):
+    golden = load(path)
+    schema = {**json.loads(SCHEMA.read_text()), "oneOf": [{"$ref": f"#/$defs/{golden['kind'].capitalize()}"}]}
+    good = jsonschema.Draft202012Validator(schema).is_valid(golden["document"])
+    assert good == (path in GOOD or path.stem in BEYOND_SCHEMA)
+
+
+def test_the_schema_changes_only_with_the_format_number():
+    assert schema_text() == SCHEMA.read_text(), (
+        f"the snapshot's models no longer match {SCHEMA.name}. Readers refuse keys that they do not know, so a change of "
+        "keys or limits needs FORMAT + 1 and a new schema file, and N-1 must still be read. If only words changed: "
+        f"python -m flyball.snapshot > docs/reference/{SCHEMA.name}"
+    )
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"\xff", b'{"format": NaN}', b'{"format": 1, "format": 1}', b"[" * 100_000])
+def test_what_is_no_json_is_one_fault_of_the_whole_document(text):
+    assert [fault.path for fault in check("index", text)] == [""]
+
+
+def test_an_unknown_key_is_answered_with_the_known_ones():
+    (fault,) = check("index", {"format": 1, "generation": 1, "deployments": [], "deployment": []})
+    assert fault.allowed == "no such key; keys are format, generation, deployments"
+
+
+def test_a_thousand_deployments_are_taken_and_one_more_is_not():
+    def index(count):
+        entries = [{"name": f"d{number}", "digest": "sha256:" + "0" * 64} for number in range(count)]
+        return {"format": 1, "generation": 1, "deployments": entries}
+
+    assert check("index", index(1000)) == []
+    assert [fault.path for fault in check("index", index(1001))] == ["deployments"]
+
+
+def test_parse_raises_with_all_faults():
+    with pytest.raises(SnapshotRefusedError, match="3 faults") as caught:
+        parse("index", b"{}")
+    assert [fault.path for fault in caught.value.faults] == ["deployments", "format", "generation"]
+
+
+def test_defaults_are_those_of_the_specification():
+    golden = load(GOLDEN / "good/deployment-least.json")
+    deployment = parse("deployment", json.dumps(golden["document"]).encode())
+    assert deployment.limits.in_flight_max == 1024
+    assert deployment.limits.batch_rows_max == 64
+    assert deployment.versions[0].artifact.external_data == []
