@@ -14,6 +14,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export FLYBALL_COMMIT := $(or $(shell git rev-parse --short=12 HEAD 2>/dev/null),unknown)
 
 # Where the wheel keeps ONNX Runtime's library, found without importing the package.
 ORT = $(shell $(BIN)/python tools/ort_library.py)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -40,6 +40,12 @@ class Subject:
     def first(self) -> bytes:
         """The first payload, for cold starts."""
         return self.payloads.split(b"\n", 1)[0]
+
+    @property
+    def unchecked(self) -> Subject:
+        """The same requests, whatever the answers: for an echo, which has none."""
+        lines = [json.dumps({**json.loads(line), "outputs": None}) for line in self.payloads.splitlines()]
+        return replace(self, payloads="\n".join(lines).encode())
 
     def load(self, server: Process, connections: int, **changes: object) -> LoadResult:
         """One closed-loop window with all answers checked."""

@@ -51,6 +51,9 @@ class Server:
     def addresses(self) -> list[str]:
         """The bound addresses, "127.0.0.1:8080"."""
 
+    def ready_line(self) -> str:
+        """The one line that says that the server is ready: address, models with their versions, lanes."""
+
     def acks(self) -> bytes:
         """[{"name", "digest", "state", "reason", "versions": [{"version", "batching": {"on", "reason"}}]}]."""
 

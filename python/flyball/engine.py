@@ -290,6 +290,11 @@ class Server:
         with _boundary():
             return self._server.addresses()
 
+    def ready_line(self) -> str:
+        """The one line that says that the server is ready, the same as `flyballd`'s."""
+        with _boundary():
+            return self._server.ready_line()
+
     def acks(self) -> list[Ack]:
         """What became of each deployment."""
         with _boundary():

@@ -82,7 +82,7 @@ class SnapshotRefusedError(RefusedError):
 class ConfigRefusedError(RefusedError):
     """A configuration that does not check; `faults` has all of its faults."""
 
-    code = "config_refused"
+    code = "invalid_config"
 
 
 class UnavailableError(FlyballError):
@@ -130,7 +130,7 @@ _BY_KIND: dict[str, type[FlyballError]] = {
     "version_not_found": NotFoundError,
     "model_refused": ModelRefusedError,
     "snapshot_refused": SnapshotRefusedError,
-    "config_refused": ConfigRefusedError,
+    "invalid_config": ConfigRefusedError,
     "model_not_ready": UnavailableError,
     "draining": UnavailableError,
     "body_timeout": DeadlineError,

@@ -15,6 +15,7 @@ mod run;
 mod session;
 mod tally;
 mod tensor;
+mod thread_time;
 
 pub use outcome::{ErrorCount, LatencyUs, Outcome};
 pub use payloads::{PayloadError, Payloads};

@@ -35,6 +35,11 @@ pub(crate) async fn keep(session: &Session, rate_per_s: f64, start: Instant, end
 struct Alarm(AsyncFd<OwnedFd>);
 
 impl Alarm {
+    #[expect(
+        deprecated,
+        reason = "the successor is unsafe, which this crate forbids; all that it asks for holds: an OwnedFd keeps its \
+                  one descriptor open for as long as the AsyncFd lives"
+    )]
     fn new() -> io::Result<Alarm> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         Ok(Alarm(AsyncFd::new(timerfd_create(TimerfdClockId::Monotonic, flags)?)?))

@@ -64,7 +64,6 @@ pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     /// `host:port`, for the `Host` header.
     pub(crate) authority: String,
-    pub(crate) model: String,
     pub(crate) path: String,
     /// Answers of other protocols carry no id; they are told by the path being given.
     pub(crate) foreign: bool,
@@ -106,7 +105,6 @@ impl Plan {
         Ok(Target {
             address,
             authority,
-            model: self.model.clone(),
             path: self.path.clone().unwrap_or_else(infer),
             foreign: self.path.is_some(),
             timeout: Duration::from_millis(self.timeout_ms),
@@ -167,4 +165,50 @@ impl Plan {
 
 fn not_allowed<T>(key: &'static str, is: impl ToString, allowed: &'static str) -> Result<T, PlanError> {
     Err(PlanError::NotAllowed { key, is: is.to_string(), allowed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn check(key: &str, value: Value) -> Result<Target, PlanError> {
+        let mut plan = json!({"url": "http://127.0.0.1:8080", "model": "fraud", "protocol": "http",
+            "connections": 16, "streams": 1, "mode": "closed", "rate_per_s": null, "duration_s": 5.0,
+            "warmup_s": 1.0, "timeout_ms": 1000, "cpus": null, "path": null});
+        plan[key] = value;
+        Plan::from_json(plan.to_string().as_bytes())?.check()
+    }
+
+    #[test]
+    fn a_plan_names_its_target() {
+        let target = check("url", json!("grpc://127.0.0.1:8081/")).expect("checks");
+        assert_eq!(
+            (target.authority.as_str(), target.path.as_str()),
+            ("127.0.0.1:8081", "/v2/models/fraud/infer")
+        );
+        assert_eq!(check("path", json!("/echo")).expect("checks").path, "/echo");
+    }
+
+    #[test]
+    fn what_a_plan_may_not_say_is_refused_with_what_it_may() {
+        let cases = [
+            ("url", json!("https://h"), "url is https://h; allowed: http://host:port or grpc://host:port"),
+            ("model", json!("a b"), "model is a b; allowed: letters"),
+            ("path", json!("echo"), "starts with '/'"),
+            ("connections", json!(0), "connections is 0; allowed: 1 to 10000"),
+            ("streams", json!(2), "HTTP/1.1 carries one request at a time"),
+            ("rate_per_s", json!(5.0), "null, because mode is \"closed\""),
+            ("mode", json!("open"), "rate_per_s is null; allowed: a rate"),
+            ("duration_s", json!(0.0), "duration_s is 0"),
+            ("warmup_s", json!(-1.0), "warmup_s is -1"),
+            ("timeout_ms", json!(0), "timeout_ms is 0"),
+            ("cpus", json!([]), "at least one core"),
+            ("rate", json!(1), "unknown field `rate`"),
+        ];
+        for (key, value, wanted) in cases {
+            let error = check(key, value).expect_err(wanted).to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
 }

@@ -5,9 +5,9 @@ use crate::payloads::{PayloadError, Payloads};
 use crate::plan::{Mode, Plan, PlanError, Protocol, Target};
 use crate::session::{Control, Session};
 use crate::tally::Measured;
+use crate::thread_time::ThreadTime;
 use crate::{grpc, http, pace};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use rustix::time::{ClockId, clock_gettime};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -163,12 +163,12 @@ async fn drive(control: &Arc<Control>, job: Job) -> Result<Outcome, LoadError> {
         tokio::task::spawn_local(pace(plan.mode, plan.rate_per_s, Rc::clone(&session), begun, planned_end));
 
     let stopped = until_or_stopped(measured_from, control).await;
-    let cpu_before = thread_cpu();
+    let thread_before = ThreadTime::now();
     if !stopped {
         until_or_stopped(planned_end, control).await;
     }
-    let measured =
-        Measured { start: measured_from, end: Instant::now(), cpu: thread_cpu().saturating_sub(cpu_before) };
+    let thread = ThreadTime::now().since(thread_before);
+    let measured = Measured { start: measured_from, end: Instant::now(), thread };
     session.close();
     if pacer.is_finished() {
         let kept = pacer.await.map_err(|error| LoadError::Broken(error.to_string()))?;
@@ -178,10 +178,13 @@ async fn drive(control: &Arc<Control>, job: Job) -> Result<Outcome, LoadError> {
     }
 
     // What waits for a connection may still go for as long as a request may take; then only what is under way ends.
-    if tokio::time::timeout(timeout, join(&mut workers)).await.is_err() {
-        session.abandon_backlog();
+    match tokio::time::timeout(timeout, join(&mut workers)).await {
+        Ok(joined) => joined?,
+        Err(_) => {
+            session.abandon_backlog();
+            join(&mut workers).await?;
+        }
     }
-    join(&mut workers).await?;
     Ok(session.take_tally().outcome(measured))
 }
 
@@ -230,9 +233,4 @@ async fn until_or_stopped(time: Instant, control: &Control) -> bool {
         () = tokio::time::sleep_until(time.into()) => false,
         () = control.stopped() => true,
     }
-}
-
-/// CPU time of this thread so far.
-fn thread_cpu() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }

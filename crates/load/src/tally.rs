@@ -1,6 +1,7 @@
 //! Counts and latencies of the measured requests, and what they amount to.
 
 use crate::outcome::{ErrorCount, LatencyUs, Outcome};
+use crate::thread_time::ThreadTime;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
@@ -16,9 +17,10 @@ const LATENCY_MAX: Duration = Duration::from_secs(2 * 3600);
 const LATE: Duration = Duration::from_millis(1);
 
 /// From here on the generator's thread is what limits the rate.
-const CPU_SHARE_FULL: f64 = 0.9;
-/// Late requests beside this much work are the generator's doing as well.
-const CPU_SHARE_BUSY: f64 = 0.7;
+const WANTED_SHARE_FULL: f64 = 0.9;
+/// Late requests beside this much work, or this long without a core, are the generator's doing as well.
+const WANTED_SHARE_BUSY: f64 = 0.7;
+const STARVED_SHARE_MAX: f64 = 0.05;
 const LATE_SHARE_MAX: f64 = 0.05;
 
 /// How a request ended.
@@ -56,12 +58,12 @@ pub(crate) struct Tally {
     last_answer: Option<Instant>,
 }
 
-/// The measured stretch of a run, and the CPU time that the generator's thread took in it.
+/// The measured stretch of a run, and what the generator's thread did in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Measured {
     pub(crate) start: Instant,
     pub(crate) end: Instant,
-    pub(crate) cpu: Duration,
+    pub(crate) thread: ThreadTime,
 }
 
 impl Tally {
@@ -168,19 +170,21 @@ fn serialise(latency_ns: &Histogram<u64>) -> String {
 
 fn bottleneck(measured: Measured, late_share: f64) -> Option<String> {
     let wall_s = measured.end.saturating_duration_since(measured.start).as_secs_f64();
-    let cpu_share = if wall_s > 0.0 { measured.cpu.as_secs_f64() / wall_s } else { 0.0 };
-    if cpu_share > CPU_SHARE_FULL {
-        return Some(format!(
-            "the generator's own thread was busy {:.0} % of the time: the rate is its limit, not the server's",
-            cpu_share * 100.0
-        ));
+    let share = |time: Duration| if wall_s > 0.0 { time.as_secs_f64() / wall_s } else { 0.0 };
+    let (ran, starved) = (share(measured.thread.ran), share(measured.thread.starved));
+    let thread = format!(
+        "the generator's own thread was busy {:.0} % of the time and without a core {:.0} %",
+        ran * 100.0,
+        starved * 100.0
+    );
+    if ran + starved > WANTED_SHARE_FULL {
+        return Some(format!("{thread}: the rate is its limit, not the server's"));
     }
-    (late_share > LATE_SHARE_MAX && cpu_share > CPU_SHARE_BUSY).then(|| {
+    let to_blame = ran + starved > WANTED_SHARE_BUSY || starved > STARVED_SHARE_MAX;
+    (late_share > LATE_SHARE_MAX && to_blame).then(|| {
         format!(
-            "{:.0} % of the requests left late while the generator's own thread was busy {:.0} % of the time: \
-             part of the latency is its own",
-            late_share * 100.0,
-            cpu_share * 100.0
+            "{thread}, and {:.0} % of the requests left late: part of the latency is its own",
+            late_share * 100.0
         )
     })
 }
@@ -188,6 +192,29 @@ fn bottleneck(measured: Measured, late_share: f64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn thread(ran_ms: u64, starved_ms: u64) -> ThreadTime {
+        ThreadTime { ran: Duration::from_millis(ran_ms), starved: Duration::from_millis(starved_ms) }
+    }
+
+    #[test]
+    fn the_generator_says_when_it_was_the_limit_itself() {
+        let start = Instant::now();
+        let end = start + Duration::from_millis(100);
+        let cases = [
+            (thread(95, 0), 0.0, Some("busy 95 %")),
+            (thread(50, 45), 0.0, Some("without a core 45 %")),
+            (thread(75, 0), 0.06, Some("6 % of the requests left late")),
+            (thread(20, 10), 0.06, Some("left late")),
+            (thread(75, 0), 0.04, None),
+            (thread(20, 0), 0.9, None),
+        ];
+        for (thread, late_share, wanted) in cases {
+            let text = bottleneck(Measured { start, end, thread }, late_share);
+            assert_eq!(text.is_some(), wanted.is_some(), "{text:?}");
+            assert!(text.unwrap_or_default().contains(wanted.unwrap_or_default()), "{wanted:?}");
+        }
+    }
 
     #[test]
     fn counts_add_up_and_latency_is_from_the_due_time_of_right_answers() {
@@ -199,7 +226,7 @@ mod tests {
         tally.record(at(0), Some(at(0)), at(90), Ending::Mismatched("other".into()));
         tally.record(at(0), Some(at(0)), at(1), Ending::Refused(Problem::new("http 503", "full")));
         tally.record(at(0), None, at(1), Ending::Failed(Problem::new("generator backlog full", "")));
-        let outcome = tally.outcome(Measured { start, end: at(20), cpu: Duration::from_millis(19) });
+        let outcome = tally.outcome(Measured { start, end: at(20), thread: thread(19, 0) });
         assert_eq!((outcome.sent, outcome.answered, outcome.refused), (5, 2, 1));
         assert_eq!((outcome.failed, outcome.mismatched), (1, 1));
         assert_eq!(outcome.first_problem.as_deref(), Some("other"));
@@ -214,7 +241,7 @@ mod tests {
     #[test]
     fn a_run_without_answers_has_an_outcome() {
         let start = Instant::now();
-        let outcome = Tally::new().outcome(Measured { start, end: start, cpu: Duration::ZERO });
+        let outcome = Tally::new().outcome(Measured { start, end: start, thread: thread(0, 0) });
         assert_eq!((outcome.sent, outcome.rate_per_s, outcome.late_share), (0, 0.0, 0.0));
         assert_eq!((outcome.latency_us, outcome.bottleneck), (LatencyUs::default(), None));
     }

@@ -19,7 +19,7 @@ from flyball.errors import ConfigRefusedError, FlyballError, ModelRefusedError, 
 
 if TYPE_CHECKING:
     from flyball.config import ServerConfig
-    from flyball.engine import Ack, Server
+    from flyball.engine import Server
     from flyball.snapshot import Bundle
 
 _SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
@@ -60,8 +60,8 @@ def serve(
     from flyball.engine import Server
 
     server = Server(settings, bundle.to_bytes())
-    serving = _serving(server, must_all_serve=snapshot is None)
-    sys.stdout.write(_ready_line(server, serving, settings) + "\n")
+    _refuse_if_not_served(server, must_all_serve=snapshot is None)
+    sys.stdout.write(server.ready_line() + "\n")
     sys.stdout.flush()
     _until_signalled(server, snapshot)
 
@@ -86,25 +86,15 @@ def _bundle(models: list[str] | None, snapshot: Path | None) -> Bundle:
     return read(snapshot) if snapshot else compile_models(models or [])
 
 
-def _serving(server: Server, *, must_all_serve: bool) -> list[Ack]:
-    """The deployments that serve. Refused ones end the command where a person named them, or where none is left."""
+def _refuse_if_not_served(server: Server, *, must_all_serve: bool) -> None:
+    """A refused deployment ends the command where a person named it, or where none is left. The server logs each."""
     acks = server.acks()
     refused = [ack for ack in acks if ack.state == "refused"]
-    serving = [ack for ack in acks if ack.state in ("applied", "kept")]
-    if refused and (must_all_serve or not serving):
+    if refused and (must_all_serve or len(refused) == len(acks)):
         server.drain()
         server.wait(_REFUSED_STOP_S)
         reasons = "; ".join(f"{ack.name}: {ack.reason}" for ack in refused)
         raise ModelRefusedError(reasons, next_step="look closer:  flyball inspect MODEL.onnx")
-    return serving
-
-
-def _ready_line(server: Server, serving: list[Ack], settings: ServerConfig) -> str:
-    from flyball.engine import machine
-
-    lanes = settings.lanes or machine().lanes
-    names = ",".join(f"{ack.name}:{item.version}" for ack in serving for item in ack.versions)
-    return f"ready http://{server.addresses()[0]} models={names} lanes={lanes}"
 
 
 def _until_signalled(server: Server, snapshot: Path | None) -> None:

@@ -1,0 +1,190 @@
+//! Servers for the tests: HTTP/1.1 on plain threads, and gRPC on hyper.
+
+use bytes::Bytes;
+use flyball_wire::frame;
+use flyball_wire::proto::inference::model_infer_response::InferOutputTensor;
+use flyball_wire::proto::inference::{ModelInferRequest, ModelInferResponse};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use prost::Message;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::task::LocalSet;
+
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) body: String,
+    pub(crate) close: bool,
+    /// No answer at all: the connection just ends.
+    pub(crate) hang_up: bool,
+    pub(crate) delay: Duration,
+}
+
+impl Default for Reply {
+    fn default() -> Reply {
+        Reply { status: 200, body: String::new(), close: false, hang_up: false, delay: Duration::ZERO }
+    }
+}
+
+/// The right answer: the input, halved.
+pub(crate) fn answer(request: &Value) -> Reply {
+    let x = request["inputs"][0]["data"][0].as_f64().expect("a number") as f32;
+    let output = json!({"name": "y", "datatype": "FP32", "shape": [1], "data": [x / 2.0]});
+    let body = json!({"model_name": "fraud", "id": request["id"], "outputs": [output]});
+    Reply { body: body.to_string(), ..Reply::default() }
+}
+
+pub(crate) struct HttpServer {
+    pub(crate) url: String,
+    listener: TcpListener,
+    connections: Arc<AtomicU64>,
+}
+
+impl HttpServer {
+    /// `handler` gets each request's number over all connections, and its body.
+    pub(crate) fn start(handler: impl Fn(u64, Value) -> Reply + Send + Sync + 'static) -> HttpServer {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let connections = Arc::new(AtomicU64::new(0));
+        let (handler, requests) = (Arc::new(handler), Arc::new(AtomicU64::new(0)));
+        let (accepting, counted) = (listener.try_clone().expect("a clone"), Arc::clone(&connections));
+        std::thread::spawn(move || {
+            for stream in accepting.incoming().map_while(Result::ok) {
+                counted.fetch_add(1, Ordering::Relaxed);
+                let (handler, requests) = (Arc::clone(&handler), Arc::clone(&requests));
+                std::thread::spawn(move || {
+                    let mut stream = stream;
+                    while serve_one(&mut stream, &*handler, &requests).is_some() {}
+                });
+            }
+        });
+        HttpServer { url, listener, connections }
+    }
+
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// An address at which nobody listens any more.
+    pub(crate) fn into_dead_url(self) -> String {
+        // Ends the thread that accepts: accepting fails once the socket is shut for reading.
+        rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Read).expect("shuts down");
+        self.url
+    }
+}
+
+fn serve_one(
+    stream: &mut TcpStream,
+    handler: &dyn Fn(u64, Value) -> Reply,
+    requests: &AtomicU64,
+) -> Option<()> {
+    let body = read_request(stream)?;
+    let reply = handler(requests.fetch_add(1, Ordering::Relaxed), body);
+    std::thread::sleep(reply.delay);
+    if reply.hang_up {
+        return None;
+    }
+    let close = if reply.close { "Connection: close\r\n" } else { "" };
+    let head = format!("HTTP/1.1 {} X\r\n{close}Content-Length: {}\r\n\r\n", reply.status, reply.body.len());
+    stream.write_all((head + &reply.body).as_bytes()).ok()?;
+    (!reply.close).then_some(())
+}
+
+fn read_request(stream: &mut TcpStream) -> Option<Value> {
+    let mut received = Vec::new();
+    loop {
+        let mut piece = [0; 4096];
+        let count = stream.read(&mut piece).ok().filter(|&count| count > 0)?;
+        received.extend_from_slice(&piece[..count]);
+        let mut headers = [httparse::EMPTY_HEADER; 16];
+        let mut request = httparse::Request::new(&mut headers);
+        let Ok(httparse::Status::Complete(start)) = request.parse(&received) else { continue };
+        let length = request.headers.iter().find(|header| header.name == "Content-Length")?.value;
+        let length: usize = std::str::from_utf8(length).ok()?.parse().ok()?;
+        if received.len() >= start + length {
+            return serde_json::from_slice(&received[start..start + length]).ok();
+        }
+    }
+}
+
+/// Halves over gRPC, and refuses the requests that `refuse` picks by number.
+pub(crate) fn grpc_server(refuse: impl Fn(u64) -> bool + Copy + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("grpc://{}", listener.local_addr().expect("an address"));
+    listener.set_nonblocking(true).expect("non-blocking");
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        LocalSet::new().block_on(&runtime, async move {
+            let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+            let requests = Arc::new(AtomicU64::new(0));
+            while let Ok((stream, _)) = listener.accept().await {
+                let requests = Arc::clone(&requests);
+                tokio::task::spawn_local(async move {
+                    let service = service_fn(move |request| {
+                        halve(request, refuse(requests.fetch_add(1, Ordering::Relaxed)))
+                    });
+                    let io = hyper_util::rt::TokioIo::new(stream);
+                    let builder =
+                        hyper::server::conn::http2::Builder::new(hyper_util::rt::TokioExecutor::new());
+                    let _ = builder.serve_connection(io, service).await;
+                });
+            }
+        });
+    });
+    url
+}
+
+type GrpcBody = http_body_util::combinators::BoxBody<Bytes, std::convert::Infallible>;
+
+async fn halve(
+    request: http::Request<Incoming>,
+    refused: bool,
+) -> Result<http::Response<GrpcBody>, hyper::Error> {
+    let body = request.into_body().collect().await?.to_bytes();
+    let response = http::Response::builder().header("content-type", "application/grpc");
+    if refused {
+        let response = response.header("grpc-status", "8").header("grpc-message", "full");
+        return Ok(response.body(Full::default().boxed()).expect("a response"));
+    }
+    let message = ModelInferRequest::decode(frame::decode(&body).expect("a frame")).expect("a message");
+    let x = f32::from_le_bytes(message.raw_input_contents[0].as_ref().try_into().expect("four bytes"));
+    let answer = ModelInferResponse {
+        id: message.id,
+        outputs: vec![InferOutputTensor {
+            name: "y".into(),
+            datatype: "FP32".into(),
+            shape: vec![1],
+            ..Default::default()
+        }],
+        raw_output_contents: vec![(x / 2.0).to_le_bytes().to_vec().into()],
+        ..Default::default()
+    };
+    let frames = [
+        Frame::data(frame::encode_message(&answer).expect("fits")),
+        Frame::trailers(http::HeaderMap::from_iter([(
+            http::HeaderName::from_static("grpc-status"),
+            http::HeaderValue::from_static("0"),
+        )])),
+    ];
+    Ok(response.body(Frames(frames.into_iter()).boxed()).expect("a response"))
+}
+
+/// A body of frames that are all there.
+struct Frames(std::array::IntoIter<Frame<Bytes>, 2>);
+
+impl hyper::body::Body for Frames {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        std::task::Poll::Ready(self.0.next().map(Ok))
+    }
+}
