@@ -53,7 +53,7 @@ class Report:
     def __init__(self, name: str) -> None:
         build = build_info()
         if build.debug_assertions:
-            raise UsageError("the extension is a debug build, which proves nothing", next_step="make build PROFILE=release")
+            raise UsageError("the extension is a debug build, which proves nothing", next_step="make build")
         self._name = name
         self._lines: list[Line] = []
         self._raw: dict[str, Any] = {}

@@ -74,7 +74,7 @@ class Subject:
 def need(path: Path) -> Path:
     """The binary, or what to do about its absence."""
     if not path.is_file():
-        raise UsageError(f"{path} is not there", next_step="build it:  make build PROFILE=release")
+        raise UsageError(f"{path} is not there", next_step="build it:  make claim-skeleton")
     return path
 
 

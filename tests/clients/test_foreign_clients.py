@@ -56,33 +56,33 @@ def ask_all(ask: Ask, model: str, reference: Reference) -> None:
         assert_same(ask(model, inputs), reference(model, inputs))
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_tritonclient_http_gets_the_same_bits(house: Server, model: str, reference: Reference) -> None:
+@pytest.mark.parametrize("name", MODELS)
+def test_tritonclient_http_gets_the_same_bits(house: Server, name: str, reference: Reference) -> None:
     with http_client(house) as client:
-        ask_all(lambda name, inputs: http_infer(client, name, inputs), model, reference)
-        with crowd(house, model, reference):
-            ask_all(lambda name, inputs: http_infer(client, name, inputs), model, reference)
+        ask_all(lambda asked, inputs: http_infer(client, asked, inputs), name, reference)
+        with crowd(house, name, reference):
+            ask_all(lambda asked, inputs: http_infer(client, asked, inputs), name, reference)
 
 
-@pytest.mark.parametrize("model", [name for name in MODELS if name != "fp16"])
-def test_tritonclient_http_gets_the_same_bits_as_json(house: Server, model: str, reference: Reference) -> None:
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "fp16"])
+def test_tritonclient_http_gets_the_same_bits_as_json(house: Server, name: str, reference: Reference) -> None:
     with http_client(house) as client:
-        ask_all(lambda name, inputs: http_infer(client, name, inputs, binary=False), model, reference)
+        ask_all(lambda asked, inputs: http_infer(client, asked, inputs, binary=False), name, reference)
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_tritonclient_grpc_gets_the_same_bits(house: Server, model: str, reference: Reference) -> None:
+@pytest.mark.parametrize("name", MODELS)
+def test_tritonclient_grpc_gets_the_same_bits(house: Server, name: str, reference: Reference) -> None:
     with grpc_client(house) as client:
-        ask_all(lambda name, inputs: grpc_infer(client, name, inputs), model, reference)
-        with crowd(house, model, reference):
-            ask_all(lambda name, inputs: grpc_infer(client, name, inputs), model, reference)
+        ask_all(lambda asked, inputs: grpc_infer(client, asked, inputs), name, reference)
+        with crowd(house, name, reference):
+            ask_all(lambda asked, inputs: grpc_infer(client, asked, inputs), name, reference)
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_curl_gets_the_same_bits(house: Server, model: str, reference: Reference) -> None:
-    ask_all(lambda name, inputs: by_curl(house, name, inputs), model, reference)
-    with crowd(house, model, reference):
-        ask_all(lambda name, inputs: by_curl(house, name, inputs), model, reference)
+@pytest.mark.parametrize("name", MODELS)
+def test_curl_gets_the_same_bits(house: Server, name: str, reference: Reference) -> None:
+    ask_all(lambda asked, inputs: by_curl(house, asked, inputs), name, reference)
+    with crowd(house, name, reference):
+        ask_all(lambda asked, inputs: by_curl(house, asked, inputs), name, reference)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 64, 65, 200])

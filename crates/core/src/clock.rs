@@ -43,9 +43,7 @@ impl Clock {
 
     pub fn now(&self) -> Nanos {
         match &self.0 {
-            Source::System(origin) => {
-                Nanos(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
-            }
+            Source::System(origin) => Nanos(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX)),
             Source::Manual(nanos) => Nanos(nanos.load(Ordering::Relaxed)),
         }
     }

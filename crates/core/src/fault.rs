@@ -24,8 +24,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    pub const ALL: [Outcome; 4] =
-        [Outcome::Answered, Outcome::Refused, Outcome::Failed, Outcome::Abandoned];
+    pub const ALL: [Outcome; 4] = [Outcome::Answered, Outcome::Refused, Outcome::Failed, Outcome::Abandoned];
 
     pub const fn label(self) -> &'static str {
         match self {
@@ -41,6 +40,7 @@ impl Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum GrpcCode {
+    Cancelled = 1,
     InvalidArgument = 3,
     DeadlineExceeded = 4,
     NotFound = 5,
@@ -61,6 +61,7 @@ pub enum FaultKind {
     ModelNotReady,
     BodyTooLarge,
     BodyTimeout,
+    ClientGone,
     Unsupported,
     InFlightFull,
     LaneFull,
@@ -92,7 +93,7 @@ const fn row(
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 14] = [
+    pub const ALL: [FaultKind; 15] = [
         FaultKind::MalformedRequest,
         FaultKind::InvalidInput,
         FaultKind::ModelNotFound,
@@ -100,6 +101,7 @@ impl FaultKind {
         FaultKind::ModelNotReady,
         FaultKind::BodyTooLarge,
         FaultKind::BodyTimeout,
+        FaultKind::ClientGone,
         FaultKind::Unsupported,
         FaultKind::InFlightFull,
         FaultKind::LaneFull,
@@ -114,7 +116,7 @@ impl FaultKind {
     const fn row(self) -> Row {
         use Blame::{Client, Us};
         use GrpcCode as G;
-        use Outcome::{Failed, Refused};
+        use Outcome::{Abandoned, Failed, Refused};
         match self {
             FaultKind::MalformedRequest       => row("malformed_request",        400, G::InvalidArgument,    3, Client, Refused),
             FaultKind::InvalidInput           => row("invalid_input",            400, G::InvalidArgument,    3, Client, Refused),
@@ -123,6 +125,7 @@ impl FaultKind {
             FaultKind::ModelNotReady          => row("model_not_ready",          503, G::Unavailable,        5, Us,     Refused),
             FaultKind::BodyTooLarge           => row("body_too_large",           413, G::ResourceExhausted,  3, Client, Refused),
             FaultKind::BodyTimeout            => row("body_timeout",             408, G::DeadlineExceeded,   6, Client, Refused),
+            FaultKind::ClientGone             => row("client_gone",              499, G::Cancelled,          5, Client, Abandoned),
             FaultKind::Unsupported            => row("unsupported",              415, G::Unimplemented,      3, Client, Refused),
             FaultKind::InFlightFull           => row("in_flight_full",           503, G::ResourceExhausted,  7, Us,     Refused),
             FaultKind::LaneFull               => row("lane_full",                503, G::ResourceExhausted,  7, Us,     Refused),

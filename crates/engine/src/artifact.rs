@@ -44,7 +44,8 @@ impl Artifact {
     /// Reads a model as it lies on disk, for `inspect`: there is no snapshot yet that says what it must be.
     pub fn read_unverified(path: &Path) -> Result<Artifact, Refusal> {
         let (model, files, _facts) = digest_files(path)?;
-        let listed = files.into_iter().map(|file| snapshot::ExternalData { name: file.name, digest: file.digest });
+        let listed =
+            files.into_iter().map(|file| snapshot::ExternalData { name: file.name, digest: file.digest });
         let wanted = snapshot::Artifact {
             path: path.to_string_lossy().into_owned(),
             digest: model.digest,

@@ -25,7 +25,11 @@ impl LatencyTable {
         let points = self.points()?;
         let (first, last) = (points.first()?, points.last()?);
         let above = points.iter().position(|point| point.rows >= rows).unwrap_or(points.len() - 1);
-        let (low, high) = if above == 0 { (first, points.get(1).unwrap_or(last)) } else { (&points[above - 1], &points[above]) };
+        let (low, high) = if above == 0 {
+            (first, points.get(1).unwrap_or(last))
+        } else {
+            (&points[above - 1], &points[above])
+        };
         let span = high.rows as f64 - low.rows as f64;
         let slope = if span > 0.0 { ((high.p50_us - low.p50_us) / span).max(0.0) } else { 0.0 };
         let us = low.p50_us + slope * (rows as f64 - low.rows as f64);

@@ -20,7 +20,9 @@ pub enum LibraryError {
     NotFound,
     #[error("{path} cannot be loaded as ONNX Runtime: {cause}", path = path.display())]
     Unloadable { path: PathBuf, cause: String },
-    #[error("ONNX Runtime {found} is too old: 1.{MINOR_OLDEST} or newer is needed (pip install -U onnxruntime)")]
+    #[error(
+        "ONNX Runtime {found} is too old: 1.{MINOR_OLDEST} or newer is needed (pip install -U onnxruntime)"
+    )]
     TooOld { found: String },
     #[error("this process already runs ONNX Runtime from {0}; a second library cannot be loaded beside it")]
     OtherLoaded(PathBuf),

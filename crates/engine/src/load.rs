@@ -83,7 +83,8 @@ impl Surveyor {
 
 /// 1, 2, 4 … and the largest.
 fn sizes(rows_max: usize) -> Vec<usize> {
-    let mut sizes: Vec<usize> = std::iter::successors(Some(1), |rows| Some(rows * 2)).take_while(|&rows| rows < rows_max).collect();
+    let mut sizes: Vec<usize> =
+        std::iter::successors(Some(1), |rows| Some(rows * 2)).take_while(|&rows| rows < rows_max).collect();
     sizes.push(rows_max.max(1));
     sizes
 }

@@ -44,7 +44,9 @@ struct Meter {
     in_second: AtomicU64,
 }
 
-static METERS: [Meter; 3] = [const { Meter { total: AtomicU64::new(0), second: AtomicU64::new(0), in_second: AtomicU64::new(0) } }; 3];
+static METERS: [Meter; 3] =
+    [const { Meter { total: AtomicU64::new(0), second: AtomicU64::new(0), in_second: AtomicU64::new(0) } };
+        3];
 
 /// How many messages of each severity ONNX Runtime has written in this process.
 pub fn log_counts() -> [(LogSeverity, u64); 3] {
@@ -59,7 +61,9 @@ pub(crate) fn receive(level: LogLevel, location: &str, message: &str) {
     let message = one_line(message);
     match severity {
         LogSeverity::Warning => tracing::warn!(target: "onnxruntime", location, "{message}"),
-        LogSeverity::Error | LogSeverity::Fatal => tracing::error!(target: "onnxruntime", location, "{message}"),
+        LogSeverity::Error | LogSeverity::Fatal => {
+            tracing::error!(target: "onnxruntime", location, "{message}")
+        }
     }
 }
 

@@ -90,7 +90,8 @@ impl Witnesses {
         let began = Instant::now();
         for rows in 2..=rows_max {
             if began.elapsed() > PROBE_TIME_MAX {
-                let reason = format!("larger batches were not probed within {} ms", PROBE_TIME_MAX.as_millis());
+                let reason =
+                    format!("larger batches were not probed within {} ms", PROBE_TIME_MAX.as_millis());
                 return Batching { rows_max: rows - 1, reason: Some(reason) };
             }
             if let Err(reason) = self.equal_at(runner, rows) {
@@ -131,7 +132,8 @@ fn run(runner: &mut Runner, rows: &[&[Tensor]]) -> Result<Vec<Tensor>, RunError>
 /// Whether row `place` of a batch's output is what the row gave alone.
 fn row_equals(output: &Tensor, alone: &Tensor, rows: usize, place: usize) -> Result<(), String> {
     let name = &output.name;
-    let on_first_axis = output.rows() == rows && alone.rows() == 1 && output.shape.get(1..) == alone.shape.get(1..);
+    let on_first_axis =
+        output.rows() == rows && alone.rows() == 1 && output.shape.get(1..) == alone.shape.get(1..);
     if !on_first_axis || output.shape.is_empty() {
         return Err(format!(
             "output '{name}' has shape {:?} where one row alone gives {:?}",

@@ -7,13 +7,19 @@ use std::path::PathBuf;
 pub enum Refusal {
     #[error("cannot read {path}: {cause}", path = path.display())]
     Unreadable { path: PathBuf, cause: std::io::Error },
-    #[error("{name} is {is}, but {wanted} was asked for: the file changed since it was compiled into the snapshot")]
+    #[error(
+        "{name} is {is}, but {wanted} was asked for: the file changed since it was compiled into the snapshot"
+    )]
     WrongDigest { name: String, is: Digest, wanted: Digest },
     #[error("not an ONNX model: {0}")]
     NotOnnx(String),
-    #[error("external data '{0}' is not a plain file name: weights must lie beside the model, in its own folder")]
+    #[error(
+        "external data '{0}' is not a plain file name: weights must lie beside the model, in its own folder"
+    )]
     ExternalDataOutside(String),
-    #[error("external data '{0}' is used by the model but not listed with a digest: compile the snapshot again")]
+    #[error(
+        "external data '{0}' is used by the model but not listed with a digest: compile the snapshot again"
+    )]
     ExternalDataUnlisted(String),
     #[error(
         "output '{0}' is a sequence of maps (ZipMap): convert again with \
@@ -24,7 +30,9 @@ pub enum Refusal {
     UnsupportedType { role: &'static str, name: String, found: String, advice: &'static str },
     #[error("the model uses an operator that this ONNX Runtime does not have: {0}")]
     UnknownOp(String),
-    #[error("the model's opset is newer than this ONNX Runtime: {0}; export it with an older opset or upgrade onnxruntime")]
+    #[error(
+        "the model's opset is newer than this ONNX Runtime: {0}; export it with an older opset or upgrade onnxruntime"
+    )]
     OpsetTooNew(String),
     #[error("ONNX Runtime refused the model: {0}")]
     Runtime(String),
@@ -35,10 +43,13 @@ impl Refusal {
     pub(crate) fn from_ort(error: &ort::Error) -> Refusal {
         let text = one_line(error.message());
         let has = |part: &str| text.contains(part);
-        if has("is under development") || has("max supported opset") || has("IR version") && has("max supported")
+        if has("is under development")
+            || has("max supported opset")
+            || has("IR version") && has("max supported")
         {
             Refusal::OpsetTooNew(text)
-        } else if has("is not a registered function/op") || has("No Op registered") || has("No opset import") {
+        } else if has("is not a registered function/op") || has("No Op registered") || has("No opset import")
+        {
             Refusal::UnknownOp(text)
         } else {
             Refusal::Runtime(text)

@@ -40,7 +40,11 @@ pub(crate) enum Voice {
 }
 
 impl Runner {
-    pub(crate) fn new(runtime: &Runtime, artifact: &crate::Artifact, voice: Voice) -> Result<Runner, Refusal> {
+    pub(crate) fn new(
+        runtime: &Runtime,
+        artifact: &crate::Artifact,
+        voice: Voice,
+    ) -> Result<Runner, Refusal> {
         let session = session(runtime, artifact, voice).map_err(|error| Refusal::from_ort(&error))?;
         let signature = Arc::new(Signature::of(&session)?);
         let columns = signature.inputs.iter().map(|_| Column::new()).collect();
@@ -181,7 +185,9 @@ fn tensor(spec: &TensorSpec, value: &DynValue) -> ort::Result<Tensor> {
     Ok(Tensor { name: spec.name.clone(), datatype: spec.datatype, shape, data })
 }
 
-fn fixed<T: PrimitiveTensorElementType + Pod>(value: &DynValue) -> ort::Result<(&ort::value::Shape, TensorData)> {
+fn fixed<T: PrimitiveTensorElementType + Pod>(
+    value: &DynValue,
+) -> ort::Result<(&ort::value::Shape, TensorData)> {
     let (shape, elements) = value.try_extract_tensor::<T>()?;
     Ok((shape, TensorData::Fixed(Bytes::copy_from_slice(bytemuck::cast_slice(elements)))))
 }

@@ -42,9 +42,9 @@ fn tensor(spec: &TensorSpec, seeded: &mut Seeded, spread: f64, free_axis: i64) -
     let shape: Shape = spec.shape.iter().enumerate().map(size).collect();
     let elements = Tensor::elements(&shape).unwrap_or(0);
     let data = match spec.datatype {
-        DataType::Bytes => {
-            TensorData::Strings((0..elements).map(|_| char::from(b'a' + (seeded.next() % 8) as u8).into()).collect())
-        }
+        DataType::Bytes => TensorData::Strings(
+            (0..elements).map(|_| char::from(b'a' + (seeded.next() % 8) as u8).into()).collect(),
+        ),
         fixed => {
             let mut bytes = Vec::with_capacity(elements * fixed.size().unwrap_or(0));
             (0..elements).for_each(|_| element(fixed, seeded, spread, &mut bytes));

@@ -173,10 +173,13 @@ mod tests {
 
     fn model_with_weights_at(location: &str) -> Vec<u8> {
         let entry = |key: &str, value: &str| StringStringEntryProto { key: key.into(), value: value.into() };
-        let tensor =
-            TensorProto { external_data: vec![entry("location", location), entry("length", "8")], data_location: 1 };
+        let tensor = TensorProto {
+            external_data: vec![entry("location", location), entry("length", "8")],
+            data_location: 1,
+        };
         let inner = GraphProto { initializer: vec![tensor], ..GraphProto::default() };
-        let node = NodeProto { attribute: vec![AttributeProto { g: Some(inner), ..AttributeProto::default() }] };
+        let node =
+            NodeProto { attribute: vec![AttributeProto { g: Some(inner), ..AttributeProto::default() }] };
         let graph = GraphProto { node: vec![node], ..GraphProto::default() };
         ModelProto { graph: Some(graph), ..ModelProto::default() }.encode_to_vec()
     }

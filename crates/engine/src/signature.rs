@@ -13,7 +13,8 @@ pub struct Signature {
 impl Signature {
     pub(crate) fn of(session: &ort::session::Session) -> Result<Signature, Refusal> {
         let inputs = session.inputs().iter().map(|outlet| spec("input", outlet)).collect::<Result<_, _>>()?;
-        let outputs = session.outputs().iter().map(|outlet| spec("output", outlet)).collect::<Result<_, _>>()?;
+        let outputs =
+            session.outputs().iter().map(|outlet| spec("output", outlet)).collect::<Result<_, _>>()?;
         Ok(Signature { inputs, outputs })
     }
 
@@ -37,7 +38,9 @@ fn spec(role: &'static str, outlet: &Outlet) -> Result<TensorSpec, Refusal> {
     };
     match outlet.dtype() {
         ValueType::Tensor { ty, shape, .. } => match datatype(*ty) {
-            Some(datatype) => Ok(TensorSpec { name, datatype, shape: shape.iter().map(|&axis| axis.max(-1)).collect() }),
+            Some(datatype) => {
+                Ok(TensorSpec { name, datatype, shape: shape.iter().map(|&axis| axis.max(-1)).collect() })
+            }
             None => refuse("cast it inside the model to a type of the V2 protocol"),
         },
         ValueType::Sequence(of) if of.is_map() => Err(Refusal::ZipMap(name)),

@@ -83,7 +83,8 @@ fn settings(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
         None => ServerConfig::default(),
         Some(path) => {
             let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-            serde_json::from_slice(&text).with_context(|| format!("{} is no settings file", path.display()))?
+            serde_json::from_slice(&text)
+                .with_context(|| format!("{} is no settings file", path.display()))?
         }
     };
     if !arguments.listen.is_empty() {

@@ -5,8 +5,8 @@ use crate::admission::Gate;
 use crate::chores::Chores;
 use crate::loaded::Run;
 use crate::{Deployment, Model, Plane};
-use flyball_core::snapshot::{self, Bundle, Document, IndexEntry};
 use flyball_core::Digest;
+use flyball_core::snapshot::{self, Bundle, Document, IndexEntry};
 use flyball_engine::{Artifact, Batching, LatencyTable, LoadOptions, Runtime, Surveyor};
 use serde::Serialize;
 use std::path::Path;
@@ -37,16 +37,18 @@ pub struct VersionAck {
     pub batching: Batching,
 }
 
+/// Makes what measures a model of a given name and version.
+type MakeMeter<M> = Box<dyn Fn(&str, &str) -> Arc<M> + Send + Sync>;
+
 /// Loads models into a plane. One loader belongs to one plane.
 pub struct Loader<M: Send + Sync + 'static> {
     runtime: Runtime,
     plane: Arc<Plane<M>>,
-    meter: Box<dyn Fn(&str, &str) -> Arc<M> + Send + Sync>,
+    meter: MakeMeter<M>,
     chores: Chores<M>,
 }
 
 impl<M: Send + Sync + 'static> Loader<M> {
-    /// `meter` makes what measures a model of a given name and version.
     pub fn new(
         runtime: Runtime,
         plane: Arc<Plane<M>>,
@@ -99,10 +101,14 @@ impl<M: Send + Sync + 'static> Loader<M> {
         }
     }
 
-    fn load(&self, bundle: &Bundle, entry: &IndexEntry) -> Result<(Arc<Deployment<M>>, Vec<Surveyor>), String> {
-        let bytes = bundle
-            .document(&entry.digest)
-            .ok_or_else(|| format!("its document {} is missing or is not what its digest says", entry.digest))?;
+    fn load(
+        &self,
+        bundle: &Bundle,
+        entry: &IndexEntry,
+    ) -> Result<(Arc<Deployment<M>>, Vec<Surveyor>), String> {
+        let bytes = bundle.document(&entry.digest).ok_or_else(|| {
+            format!("its document {} is missing or is not what its digest says", entry.digest)
+        })?;
         let document = snapshot::Deployment::read(bytes).map_err(|faults| faults.to_string())?;
         if document.name != entry.name {
             return Err(format!("its document is for '{}'", document.name));
@@ -155,10 +161,10 @@ impl<M: Send + Sync + 'static> Loader<M> {
 }
 
 fn ack<M>(deployment: &Deployment<M>, state: AckState) -> Ack {
-    let versions = deployment.versions.iter().map(|model| VersionAck {
-        version: model.version.clone(),
-        batching: model.batching.clone(),
-    });
+    let versions = deployment
+        .versions
+        .iter()
+        .map(|model| VersionAck { version: model.version.clone(), batching: model.batching.clone() });
     Ack {
         name: deployment.name.clone(),
         digest: deployment.digest,

@@ -24,8 +24,15 @@ pub(crate) async fn run<S: Sink>(
     let (reply, answer) = oneshot::channel();
     let rows = inputs.first().map_or(1, Tensor::rows).max(1);
     let cost_ns = u64::try_from(model.cost(rows).as_nanos()).unwrap_or(u64::MAX);
-    let job =
-        Job { model: Arc::clone(model), inputs, rows, deadline: walk.deadline, cost_ns, _permit: permit, reply };
+    let job = Job {
+        model: Arc::clone(model),
+        inputs,
+        rows,
+        deadline: walk.deadline,
+        cost_ns,
+        _permit: permit,
+        reply,
+    };
     lane.accept(job)?;
     let lost = |_| Fault::new(FaultKind::Panicked, Stage::Infer, "the lane that ran the model went away");
     let ran = answer.await.map_err(lost)??;
@@ -55,7 +62,8 @@ async fn collect<S: Sink>(lane: &Lane<S>) {
     loop {
         let (jobs, enough) = {
             let queue = lane.queue.borrow();
-            let enough = queue.next().is_some_and(|(model, rows)| rows >= model.rows_max() * model.runners.len());
+            let enough =
+                queue.next().is_some_and(|(model, rows)| rows >= model.rows_max() * model.runners.len());
             (queue.jobs(), enough)
         };
         if enough {
@@ -114,7 +122,11 @@ fn drop_what_nobody_waits_for<S: Sink>(lane: &Lane<S>, batch: &mut Vec<Job<S::Mo
 /// A panic inside a run fails this batch, is counted by its fault, and the lane goes on.
 fn join_and_run<M>(lane: usize, model: &Model<M>, batch: &[Job<M>]) -> Result<Vec<Tensor>, Fault> {
     let Some(runner) = model.runner(lane) else {
-        return Err(Fault::new(FaultKind::Panicked, Stage::Infer, "a job reached a lane that is no home of its model"));
+        return Err(Fault::new(
+            FaultKind::Panicked,
+            Stage::Infer,
+            "a job reached a lane that is no home of its model",
+        ));
     };
     let mut runner = runner.lock().unwrap_or_else(PoisonError::into_inner);
     let run = AssertUnwindSafe(|| {
@@ -123,10 +135,14 @@ fn join_and_run<M>(lane: usize, model: &Model<M>, batch: &[Job<M>]) -> Result<Ve
     });
     match catch_unwind(run) {
         Ok(Ok(outputs)) => Ok(outputs),
-        Ok(Err(error)) => {
-            Err(Fault::new(FaultKind::RunFailed, Stage::Infer, format!("the model failed on this input: {error}")))
+        Ok(Err(error)) => Err(Fault::new(
+            FaultKind::RunFailed,
+            Stage::Infer,
+            format!("the model failed on this input: {error}"),
+        )),
+        Err(_panic) => {
+            Err(Fault::new(FaultKind::Panicked, Stage::Infer, "the run panicked; see the server's log"))
         }
-        Err(_panic) => Err(Fault::new(FaultKind::Panicked, Stage::Infer, "the run panicked; see the server's log")),
     }
 }
 

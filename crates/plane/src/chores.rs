@@ -75,6 +75,7 @@ fn work<M>(chores: &Receiver<Chore<M>>) {
         }
         // Jobs in flight hold their model; once only this thread does, dropping it here is the last.
         let in_use = |model: &Arc<Model<M>>| Arc::strong_count(model) > 1;
-        leaving.retain(|deployment| Arc::strong_count(deployment) > 1 || deployment.versions.iter().any(in_use));
+        leaving
+            .retain(|deployment| Arc::strong_count(deployment) > 1 || deployment.versions.iter().any(in_use));
     }
 }

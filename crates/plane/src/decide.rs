@@ -52,7 +52,8 @@ where
     walk.routed(&model.meter);
     let permit = walk.stage(Stage::Admit, admit(&lane.plane, &model, walk.deadline, lane.now()))?;
     walk.pass(Stage::Features);
-    let (inputs, wanted) = walk.stage(Stage::Tensor, tensor(request.inputs, &request.outputs, &model.signature))?;
+    let (inputs, wanted) =
+        walk.stage(Stage::Tensor, tensor(request.inputs, &request.outputs, &model.signature))?;
     let outputs = batch::run(lane, &model, inputs, permit, walk).await?;
     walk.pass(Stage::Policy);
     let outputs = wanted.pick(outputs, request.binary_outputs);

@@ -114,7 +114,13 @@ impl<S: Sink> Lane<S> {
             self.push(job);
             return Ok(());
         }
-        let full = || Fault::new(FaultKind::LaneFull, Stage::Queue, "the model's lane has a full inbox; try again shortly");
+        let full = || {
+            Fault::new(
+                FaultKind::LaneFull,
+                Stage::Queue,
+                "the model's lane has a full inbox; try again shortly",
+            )
+        };
         let home = job.model.homes().min_by_key(|&home| self.plane.load_ns(home)).ok_or_else(full)?;
         self.plane.send(home, job).map_err(|_job| full())
     }
@@ -122,7 +128,8 @@ impl<S: Sink> Lane<S> {
     fn push(&self, job: Job<S::Model>) {
         if let Err(job) = self.queue.borrow_mut().push(job) {
             self.finished(job.cost_ns);
-            let fault = Fault::new(FaultKind::LaneFull, Stage::Queue, "the lane's queue is full; try again shortly");
+            let fault =
+                Fault::new(FaultKind::LaneFull, Stage::Queue, "the lane's queue is full; try again shortly");
             job.answer(Err(fault));
             return;
         }

@@ -26,3 +26,4 @@ pub use decide::{Arrival, decide};
 pub use lane::{Lane, LaneInbox, Plane, PlaneLimits};
 pub use loaded::{Deployment, Model};
 pub use routes::Routes;
+pub use stages::route::route;

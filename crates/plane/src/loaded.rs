@@ -74,7 +74,8 @@ impl<M> Model<M> {
         }
         let rows_max = self.batching.rows_max;
         let Some(one) = self.latency.estimate(1) else { return rows_max };
-        let rows = if one > INLINE_RUN_MAX { rows_max } else { self.latency.rows_within(INLINE_RUN_MAX, rows_max) };
+        let rows =
+            if one > INLINE_RUN_MAX { rows_max } else { self.latency.rows_within(INLINE_RUN_MAX, rows_max) };
         *self.rows_inline.get_or_init(|| rows)
     }
 

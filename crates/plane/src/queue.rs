@@ -31,7 +31,10 @@ pub(crate) struct Ran {
 impl<M> Job<M> {
     /// Whether two jobs' rows can lie in one batch: they may differ in the first axis only.
     fn joins(&self, other: &Job<M>) -> bool {
-        self.inputs.iter().zip(&other.inputs).all(|(mine, theirs)| mine.shape.get(1..) == theirs.shape.get(1..))
+        self.inputs
+            .iter()
+            .zip(&other.inputs)
+            .all(|(mine, theirs)| mine.shape.get(1..) == theirs.shape.get(1..))
     }
 
     /// Answers. A caller who has gone is not waited for.
@@ -44,7 +47,11 @@ impl<M> Job<M> {
     }
 
     pub(crate) fn too_late() -> Fault {
-        Fault::new(FaultKind::DeadlinePassed, Stage::Queue, "the deadline passed while the request waited for its turn")
+        Fault::new(
+            FaultKind::DeadlinePassed,
+            Stage::Queue,
+            "the deadline passed while the request waited for its turn",
+        )
     }
 }
 
@@ -70,7 +77,11 @@ impl<M> Queue<M> {
             return Err(job);
         }
         self.jobs += 1;
-        match self.turns.iter_mut().find(|turn| turn.front().is_some_and(|front| Arc::ptr_eq(&front.model, &job.model))) {
+        match self
+            .turns
+            .iter_mut()
+            .find(|turn| turn.front().is_some_and(|front| Arc::ptr_eq(&front.model, &job.model)))
+        {
             Some(turn) => turn.push_back(job),
             None => self.turns.push_back(VecDeque::from([job])),
         }

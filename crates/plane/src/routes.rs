@@ -35,7 +35,6 @@ impl<M> Routes<M> {
         self.serving.values()
     }
 
-
     pub(crate) fn serve(&mut self, deployment: Arc<Deployment<M>>) -> Option<Arc<Deployment<M>>> {
         self.not_ready.remove(&deployment.name);
         self.serving.insert(deployment.name.clone(), deployment)

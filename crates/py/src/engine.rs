@@ -4,7 +4,8 @@ use crate::error::{Failure, guarded, json};
 use flyball_core::snapshot::{Deployment, Document, Index};
 use flyball_core::{Digest, TensorSpec};
 use flyball_engine::{
-    Artifact, ArtifactFile, Batching, LatencyPoint, LatencyTable, LoadOptions, Opset, Refusal, Runtime, digest_files,
+    Artifact, ArtifactFile, Batching, LatencyPoint, LatencyTable, LoadOptions, Opset, Refusal, Runtime,
+    digest_files,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -36,7 +37,14 @@ pub(crate) fn model_files<'py>(py: Python<'py>, path: PathBuf) -> PyResult<Bound
     let files = guarded(py, || {
         let (model, external_data, facts) = digest_files(&path).map_err(refused)?;
         let (opset, producer, nodes) = (facts.opset, facts.producer, facts.nodes);
-        Ok(ModelFiles { digest: model.digest, size_bytes: model.size_bytes, external_data, opset, producer, nodes })
+        Ok(ModelFiles {
+            digest: model.digest,
+            size_bytes: model.size_bytes,
+            external_data,
+            opset,
+            producer,
+            nodes,
+        })
     })?;
     json(py, &files)
 }
@@ -71,7 +79,8 @@ pub(crate) fn inspect<'py>(py: Python<'py>, path: PathBuf, options: &[u8]) -> Py
 fn inspect_model(path: &Path, options: &[u8]) -> Result<Inspection, Failure> {
     let options: InspectOptions =
         serde_json::from_slice(options).map_err(|error| Failure::refused("invalid_options", error))?;
-    let runtime = Runtime::open(&options.ort_path).map_err(|error| Failure::refused("engine_missing", error))?;
+    let runtime =
+        Runtime::open(&options.ort_path).map_err(|error| Failure::refused("engine_missing", error))?;
     let artifact = Artifact::read_unverified(path).map_err(refused)?;
     let load = LoadOptions { rows_max: options.rows_max, runners: 1 };
     let loaded = runtime.load(&artifact, load).map_err(refused)?;
@@ -96,12 +105,21 @@ fn refused(refusal: Refusal) -> Failure {
 }
 
 #[pyfunction]
-pub(crate) fn check_snapshot<'py>(py: Python<'py>, kind: &str, document: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+pub(crate) fn check_snapshot<'py>(
+    py: Python<'py>,
+    kind: &str,
+    document: &[u8],
+) -> PyResult<Bound<'py, PyBytes>> {
     let faults = guarded(py, || {
         let faults = match kind {
             "index" => Index::read(document).err(),
             "deployment" => Deployment::read(document).err(),
-            other => return Err(Failure::refused("invalid_options", format!("'{other}' is no kind; use index or deployment"))),
+            other => {
+                return Err(Failure::refused(
+                    "invalid_options",
+                    format!("'{other}' is no kind; use index or deployment"),
+                ));
+            }
         };
         Ok(faults.map(|faults| faults.0).unwrap_or_default())
     })?;

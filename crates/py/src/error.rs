@@ -32,7 +32,10 @@ impl Failure {
 }
 
 /// Runs work detached from Python. A panic becomes an error like any other.
-pub(crate) fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Failure> + Send) -> PyResult<T> {
+pub(crate) fn guarded<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<T, Failure> + Send,
+) -> PyResult<T> {
     let work = AssertUnwindSafe(work);
     let result = py.detach(move || catch_unwind(|| { work }.0()));
     match result {

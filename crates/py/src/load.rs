@@ -14,8 +14,8 @@ impl LoadRun {
     fn new(py: Python<'_>, plan: &[u8], payloads: &[u8]) -> PyResult<LoadRun> {
         guarded(py, || {
             let plan = Plan::from_json(plan).map_err(|error| Failure::refused("invalid_plan", error))?;
-            let payloads =
-                Payloads::from_jsonl(payloads).map_err(|error| Failure::refused("invalid_payloads", error))?;
+            let payloads = Payloads::from_jsonl(payloads)
+                .map_err(|error| Failure::refused("invalid_payloads", error))?;
             Run::start(plan, payloads).map(LoadRun).map_err(|error| Failure::refused("load_failed", error))
         })
     }
@@ -33,7 +33,8 @@ impl LoadRun {
     }
 
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let outcome = guarded(py, || self.0.result().map_err(|error| Failure::refused("load_failed", error)))?;
+        let outcome =
+            guarded(py, || self.0.result().map_err(|error| Failure::refused("load_failed", error)))?;
         json(py, &outcome)
     }
 }

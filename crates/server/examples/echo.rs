@@ -32,7 +32,9 @@ async fn serve(address: &str) -> std::io::Result<()> {
         let (stream, _peer) = listener.accept().await?;
         stream.set_nodelay(true)?;
         tokio::task::spawn_local(async move {
-            let connection = http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service_fn(echo));
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .serve_connection(TokioIo::new(stream), service_fn(echo));
             // A peer that leaves ends its own connection; there is nothing to tell anybody.
             let _ = connection.await;
         });
@@ -45,6 +47,8 @@ async fn echo(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infal
     // Read whole, as the server does, and dropped.
     let _ = request.into_body().collect().await;
     let mut response = Response::new(Full::new(Bytes::from(vec![b' '; length])));
-    response.headers_mut().insert("content-type", hyper::header::HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert("content-type", hyper::header::HeaderValue::from_static("application/json"));
     Ok(response)
 }

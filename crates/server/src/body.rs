@@ -33,7 +33,9 @@ async fn read_all(body: &mut Incoming, bytes_max: usize) -> Result<Bytes, Fault>
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Fault::malformed(format!("the body broke off: {error}")))?;
+        let frame = frame.map_err(|error| {
+            Fault::new(FaultKind::ClientGone, Stage::Parse, format!("the body broke off: {error}"))
+        })?;
         let Ok(piece) = frame.into_data() else { continue };
         if first.len() + rest.len() + piece.len() > bytes_max {
             return Err(too_large());

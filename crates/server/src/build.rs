@@ -21,8 +21,8 @@ pub const fn build_info() -> BuildInfo {
         version: env!("CARGO_PKG_VERSION"),
         commit: COMMIT,
         profile: if cfg!(debug_assertions) { "dev" } else { "release" },
-        target: std::env::consts::ARCH,
-        rustc: env!("CARGO_PKG_RUST_VERSION"),
+        target: env!("FLYBALL_TARGET"),
+        rustc: env!("FLYBALL_RUSTC"),
         debug_assertions: cfg!(debug_assertions),
     }
 }

@@ -117,7 +117,12 @@ mod tests {
 
     #[test]
     fn every_setting_out_of_bounds_is_reported_at_once() {
-        let config = ServerConfig { lanes: Some(0), grace_ms: u64::MAX, log: "loud".into(), ..ServerConfig::default() };
+        let config = ServerConfig {
+            lanes: Some(0),
+            grace_ms: u64::MAX,
+            log: "loud".into(),
+            ..ServerConfig::default()
+        };
         let paths: Vec<_> = config.check().into_iter().map(|fault| fault.path).collect();
         assert_eq!(paths, ["lanes", "grace_ms", "log"]);
     }

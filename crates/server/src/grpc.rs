@@ -4,14 +4,14 @@
 mod health;
 mod infer;
 
+use crate::body;
 use crate::build::build_info;
-use crate::http::metadata_of;
+use crate::http::{is_ready, metadata_of};
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, ReplyBody};
-use crate::body;
 use ::http::{HeaderMap, HeaderValue, Request, Response, header};
 use bytes::Bytes;
-use flyball_core::{Fault, FaultKind, GrpcCode, ModelRef};
+use flyball_core::{Fault, GrpcCode, ModelRef};
 use flyball_wire::frame;
 use flyball_wire::metadata::ServerMetadata;
 use flyball_wire::proto::inference::{
@@ -34,26 +34,32 @@ pub(crate) async fn handle(context: &LaneContext, request: Request<Incoming>) ->
     if path.strip_prefix(SERVICE) == Some("ModelInfer") {
         return infer::infer(context, request).await;
     }
+    answer_unary(context, &path, request).await.unwrap_or_else(|fault| refuse(&fault))
+}
+
+async fn answer_unary(context: &LaneContext, path: &str, request: Request<Incoming>) -> Result<Reply, Fault> {
     let config = &context.shared.config;
-    let body = body::read(request.into_body(), config.body_bytes_max, config.body_timeout()).await;
-    let message = match body.and_then(|body| frame::decode(&body)) {
-        Ok(message) => message,
-        Err(fault) => return refuse(&fault),
-    };
+    let body = body::read(request.into_body(), config.body_bytes_max, config.body_timeout()).await?;
+    let message = frame::decode(&body)?;
     if let Some(method) = path.strip_prefix(HEALTH) {
         return health::handle(context, method, &message);
     }
     match path.strip_prefix(SERVICE) {
-        Some("ServerLive") => answer(&ServerLiveResponse { live: true }),
-        Some("ServerReady") => answer(&ServerReadyResponse { ready: context.shared.ready() }),
-        Some("ServerMetadata") => answer(&ServerMetadata::new("flyball", build_info().version).to_message()),
-        Some("ModelReady") => read::<ModelReadyRequest>(&message)
-            .and_then(|request| model_ready(context, &named(request.name, request.version)))
-            .unwrap_or_else(|reply| reply),
-        Some("ModelMetadata") => read::<ModelMetadataRequest>(&message)
-            .and_then(|request| model_metadata(context, &named(request.name, request.version)))
-            .unwrap_or_else(|reply| reply),
-        _ => status(GrpcCode::Unimplemented as u8, &format!("there is no method {path}")),
+        Some("ServerLive") => Ok(answer(&ServerLiveResponse { live: true })),
+        Some("ServerReady") => Ok(answer(&ServerReadyResponse { ready: context.shared.ready() })),
+        Some("ServerMetadata") => {
+            Ok(answer(&ServerMetadata::new("flyball", build_info().version).to_message()))
+        }
+        Some("ModelReady") => {
+            let request: ModelReadyRequest = read(&message)?;
+            let ready = is_ready(context, &named(request.name, request.version))?;
+            Ok(answer(&ModelReadyResponse { ready }))
+        }
+        Some("ModelMetadata") => {
+            let request: ModelMetadataRequest = read(&message)?;
+            Ok(answer(&metadata_of(context, &named(request.name, request.version))?.to_message()))
+        }
+        _ => Ok(status(GrpcCode::Unimplemented, &format!("there is no method {path}"))),
     }
 }
 
@@ -62,22 +68,9 @@ fn named(name: String, version: String) -> ModelRef {
     ModelRef { name, version: (!version.is_empty()).then_some(version) }
 }
 
-fn model_ready(context: &LaneContext, model: &ModelRef) -> Result<Reply, Reply> {
-    match metadata_of(context, model) {
-        Ok(_) => Ok(answer(&ModelReadyResponse { ready: context.shared.ready() })),
-        Err((FaultKind::ModelNotReady, _)) => Ok(answer(&ModelReadyResponse { ready: false })),
-        Err((kind, text)) => Err(status(kind.grpc() as u8, &text)),
-    }
-}
-
-fn model_metadata(context: &LaneContext, model: &ModelRef) -> Result<Reply, Reply> {
-    let metadata = metadata_of(context, model).map_err(|(kind, text)| status(kind.grpc() as u8, &text))?;
-    Ok(answer(&metadata.to_message()))
-}
-
-fn read<M: Message + Default>(message: &Bytes) -> Result<M, Reply> {
+fn read<M: Message + Default>(message: &Bytes) -> Result<M, Fault> {
     M::decode(message.clone())
-        .map_err(|error| status(GrpcCode::InvalidArgument as u8, &format!("the message does not decode: {error}")))
+        .map_err(|error| Fault::malformed(format!("the message does not decode: {error}")))
 }
 
 fn answer(message: &impl Message) -> Reply {
@@ -87,7 +80,7 @@ fn answer(message: &impl Message) -> Reply {
 /// A whole answer: one frame, then trailers that say OK.
 fn framed(frame: Option<Bytes>) -> Reply {
     let Some(frame) = frame else {
-        return status(GrpcCode::ResourceExhausted as u8, "the answer is larger than a gRPC message can be");
+        return status(GrpcCode::ResourceExhausted, "the answer is larger than a gRPC message can be");
     };
     let mut trailers = HeaderMap::with_capacity(1);
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
@@ -95,15 +88,15 @@ fn framed(frame: Option<Bytes>) -> Reply {
 }
 
 fn refuse(fault: &Fault) -> Reply {
-    status(fault.kind.grpc() as u8, &fault.text)
+    status(fault.kind.grpc(), &fault.text)
 }
 
 /// An error without a message: status in the headers, no body ("trailers only").
-fn status(code: u8, text: &str) -> Reply {
+fn status(code: GrpcCode, text: &str) -> Reply {
     /// What `grpc-message` must percent-encode.
     const MESSAGE: &AsciiSet = &CONTROLS.add(b'%');
     let mut reply = response(ReplyBody::empty());
-    reply.headers_mut().insert("grpc-status", HeaderValue::from(u16::from(code)));
+    reply.headers_mut().insert("grpc-status", HeaderValue::from(code as u16));
     if let Ok(text) = HeaderValue::from_str(&utf8_percent_encode(text, MESSAGE).to_string()) {
         reply.headers_mut().insert("grpc-message", text);
     }

@@ -8,7 +8,8 @@ use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, whole};
 use ::http::{HeaderValue, Method, Request, StatusCode, header};
 use bytes::Bytes;
-use flyball_core::{FaultKind, ModelRef};
+use flyball_core::{Fault, FaultKind, ModelRef};
+use flyball_plane::route;
 use flyball_telemetry::{BuildFacts, Gauges};
 use flyball_wire::metadata::{self, ModelMetadata, ServerMetadata};
 use hyper::body::Incoming;
@@ -44,7 +45,7 @@ pub(crate) async fn handle(context: &LaneContext, request: Request<Incoming>) ->
     }
 }
 
-pub(crate) fn error(status: StatusCode, text: &str) -> Reply {
+fn error(status: StatusCode, text: &str) -> Reply {
     whole(status, JSON, metadata::error_json(text))
 }
 
@@ -53,45 +54,39 @@ fn ready_status(ready: bool) -> StatusCode {
 }
 
 /// A model's metadata, in neutral form; the gRPC twin uses it too.
-pub(crate) fn metadata_of(context: &LaneContext, model: &ModelRef) -> Result<ModelMetadata, (FaultKind, String)> {
+pub(crate) fn metadata_of(context: &LaneContext, wanted: &ModelRef) -> Result<ModelMetadata, Fault> {
     let routes = context.lane.plane.routes.load();
-    let Some(deployment) = routes.get(&model.name) else {
-        return Err(match routes.not_ready(&model.name) {
-            Some(reason) => (FaultKind::ModelNotReady, format!("model '{}' is not served: {reason}", model.name)),
-            None => (FaultKind::ModelNotFound, format!("model '{}' is not here", model.name)),
-        });
-    };
-    let version = model.version.as_deref().unwrap_or(&deployment.route);
-    let Some(loaded) = deployment.version(version) else {
-        return Err((FaultKind::VersionNotFound, format!("model '{}' has no version '{version}'", model.name)));
-    };
-    let versions = deployment.versions.iter().map(|model| model.version.clone()).collect();
-    let signature = &loaded.signature;
-    Ok(ModelMetadata::new(&deployment.name, versions, &signature.inputs, &signature.outputs))
+    let model = route(&routes, wanted)?;
+    let versions = routes.get(&model.name).map(|deployment| &deployment.versions);
+    let versions = versions.into_iter().flatten().map(|model| model.version.clone()).collect();
+    Ok(ModelMetadata::new(&model.name, versions, &model.signature.inputs, &model.signature.outputs))
+}
+
+/// Whether a model answers; a fault when it is not known here.
+pub(crate) fn is_ready(context: &LaneContext, wanted: &ModelRef) -> Result<bool, Fault> {
+    match route(&context.lane.plane.routes.load(), wanted) {
+        Ok(_) => Ok(context.shared.ready()),
+        Err(fault) if fault.kind == FaultKind::ModelNotReady => Ok(false),
+        Err(fault) => Err(fault),
+    }
 }
 
 fn model_metadata(context: &LaneContext, model: &ModelRef) -> Reply {
     match metadata_of(context, model) {
         Ok(metadata) => whole(StatusCode::OK, JSON, metadata.to_json()),
-        Err((kind, text)) => fault(kind, &text),
+        Err(fault) => refuse(&fault),
     }
 }
 
 fn model_ready(context: &LaneContext, model: &ModelRef) -> Reply {
-    match metadata_of(context, model) {
-        Ok(_) => {
-            let ready = context.shared.ready();
-            whole(ready_status(ready), JSON, metadata::model_ready_json(&model.name, ready))
-        }
-        Err((FaultKind::ModelNotReady, _)) => {
-            whole(ready_status(false), JSON, metadata::model_ready_json(&model.name, false))
-        }
-        Err((kind, text)) => fault(kind, &text),
+    match is_ready(context, model) {
+        Ok(ready) => whole(ready_status(ready), JSON, metadata::model_ready_json(&model.name, ready)),
+        Err(fault) => refuse(&fault),
     }
 }
 
-fn fault(kind: FaultKind, text: &str) -> Reply {
-    error(StatusCode::from_u16(kind.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), text)
+fn refuse(fault: &Fault) -> Reply {
+    error(StatusCode::from_u16(fault.kind.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &fault.text)
 }
 
 fn metrics(context: &LaneContext) -> Bytes {

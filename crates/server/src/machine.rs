@@ -73,24 +73,41 @@ fn cgroup_files(name: &str) -> impl Iterator<Item = String> {
     let own = read_to_string("/proc/self/cgroup").unwrap_or_default();
     let own = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").to_owned();
     let folder = std::path::Path::new("/sys/fs/cgroup").join(own.trim_start_matches('/'));
-    let files: Vec<_> = folder.ancestors().take_while(|at| at.starts_with("/sys/fs/cgroup")).map(|at| at.join(name)).collect();
+    let files: Vec<_> = folder
+        .ancestors()
+        .take_while(|at| at.starts_with("/sys/fs/cgroup"))
+        .map(|at| at.join(name))
+        .collect();
     files.into_iter().filter_map(|file| read_to_string(file).ok())
 }
 
 fn cpu_model() -> String {
     let text = read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with("model name"));
-    line.and_then(|line| line.split_once(": ")).map_or_else(|| "unknown".to_owned(), |(_, model)| model.to_owned())
+    line.and_then(|line| line.split_once(": "))
+        .map_or_else(|| "unknown".to_owned(), |(_, model)| model.to_owned())
+}
+
+const CAP_IPC_LOCK: u32 = 14;
+const CAP_SYS_NICE: u32 = 23;
+
+fn has_capability(bit: u32) -> bool {
+    let status = read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_some_and(|set| set >> bit & 1 == 1)
 }
 
 fn rights(cpus: &[usize]) -> Vec<Right> {
     // Both limits are in units of their own; what counts is whether they allow anything at all.
-    let allows = |resource| getrlimit(resource).current.is_none_or(|limit| limit > 0);
+    let allows =
+        |resource| has_capability(CAP_SYS_NICE) || getrlimit(resource).current.is_none_or(|limit| limit > 0);
     const MEMLOCK_USEFUL: u64 = 1 << 30;
     vec![
         Right {
             name: "affinity",
-            granted: cpus.first().is_some_and(|_| sched_getaffinity(None).is_ok_and(|mask| sched_setaffinity(None, &mask).is_ok())),
+            granted: cpus.first().is_some_and(|_| {
+                sched_getaffinity(None).is_ok_and(|mask| sched_setaffinity(None, &mask).is_ok())
+            }),
             why: "lanes are pinned to cores, so that their caches stay warm",
             grant: "allow sched_setaffinity in the container's seccomp profile",
         },
@@ -108,7 +125,8 @@ fn rights(cpus: &[usize]) -> Vec<Right> {
         },
         Right {
             name: "memlock",
-            granted: getrlimit(Resource::Memlock).current.is_none_or(|limit| limit >= MEMLOCK_USEFUL),
+            granted: has_capability(CAP_IPC_LOCK)
+                || getrlimit(Resource::Memlock).current.is_none_or(|limit| limit >= MEMLOCK_USEFUL),
             why: "models stay in memory and no page fault hits the tail",
             grant: "ulimit -l unlimited   (or LimitMEMLOCK=infinity in the systemd unit)",
         },

@@ -26,7 +26,10 @@ impl Body for ReplyBody {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
             ReplyBody::Whole(body) => Poll::Ready(body.take().map(|body| Ok(Frame::data(body)))),
             ReplyBody::Grpc { message, trailers } => {

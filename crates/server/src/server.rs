@@ -26,7 +26,9 @@ pub enum StartError {
     Config(Vec<ConfigFault>),
     #[error(transparent)]
     Library(#[from] LibraryError),
-    #[error("cannot listen on {address}: {cause}; is another server running there? Choose another with --listen")]
+    #[error(
+        "cannot listen on {address}: {cause}; is another server running there? Choose another with --listen"
+    )]
     Bind { address: String, cause: io::Error },
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
@@ -131,8 +133,10 @@ impl Server {
     /// The one line that says that the server is ready, and where.
     pub fn ready_line(&self) -> String {
         let routes = self.shared.plane.routes.load();
-        let mut models: Vec<_> =
-            routes.deployments().map(|deployment| format!("{}:{}", deployment.name, deployment.route)).collect();
+        let mut models: Vec<_> = routes
+            .deployments()
+            .map(|deployment| format!("{}:{}", deployment.name, deployment.route))
+            .collect();
         models.sort();
         let address = self.addresses.first().map(ToString::to_string).unwrap_or_default();
         format!("ready http://{address} models={} lanes={}", models.join(","), self.shared.plane.lanes())
@@ -220,7 +224,8 @@ fn bind(address: &str) -> Result<TcpListener, StartError> {
     let resolved = address.to_socket_addrs().map_err(fail)?.next();
     let resolved = resolved.ok_or_else(|| fail(io::Error::other("the name resolves to nothing")))?;
     let listen = || {
-        let socket = socket2::Socket::new(socket2::Domain::for_address(resolved), socket2::Type::STREAM, None)?;
+        let socket =
+            socket2::Socket::new(socket2::Domain::for_address(resolved), socket2::Type::STREAM, None)?;
         // A restart must not wait for connections of the last run to time out.
         socket.set_reuse_address(true)?;
         socket.bind(&resolved.into())?;

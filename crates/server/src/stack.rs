@@ -52,7 +52,8 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: TcpStream) {
                 .header_read_timeout(None)
                 .max_buf_size(config.header_bytes_max.max(8192))
                 .serve_connection(io, service);
-            drive(&context, connection, Phase::Closing, || activity.overdue(header_timeout, idle_timeout)).await;
+            drive(&context, connection, Phase::Closing, || activity.overdue(header_timeout, idle_timeout))
+                .await;
         }
         Protocol::Http2 => {
             let connection = http2::Builder::new(LocalExecutor)

@@ -76,7 +76,9 @@ impl Telemetry {
         }
         page.family("flyball_faults_total", "counter", "refused and failed requests by reason");
         for (labels, lanes) in &tallies {
-            for (kind, stage) in FaultKind::ALL.into_iter().flat_map(|kind| Stage::ALL.map(|stage| (kind, stage))) {
+            for (kind, stage) in
+                FaultKind::ALL.into_iter().flat_map(|kind| Stage::ALL.map(|stage| (kind, stage)))
+            {
                 let count: u64 = lanes.iter().map(|tally| tally.faults(kind, stage)).sum();
                 if count > 0 {
                     let labels = format!(r#"{labels},kind="{}",stage="{}""#, kind.label(), stage.label());

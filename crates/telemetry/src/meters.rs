@@ -102,7 +102,8 @@ impl Telemetry {
 
     pub fn totals(&self) -> Totals {
         // Outcomes first: a request that ends between the two reads may make `received` larger, never smaller.
-        let outcome = |outcome: Outcome| self.lanes.iter().map(|lane| lane.outcomes[outcome as usize].get()).sum();
+        let outcome =
+            |outcome: Outcome| self.lanes.iter().map(|lane| lane.outcomes[outcome as usize].get()).sum();
         let (answered, refused) = (outcome(Outcome::Answered), outcome(Outcome::Refused));
         let (failed, abandoned) = (outcome(Outcome::Failed), outcome(Outcome::Abandoned));
         let received = self.lanes.iter().map(|lane| lane.received.get()).sum();

@@ -9,7 +9,7 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table; None is shown as a dash."""
+    """One line of the table; None is shown as a dash. A note goes below the table."""
 
     name: str
     rate_per_s: float | None = None
@@ -18,6 +18,12 @@ class Row:
     mean_batch: float | None = None
     cold_start_s: float | None = None
     rss_bytes: int | None = None
+    note: str | None = None
+
+
+def notes(rows: list[Row]) -> list[str]:
+    """What a reader must know of single rows."""
+    return [f"{row.name}: {row.note}" for row in rows if row.note]
 
 
 def results_table(rows: list[Row], title: str, connections: int) -> Table:

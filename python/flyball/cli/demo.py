@@ -119,7 +119,9 @@ def _server(name: str, command: list[str], payloads: bytes, seconds: float, prog
         one = load(plan.model_copy(update={"connections": 1}), seconds)
         rss_bytes = server.rss_bytes()
     progress.update(task, completed=2 * seconds, told=f"{many.rate_per_s:,.0f} req/s")
-    return Row(name, many.rate_per_s, one.latency_us.p50, one.latency_us.p99, batch, cold_start_s, rss_bytes)
+    return Row(
+        name, many.rate_per_s, one.latency_us.p50, one.latency_us.p99, batch, cold_start_s, rss_bytes, many.bottleneck
+    )
 
 
 def _bare(model: Path, payloads: bytes, seconds: float, progress: Progress) -> Row:
@@ -136,14 +138,16 @@ def _bare(model: Path, payloads: bytes, seconds: float, progress: Progress) -> R
 
 def _tell(out: Console, rows: list[Row], model: Path) -> None:
     from flyball.bench.process import split_cpus
-    from flyball.bench.table import results_table
+    from flyball.bench.table import notes, results_table
     from flyball.engine import build_info
 
     server_cpus, generator_cpus = split_cpus()
-    shared = "shared with the generator" if server_cpus == generator_cpus else "the generator on others"
+    shared = "shared with the generator" if server_cpus == generator_cpus else "the generator elsewhere"
     cores = f"{len(server_cpus)} core{'s' * (len(server_cpus) != 1)}, {shared}"
     title = f"{_MODEL}, 300 trees · REST JSON · closed loop · {cores} · {build_info().profile} build"
     out.print(results_table(rows, title, _CONNECTIONS))
+    for note in notes(rows):
+        out.print(note, style="dim", markup=False)
     out.print("The bare loop has one caller and no network: it is the floor for one run, not a server.", style="dim")
     ours, peer = rows[0].rate_per_s, rows[1].rate_per_s
     if ours and peer:

@@ -29,9 +29,7 @@ pub(super) fn index(document: &Value) -> Vec<SnapshotFault> {
 
 pub(super) fn deployment(document: &Value) -> Vec<SnapshotFault> {
     let mut check = Check::default();
-    if let Some(root) =
-        check.object("", document, &["format", "name", "route", "versions"], &["limits"])
-    {
+    if let Some(root) = check.object("", document, &["format", "name", "route", "versions"], &["limits"]) {
         check.format(root);
         check.name("", root, &mut HashSet::new());
         let versions = check.versions(root);
@@ -89,7 +87,11 @@ impl Check {
             None => &[],
             Some(Value::Array(items)) if count.contains(&items.len()) => items,
             Some(other) => {
-                self.fault(path, Some(other), format!("a list of {} to {} items", count.start(), count.end()));
+                self.fault(
+                    path,
+                    Some(other),
+                    format!("a list of {} to {} items", count.start(), count.end()),
+                );
                 &[]
             }
         }
@@ -98,7 +100,11 @@ impl Check {
     fn integer(&mut self, path: &str, value: Option<&Value>, range: RangeInclusive<u64>) {
         let Some(value) = value else { return };
         if !value.as_u64().is_some_and(|number| range.contains(&number)) {
-            self.fault(path, Some(value), format!("a whole number from {} to {}", range.start(), range.end()));
+            self.fault(
+                path,
+                Some(value),
+                format!("a whole number from {} to {}", range.start(), range.end()),
+            );
         }
     }
 
@@ -162,7 +168,9 @@ impl Check {
     }
 
     fn artifact(&mut self, path: &str, value: &Value) {
-        let Some(artifact) = self.object(path, value, &["path", "digest"], &["external_data"]) else { return };
+        let Some(artifact) = self.object(path, value, &["path", "digest"], &["external_data"]) else {
+            return;
+        };
         let file = join(path, "path");
         self.string(&file, artifact.get("path"), "a path that is not empty", |text| !text.is_empty());
         self.digest(&join(path, "digest"), artifact.get("digest"));
@@ -210,9 +218,7 @@ fn sound_name(text: &str) -> bool {
 }
 
 fn sound_version(text: &str) -> bool {
-    (1..=9).contains(&text.len())
-        && !text.starts_with('0')
-        && text.bytes().all(|byte| byte.is_ascii_digit())
+    (1..=9).contains(&text.len()) && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn plain_file_name(text: &str) -> bool {

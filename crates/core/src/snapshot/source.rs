@@ -30,6 +30,9 @@ pub enum SourceError {
 struct InMemory {
     index: String,
     documents: Vec<String>,
+    /// The folder of the index, where it came from a file; else the working directory.
+    #[serde(default)]
+    base: PathBuf,
 }
 
 impl Bundle {
@@ -50,7 +53,7 @@ impl Bundle {
         Ok(Bundle { index, documents, base })
     }
 
-    /// Reads the in-memory form, `{"index": "<text>", "documents": ["<text>", …]}`.
+    /// Reads the in-memory form, `{"index": "<text>", "documents": ["<text>", …], "base": "<folder>"}`.
     pub fn from_memory(bytes: &[u8]) -> Result<Bundle, SourceError> {
         let parts: InMemory = serde_json::from_slice(bytes).map_err(|error| SourceError::Faulty {
             what: "snapshot bundle",
@@ -65,7 +68,7 @@ impl Bundle {
             .into_iter()
             .map(|text| (Digest::of(text.as_bytes()), text.into_bytes()))
             .collect();
-        Ok(Bundle { index: read_index(parts.index.as_bytes())?, documents, base: PathBuf::new() })
+        Ok(Bundle { index: read_index(parts.index.as_bytes())?, documents, base: parts.base })
     }
 
     /// The bytes of a document; `None` when they are missing or are not what the digest says.

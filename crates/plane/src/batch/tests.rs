@@ -8,7 +8,8 @@ use crate::walk::Walk;
 use crate::{Lane, Model, Plane, PlaneLimits, batch};
 use bytes::Bytes;
 use flyball_core::{
-    Clock, DataType, Fault, FaultKind, Protocol, RequestLimits, Sink, Tensor, TensorData, TensorSpec, WalkRecord,
+    Clock, DataType, Fault, FaultKind, Protocol, RequestLimits, Sink, Tensor, TensorData, TensorSpec,
+    WalkRecord,
 };
 use flyball_engine::{Batching, LatencyTable, RunError, Signature};
 use proptest::prelude::*;
@@ -170,7 +171,10 @@ fn jobs_past_their_deadline_and_jobs_nobody_waits_for_cost_no_run() {
         let permit = admit(&lane.plane, &model, None, lane.now()).unwrap();
         let (reply, answer) = oneshot::channel();
         let inputs = vec![column(&[1])];
-        (Job { model: Arc::clone(&model), inputs, rows: 1, deadline, cost_ns: 0, _permit: permit, reply }, answer)
+        (
+            Job { model: Arc::clone(&model), inputs, rows: 1, deadline, cost_ns: 0, _permit: permit, reply },
+            answer,
+        )
     };
     let (late, mut answer) = job(Some(lane.now().after(Duration::from_millis(1))));
     let (unwanted, gone) = job(None);

@@ -11,7 +11,11 @@ pub(crate) fn admit<M>(
     now: Nanos,
 ) -> Result<Permit, Fault> {
     if deadline.is_some_and(|deadline| deadline <= now) {
-        return Err(Fault::new(FaultKind::DeadlinePassed, Stage::Admit, "the deadline passed before the request was read"));
+        return Err(Fault::new(
+            FaultKind::DeadlinePassed,
+            Stage::Admit,
+            "the deadline passed before the request was read",
+        ));
     }
     let full = |of: &str, most: usize| {
         let text = format!("{of} has {most} requests in flight, its limit; try again shortly");

@@ -4,7 +4,7 @@ use crate::{Model, Routes};
 use flyball_core::{Fault, FaultKind, ModelRef, Stage};
 use std::sync::Arc;
 
-pub(crate) fn route<M>(routes: &Routes<M>, wanted: &ModelRef) -> Result<Arc<Model<M>>, Fault> {
+pub fn route<M>(routes: &Routes<M>, wanted: &ModelRef) -> Result<Arc<Model<M>>, Fault> {
     let fault = |kind, text: String| Err(Fault::new(kind, Stage::Route, text));
     let Some(deployment) = routes.get(&wanted.name) else {
         return match routes.not_ready(&wanted.name) {
@@ -19,7 +19,8 @@ pub(crate) fn route<M>(routes: &Routes<M>, wanted: &ModelRef) -> Result<Arc<Mode
         Some(model) => Ok(Arc::clone(model)),
         None => {
             let have: Vec<_> = deployment.versions.iter().map(|model| model.version.as_str()).collect();
-            let text = format!("model '{}' has no version '{version}'; it has {}", wanted.name, have.join(", "));
+            let text =
+                format!("model '{}' has no version '{version}'; it has {}", wanted.name, have.join(", "));
             fault(FaultKind::VersionNotFound, text)
         }
     }

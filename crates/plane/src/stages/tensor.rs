@@ -38,7 +38,11 @@ pub(crate) fn tensor(
     let places = asked.iter().map(|output| {
         let place = signature.outputs.iter().position(|spec| spec.name == output.name);
         let place = place.ok_or_else(|| {
-            let text = format!("there is no output '{}'; the model gives {}", output.name, names(&signature.outputs));
+            let text = format!(
+                "there is no output '{}'; the model gives {}",
+                output.name,
+                names(&signature.outputs)
+            );
             Fault::invalid_input(Stage::Tensor, text)
         })?;
         Ok((place, output.binary))
@@ -47,8 +51,7 @@ pub(crate) fn tensor(
 }
 
 fn in_model_order(given: &mut [Tensor], specs: &[TensorSpec]) -> Result<(), Fault> {
-    for place in 0..specs.len() {
-        let spec = &specs[place];
+    for (place, spec) in specs.iter().enumerate() {
         let Some(found) = given.iter().skip(place).position(|tensor| tensor.name == spec.name) else {
             let text = format!("input '{}' ({}) is missing", spec.name, describe(spec));
             return Err(Fault::invalid_input(Stage::Tensor, text));
@@ -88,6 +91,10 @@ fn same_rows(given: &[Tensor], specs: &[TensorSpec]) -> Result<(), Fault> {
         return Ok(());
     }
     let Some(first) = given.first() else { return Ok(()) };
+    if first.rows() == 0 {
+        let text = format!("input '{}' has no rows; send at least one", first.name);
+        return Err(Fault::invalid_input(Stage::Tensor, text));
+    }
     match given.iter().find(|tensor| tensor.rows() != first.rows()) {
         None => Ok(()),
         Some(other) => {
@@ -128,7 +135,10 @@ mod tests {
     }
 
     fn signature() -> Signature {
-        Signature { inputs: vec![spec("a", &[-1, 2]), spec("b", &[-1, 3])], outputs: vec![spec("y", &[-1]), spec("z", &[-1])] }
+        Signature {
+            inputs: vec![spec("a", &[-1, 2]), spec("b", &[-1, 3])],
+            outputs: vec![spec("y", &[-1]), spec("z", &[-1])],
+        }
     }
 
     #[test]
@@ -141,9 +151,19 @@ mod tests {
     fn each_kind_of_misfit_is_refused_with_what_the_model_wants() {
         let cases = [
             (vec![given("a", &[1, 2])], "input 'b' (FP32 [-1, 3]) is missing"),
-            (vec![given("a", &[1, 2]), given("b", &[1, 3]), given("c", &[1])], "there is no input 'c'; the model takes 'a', 'b'"),
-            (vec![given("a", &[1, 5]), given("b", &[1, 3])], "input 'a' has shape [1, 5]; the model wants [-1, 2] (-1 is any size)"),
-            (vec![given("a", &[2, 2]), given("b", &[1, 3])], "input 'a' has 2 rows but 'b' has 1; all inputs must have the same first axis"),
+            (
+                vec![given("a", &[1, 2]), given("b", &[1, 3]), given("c", &[1])],
+                "there is no input 'c'; the model takes 'a', 'b'",
+            ),
+            (
+                vec![given("a", &[1, 5]), given("b", &[1, 3])],
+                "input 'a' has shape [1, 5]; the model wants [-1, 2] (-1 is any size)",
+            ),
+            (vec![given("a", &[0, 2]), given("b", &[0, 3])], "input 'a' has no rows; send at least one"),
+            (
+                vec![given("a", &[2, 2]), given("b", &[1, 3])],
+                "input 'a' has 2 rows but 'b' has 1; all inputs must have the same first axis",
+            ),
         ];
         for (inputs, text) in cases {
             let fault = tensor(inputs, &[], &signature()).err().unwrap();
@@ -153,7 +173,8 @@ mod tests {
 
     #[test]
     fn outputs_come_as_asked_for_and_in_the_order_asked_for() {
-        let asked = ["z", "y"].map(|name| RequestedOutput { name: name.into(), binary: (name == "y").then_some(true) });
+        let asked = ["z", "y"]
+            .map(|name| RequestedOutput { name: name.into(), binary: (name == "y").then_some(true) });
         let inputs = vec![given("a", &[1, 2]), given("b", &[1, 3])];
         let (_, wanted) = tensor(inputs, &asked, &signature()).unwrap();
         let picked = wanted.pick(vec![given("y", &[1]), given("z", &[1])], false);
@@ -164,7 +185,8 @@ mod tests {
     #[test]
     fn an_output_that_the_model_does_not_give_is_refused() {
         let asked = [RequestedOutput { name: "q".into(), binary: None }];
-        let fault = tensor(vec![given("a", &[1, 2]), given("b", &[1, 3])], &asked, &signature()).err().unwrap();
+        let fault =
+            tensor(vec![given("a", &[1, 2]), given("b", &[1, 3])], &asked, &signature()).err().unwrap();
         assert_eq!(fault.text, "there is no output 'q'; the model gives 'y', 'z'");
     }
 }

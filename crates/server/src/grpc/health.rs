@@ -6,7 +6,7 @@ use crate::lane_thread::{LaneContext, Shared};
 use crate::reply::{Reply, ReplyBody};
 use ::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
-use flyball_core::{GrpcCode, ModelRef};
+use flyball_core::{Fault, GrpcCode, ModelRef};
 use flyball_wire::frame;
 use flyball_wire::proto::health::health_check_response::ServingStatus;
 use flyball_wire::proto::health::{HealthCheckRequest, HealthCheckResponse};
@@ -17,23 +17,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::watch;
 
-pub(super) fn handle(context: &LaneContext, method: &str, message: &Bytes) -> Reply {
-    let request = match read::<HealthCheckRequest>(message) {
-        Ok(request) => request,
-        Err(reply) => return reply,
-    };
+pub(super) fn handle(context: &LaneContext, method: &str, message: &Bytes) -> Result<Reply, Fault> {
+    let request: HealthCheckRequest = read(message)?;
     let known = known(context, &request.service);
-    match (method, known) {
+    Ok(match (method, known) {
         ("Check", true) => answer(&health(&context.shared)),
-        ("Check", false) => {
-            status(GrpcCode::NotFound as u8, &format!("there is no service '{}'", request.service))
-        }
+        ("Check", false) => status(GrpcCode::NotFound, &format!("there is no service '{}'", request.service)),
         ("Watch", known) => {
-            let stream = Watch { shared: Arc::clone(&context.shared), known, phase: context.shared.drain.watch(), next: Next::Now };
-            response(ReplyBody::Stream(Box::pin(stream)))
+            let shared = Arc::clone(&context.shared);
+            let phase = shared.drain.watch();
+            response(ReplyBody::Stream(Box::pin(Watch { shared, known, phase, next: Next::Now })))
         }
-        _ => status(GrpcCode::Unimplemented as u8, "grpc.health.v1.Health has Check and Watch"),
-    }
+        _ => status(GrpcCode::Unimplemented, "grpc.health.v1.Health has Check and Watch"),
+    })
 }
 
 /// The server as a whole, the inference service, or a model by its name.
@@ -68,7 +64,10 @@ impl Body for Watch {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = self.get_mut();
         match &mut this.next {
             Next::Now => {}

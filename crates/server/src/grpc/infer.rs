@@ -22,7 +22,7 @@ pub(super) async fn infer(context: &LaneContext, request: Request<Incoming>) -> 
     };
     match decide(&context.lane, &GrpcDialect, Arrival { body, deadline }).await {
         GrpcReply::Message(message) => framed(frame::encode(&message)),
-        GrpcReply::Status { code, text } => status(code as u8, &text),
+        GrpcReply::Status { code, text } => status(code, &text),
     }
 }
 
@@ -46,7 +46,9 @@ fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Fault> {
             _ => return None,
         })
     };
-    parse().map(Some).ok_or_else(|| Fault::malformed("header grpc-timeout is not up to eight digits and a unit"))
+    parse()
+        .map(Some)
+        .ok_or_else(|| Fault::malformed("header grpc-timeout is not up to eight digits and a unit"))
 }
 
 #[cfg(test)]
@@ -57,7 +59,10 @@ mod tests {
     #[test]
     fn timeouts_are_read_in_every_unit_and_nonsense_is_refused() {
         let read = |text: &'static str| {
-            timeout(&HeaderMap::from_iter([(::http::HeaderName::from_static("grpc-timeout"), HeaderValue::from_static(text))]))
+            timeout(&HeaderMap::from_iter([(
+                ::http::HeaderName::from_static("grpc-timeout"),
+                HeaderValue::from_static(text),
+            )]))
         };
         for (text, wanted) in [
             ("2H", Duration::from_secs(7200)),

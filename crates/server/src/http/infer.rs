@@ -16,7 +16,8 @@ const TIMEOUT: &str = "x-request-timeout-ms";
 pub(super) async fn infer(context: &LaneContext, model: ModelRef, request: Request<Incoming>) -> Reply {
     let (head, body) = request.into_parts();
     let head = Head::read(&head.headers, context.lane.now());
-    let (header_length, deadline) = head.as_ref().map_or((None, None), |head| (head.header_length, head.deadline));
+    let (header_length, deadline) =
+        head.as_ref().map_or((None, None), |head| (head.header_length, head.deadline));
     let config = &context.shared.config;
     let body = async {
         // A head that cannot be used is refused inside the walk, so that it is counted like everything else.
@@ -34,9 +35,10 @@ struct Head {
 
 impl Head {
     fn read(headers: &HeaderMap, now: Nanos) -> Result<Head, Fault> {
-        let encoding = headers.get(header::CONTENT_ENCODING);
-        if encoding.is_some_and(|encoding| encoding != "identity") {
-            let text = "compressed bodies are not supported; send the body without Content-Encoding";
+        let encoding = headers.get(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity");
+        if let Some(encoding) = encoding {
+            let text =
+                format!("a body in Content-Encoding {encoding:?} is not supported; send it uncompressed");
             return Err(Fault::new(FaultKind::Unsupported, Stage::Parse, text));
         }
         let header_length = number(headers, HEADER_LENGTH)?;

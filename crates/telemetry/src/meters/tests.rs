@@ -4,7 +4,11 @@ use super::*;
 use crate::{BuildFacts, Gauges};
 use proptest::prelude::*;
 
-fn record(model: Option<&ModelMeter>, outcome: Outcome, fault: Option<FaultKind>) -> WalkRecord<'_, ModelMeter> {
+fn record(
+    model: Option<&ModelMeter>,
+    outcome: Outcome,
+    fault: Option<FaultKind>,
+) -> WalkRecord<'_, ModelMeter> {
     WalkRecord {
         model,
         protocol: Protocol::Grpc,
