@@ -1,6 +1,6 @@
 """`make claim-skeleton`: the measured promises of the walking skeleton.
 
-Run:  python -m bench.claims.skeleton [--seconds N] [--repeats N]      from the repository's root; the make target builds first.
+Run:  python -m bench.claims.skeleton [--seconds N] [--repeats N]   from the repository's root; the make target builds first.
 """
 
 from __future__ import annotations

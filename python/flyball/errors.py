@@ -86,7 +86,7 @@ class ConfigRefusedError(RefusedError):
 
 
 class UnavailableError(FlyballError):
-    """The server cannot be reached, is draining, or the model is not ready."""
+    """The server cannot be reached or is leaving, or the model is not ready."""
 
     code = "unavailable"
     exit_code = 5
@@ -132,7 +132,7 @@ _BY_KIND: dict[str, type[FlyballError]] = {
     "snapshot_refused": SnapshotRefusedError,
     "invalid_config": ConfigRefusedError,
     "model_not_ready": UnavailableError,
-    "draining": UnavailableError,
+    "client_gone": UnavailableError,
     "body_timeout": DeadlineError,
     "deadline_passed": DeadlineError,
     "in_flight_full": OverloadedError,
@@ -158,11 +158,13 @@ _BY_HTTP_STATUS: dict[int, type[FlyballError]] = {
     415: InvalidInputError,
     422: InvalidInputError,
     429: OverloadedError,
+    499: UnavailableError,
     503: UnavailableError,
     504: DeadlineError,
 }
 
 _BY_GRPC_STATUS: dict[str, type[FlyballError]] = {
+    "CANCELLED": UnavailableError,
     "INVALID_ARGUMENT": InvalidInputError,
     "NOT_FOUND": NotFoundError,
     "FAILED_PRECONDITION": InvalidInputError,

@@ -79,6 +79,7 @@ def test_a_stream_that_is_reset_half_way_is_abandoned_and_the_connection_goes_on
     with Connection(strict) as connection:
         stream = connection.open()
         connection.send(stream, frame(message())[:10], end=False)
+        until("the head is read", lambda: metrics(strict).outcomes()["received"] == before["received"] + 1 or None)
         connection.reset(stream)
         assert connection.call(frame(message())).status == OK
     until(

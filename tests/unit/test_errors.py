@@ -18,7 +18,7 @@ KINDS = [
     ("unsupported", 415, None, "UNIMPLEMENTED", 3),
     ("in_flight_full", 503, 1.0, "RESOURCE_EXHAUSTED", 7),
     ("lane_full", 503, 1.0, "RESOURCE_EXHAUSTED", 7),
-    ("draining", 503, None, "UNAVAILABLE", 5),
+    ("client_gone", 499, None, "CANCELLED", 5),
     ("deadline_passed", 504, None, "DEADLINE_EXCEEDED", 6),
     ("answer_not_representable", 422, None, "FAILED_PRECONDITION", 3),
     ("run_failed", 500, None, "INTERNAL", 8),

@@ -68,8 +68,6 @@ pub struct Answer {
 pub trait Dialect {
     type Reply;
 
-    fn protocol(&self) -> Protocol;
-
     fn parse(&self, body: &Bytes, limits: &RequestLimits) -> Result<InferRequest, Fault>;
 
     /// Writes an answer. It may still fail: JSON has no NaN.

@@ -19,7 +19,7 @@ pub(crate) async fn run<S: Sink>(
     model: &Arc<Model<S::Model>>,
     inputs: Vec<Tensor>,
     permit: Permit,
-    walk: &mut Walk<'_, S>,
+    walk: &mut Walk<S>,
 ) -> Result<Vec<Tensor>, Fault> {
     let (reply, answer) = oneshot::channel();
     let rows = inputs.first().map_or(1, Tensor::rows).max(1);

@@ -11,18 +11,20 @@ use flyball_core::{Answer, Dialect, Fault, Nanos, Sink, Stage};
 
 /// A request whose head has been read. The body may still be on its way: a client that never sends the rest is
 /// counted, as abandoned or as timed out.
-pub struct Arrival<B> {
+pub struct Arrival<S: Sink, B> {
+    pub walk: Walk<S>,
     pub body: B,
     pub deadline: Option<Nanos>,
 }
 
-pub async fn decide<S, D, B>(lane: &Lane<S>, dialect: &D, arrival: Arrival<B>) -> D::Reply
+pub async fn decide<S, D, B>(lane: &Lane<S>, dialect: &D, arrival: Arrival<S, B>) -> D::Reply
 where
     S: Sink,
     D: Dialect,
     B: Future<Output = Result<Bytes, Fault>>,
 {
-    let mut walk = Walk::begin(lane, dialect.protocol(), arrival.deadline);
+    let mut walk = arrival.walk;
+    walk.deadline = arrival.deadline;
     let outcome = serve(lane, dialect, arrival.body, &mut walk).await;
     walk.pass(Stage::Record);
     let reply = outcome.and_then(|answer| dialect.answer(&answer));
@@ -39,7 +41,7 @@ where
     }
 }
 
-async fn serve<S, D, B>(lane: &Lane<S>, dialect: &D, body: B, walk: &mut Walk<'_, S>) -> Result<Answer, Fault>
+async fn serve<S, D, B>(lane: &Lane<S>, dialect: &D, body: B, walk: &mut Walk<S>) -> Result<Answer, Fault>
 where
     S: Sink,
     D: Dialect,

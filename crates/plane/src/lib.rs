@@ -27,3 +27,4 @@ pub use lane::{Lane, LaneInbox, Plane, PlaneLimits};
 pub use loaded::{Deployment, Model};
 pub use routes::Routes;
 pub use stages::route::route;
+pub use walk::Walk;

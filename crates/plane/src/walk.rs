@@ -3,10 +3,12 @@
 
 use crate::Lane;
 use flyball_core::{Fault, FaultKind, Nanos, Outcome, Protocol, Sink, Stage, WalkRecord};
+use std::rc::Rc;
 use std::sync::Arc;
 
-pub(crate) struct Walk<'l, S: Sink> {
-    lane: &'l Lane<S>,
+/// A transport begins it as soon as it has read a request's head: from there on the request is counted.
+pub struct Walk<S: Sink> {
+    lane: Rc<Lane<S>>,
     protocol: Protocol,
     began: Nanos,
     pub(crate) deadline: Option<Nanos>,
@@ -18,15 +20,15 @@ pub(crate) struct Walk<'l, S: Sink> {
     outcome: Outcome,
 }
 
-impl<'l, S: Sink> Walk<'l, S> {
-    pub(crate) fn begin(lane: &'l Lane<S>, protocol: Protocol, deadline: Option<Nanos>) -> Walk<'l, S> {
+impl<S: Sink> Walk<S> {
+    pub fn begin(lane: &Rc<Lane<S>>, protocol: Protocol) -> Walk<S> {
         lane.sink.received();
         let began = lane.now();
         Walk {
-            lane,
+            lane: Rc::clone(lane),
             protocol,
             began,
-            deadline,
+            deadline: None,
             ends: [None; Stage::COUNT],
             last: began,
             model: None,
@@ -73,7 +75,7 @@ impl<'l, S: Sink> Walk<'l, S> {
     }
 }
 
-impl<S: Sink> Drop for Walk<'_, S> {
+impl<S: Sink> Drop for Walk<S> {
     fn drop(&mut self) {
         let mut since = self.began;
         let stages = self.ends.map(|end| {

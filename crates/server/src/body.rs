@@ -1,7 +1,9 @@
 //! Reading request bodies: never more than the limit, never longer than the timeout.
 
+use crate::ServerConfig;
 use bytes::{Bytes, BytesMut};
 use flyball_core::{Fault, FaultKind, Stage};
+use http::{Request, Version};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use std::time::Duration;
@@ -9,8 +11,11 @@ use std::time::Duration;
 /// A client that sent too much is heard out for this long, so that it gets to read the refusal instead of a reset.
 const LINGER_MAX: Duration = Duration::from_secs(1);
 
-pub(crate) async fn read(mut body: Incoming, bytes_max: usize, timeout: Duration) -> Result<Bytes, Fault> {
-    let read = tokio::time::timeout(timeout, read_all(&mut body, bytes_max)).await;
+pub(crate) async fn read(request: Request<Incoming>, config: &ServerConfig) -> Result<Bytes, Fault> {
+    let (bytes_max, timeout) = (config.body_bytes_max, config.body_timeout());
+    let http2 = request.version() == Version::HTTP_2;
+    let mut body = request.into_body();
+    let read = tokio::time::timeout(timeout, read_all(&mut body, bytes_max, http2)).await;
     let result = read.unwrap_or_else(|_elapsed| {
         let text = format!("the body did not arrive within {} ms", timeout.as_millis());
         Err(Fault::new(FaultKind::BodyTimeout, Stage::Parse, text))
@@ -21,7 +26,7 @@ pub(crate) async fn read(mut body: Incoming, bytes_max: usize, timeout: Duration
     result
 }
 
-async fn read_all(body: &mut Incoming, bytes_max: usize) -> Result<Bytes, Fault> {
+async fn read_all(body: &mut Incoming, bytes_max: usize, http2: bool) -> Result<Bytes, Fault> {
     let too_large = || {
         let text = format!("the body is larger than {bytes_max} bytes, the server's limit (body_bytes_max)");
         Fault::new(FaultKind::BodyTooLarge, Stage::Parse, text)
@@ -33,9 +38,7 @@ async fn read_all(body: &mut Incoming, bytes_max: usize) -> Result<Bytes, Fault>
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| {
-            Fault::new(FaultKind::ClientGone, Stage::Parse, format!("the body broke off: {error}"))
-        })?;
+        let frame = frame.map_err(|error| gone(&error.to_string()))?;
         let Ok(piece) = frame.into_data() else { continue };
         if first.len() + rest.len() + piece.len() > bytes_max {
             return Err(too_large());
@@ -49,6 +52,10 @@ async fn read_all(body: &mut Incoming, bytes_max: usize) -> Result<Bytes, Fault>
             rest.extend_from_slice(&piece);
         }
     }
+    // hyper ends the body of a cancelled HTTP/2 stream as if it were whole.
+    if http2 && !body.is_end_stream() {
+        return Err(gone("the stream was cancelled"));
+    }
     if rest.is_empty() {
         return Ok(first);
     }
@@ -56,6 +63,10 @@ async fn read_all(body: &mut Incoming, bytes_max: usize) -> Result<Bytes, Fault>
     whole.extend_from_slice(&first);
     whole.extend_from_slice(&rest);
     Ok(whole.freeze())
+}
+
+fn gone(why: &str) -> Fault {
+    Fault::new(FaultKind::ClientGone, Stage::Parse, format!("the body broke off: {why}"))
 }
 
 async fn discard(body: &mut Incoming, bytes_max: usize) {

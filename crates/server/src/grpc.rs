@@ -29,17 +29,34 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()))
 }
 
-pub(crate) async fn handle(context: &LaneContext, request: Request<Incoming>) -> Reply {
-    let path = request.uri().path().to_owned();
-    if path.strip_prefix(SERVICE) == Some("ModelInfer") {
-        return infer::infer(context, request).await;
-    }
-    answer_unary(context, &path, request).await.unwrap_or_else(|fault| refuse(&fault))
+/// A call whose head has been read: an inference that walks, or another method.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "moved once; a box would be one allocation more for each request"
+)]
+pub(crate) enum Call {
+    Infer(infer::Infer),
+    Other(Request<Incoming>),
 }
 
-async fn answer_unary(context: &LaneContext, path: &str, request: Request<Incoming>) -> Result<Reply, Fault> {
-    let config = &context.shared.config;
-    let body = body::read(request.into_body(), config.body_bytes_max, config.body_timeout()).await?;
+pub(crate) fn enter(context: &LaneContext, request: Request<Incoming>) -> Call {
+    if request.uri().path().strip_prefix(SERVICE) == Some("ModelInfer") {
+        Call::Infer(infer::Infer::begin(context, request))
+    } else {
+        Call::Other(request)
+    }
+}
+
+pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
+    match call {
+        Call::Infer(infer) => infer.finish(context).await,
+        Call::Other(request) => answer_unary(context, request).await.unwrap_or_else(|fault| refuse(&fault)),
+    }
+}
+
+async fn answer_unary(context: &LaneContext, request: Request<Incoming>) -> Result<Reply, Fault> {
+    let path = request.uri().path().to_owned();
+    let body = body::read(request, &context.shared.config).await?;
     let message = frame::decode(&body)?;
     if let Some(method) = path.strip_prefix(HEALTH) {
         return health::handle(context, method, &message);

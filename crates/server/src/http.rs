@@ -17,20 +17,27 @@ use path::Target;
 
 const JSON: &str = "application/json";
 
-pub(crate) async fn handle(context: &LaneContext, request: Request<Incoming>) -> Reply {
-    let target = match path::target(request.uri().path()) {
-        Some(target) => target,
-        None => return error(StatusCode::NOT_FOUND, "Not Found"),
+/// A request whose head has been read: an inference that walks, or anything else, which is answered from the head.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "moved once; a box would be one allocation more for each request"
+)]
+pub(crate) enum Call {
+    Infer(infer::Infer),
+    Answered(Reply),
+}
+
+pub(crate) fn enter(context: &LaneContext, request: Request<Incoming>) -> Call {
+    let Some(target) = path::target(request.uri().path()) else {
+        return Call::Answered(error(StatusCode::NOT_FOUND, "Not Found"));
     };
-    let allowed = if matches!(target, Target::Infer(_)) { Method::POST } else { Method::GET };
-    if request.method() != allowed && !(allowed == Method::GET && request.method() == Method::HEAD) {
-        let mut reply = error(StatusCode::METHOD_NOT_ALLOWED, &format!("use {allowed} here"));
-        let value = if allowed == Method::GET { "GET, HEAD" } else { "POST" };
-        reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(value));
-        return reply;
+    let infer = matches!(target, Target::Infer(_));
+    let allowed: &[Method] = if infer { &[Method::POST] } else { &[Method::GET, Method::HEAD] };
+    if !allowed.contains(request.method()) {
+        return Call::Answered(wrong_method(if infer { "POST" } else { "GET, HEAD" }));
     }
-    match target {
-        Target::Infer(model) => infer::infer(context, model, request).await,
+    Call::Answered(match target {
+        Target::Infer(model) => return Call::Infer(infer::Infer::begin(context, model, request)),
         Target::Server => {
             whole(StatusCode::OK, JSON, ServerMetadata::new("flyball", build_info().version).to_json())
         }
@@ -42,7 +49,20 @@ pub(crate) async fn handle(context: &LaneContext, request: Request<Incoming>) ->
         Target::Model(model) => model_metadata(context, &model),
         Target::ModelReady(model) => model_ready(context, &model),
         Target::Metrics => whole(StatusCode::OK, "text/plain; version=0.0.4", metrics(context)),
+    })
+}
+
+pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
+    match call {
+        Call::Infer(infer) => infer.finish(context).await,
+        Call::Answered(reply) => reply,
     }
+}
+
+fn wrong_method(allowed: &'static str) -> Reply {
+    let mut reply = error(StatusCode::METHOD_NOT_ALLOWED, &format!("use {allowed} here"));
+    reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    reply
 }
 
 fn error(status: StatusCode, text: &str) -> Reply {

@@ -1,5 +1,5 @@
-//! What a connection passes, in order, before a request reaches its handler: first bytes → protocol → time limits →
-//! drain → handler. Transport concerns only; nothing here knows of models.
+//! What a connection passes, in order: first bytes → protocol → time limits → drain; and a request on it: enter (its
+//! head was read) → finish (its reply). Transport concerns only; nothing here knows of models.
 
 use crate::activity::{Activity, Watched};
 use crate::drain::Phase;
@@ -37,8 +37,11 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: TcpStream) {
         service_fn(move |request| {
             let in_request = activity.request();
             let context = Rc::clone(&context);
+            // Entered here and not in the future: hyper drops that without a poll when the client has already left,
+            // and a request whose head was read must be counted.
+            let call = enter(&context, request);
             async move {
-                let reply = handle(&context, request).await;
+                let reply = finish(&context, call).await;
                 drop(in_request);
                 Ok::<_, Infallible>(reply)
             }
@@ -121,14 +124,33 @@ async fn drive<C: GracefulConnection>(
     }
 }
 
-async fn handle(context: &LaneContext, request: Request<Incoming>) -> Reply {
+/// A request whose head has been read, on its way to its answer.
+struct Call {
+    version: Version,
+    surface: Surface,
+}
+
+enum Surface {
+    Http(http::Call),
+    Grpc(grpc::Call),
+}
+
+fn enter(context: &LaneContext, request: Request<Incoming>) -> Call {
     let version = request.version();
-    let mut reply = if grpc::is_grpc(request.headers()) {
-        grpc::handle(context, request).await
+    let surface = if grpc::is_grpc(request.headers()) {
+        Surface::Grpc(grpc::enter(context, request))
     } else {
-        http::handle(context, request).await
+        Surface::Http(http::enter(context, request))
     };
-    if version < Version::HTTP_2 && !context.shared.drain.serving() {
+    Call { version, surface }
+}
+
+async fn finish(context: &LaneContext, call: Call) -> Reply {
+    let mut reply = match call.surface {
+        Surface::Http(call) => http::finish(context, call).await,
+        Surface::Grpc(call) => grpc::finish(context, call).await,
+    };
+    if call.version < Version::HTTP_2 && !context.shared.drain.serving() {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     reply

@@ -14,6 +14,7 @@ from flyball.cli.inspect import inspect
 from flyball.cli.output import report
 from flyball.cli.predict import predict
 from flyball.cli.serve import serve
+from flyball.cli.snapshot import snapshot
 from flyball.errors import FlyballError
 
 app = typer.Typer(
@@ -23,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _verb in (serve, inspect, predict, doctor, demo):
+for _verb in (serve, inspect, predict, snapshot, doctor, demo):
     app.command()(_verb)
 
 

@@ -36,7 +36,7 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
 
         table = Table(box=None, pad_edge=False, show_header=False)
         for _ in range(4):
-            table.add_column(overflow="fold")    # a path that is cut cannot be copied
+            table.add_column(overflow="fold")  # a path that is cut cannot be copied
         for finding in findings:
             mark = "[green]yes[/green]" if finding.good else "[red]no[/red]" if finding.needed else "[yellow]no[/yellow]"
             table.add_row(finding.name, mark, escape(finding.found), escape(finding.mend))
@@ -67,9 +67,7 @@ def _native() -> list[Finding]:
     told = f"{build.version} {build.commit[:12]} {build.profile} {build.target}, rustc {build.rustc}"
     findings = [Finding("native extension", True, told, needed=True)]
     if not optimised:
-        findings.append(
-            Finding("optimised build", False, "a debug build: do not measure with it", "make build")
-        )
+        findings.append(Finding("optimised build", False, "a debug build: do not measure with it", "make build"))
     quota = "no quota" if here.cpu_quota is None else f"quota of {here.cpu_quota:g} cores"
     cpus = f"{len(here.cpus)} in the affinity mask ({_ranges(here.cpus)}), {quota}: {here.lanes} lanes"
     memory = "no limit" if here.memory_limit_bytes is None else f"limit of {size(here.memory_limit_bytes)}"

@@ -49,12 +49,6 @@ def serve(
             next_step="flyball serve MODEL.onnx   or   flyball serve --snapshot FILE",
         )
     settings = _settings(config, {"listen": listen or None, "lanes": lanes})
-    if snapshot is not None:
-        snapshot = snapshot.absolute()
-        # Paths in a snapshot are relative to its index; in memory they are relative to here. Rewriting them would change
-        # the documents' digests, so we go there instead.
-        if snapshot.parent.is_dir():
-            os.chdir(snapshot.parent)
     bundle = _bundle(models, snapshot)
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     from flyball.engine import Server

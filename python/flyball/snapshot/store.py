@@ -23,11 +23,13 @@ class Bundle:
 
     index: bytes
     documents: tuple[bytes, ...]
+    base: Path = Path()
+    """What relative paths in the documents are relative to: the folder of the index, or the working directory."""
 
     def to_bytes(self) -> bytes:
         """The form that crosses into the native side."""
         texts = [_text(document) for document in self.documents]
-        return json.dumps({"index": _text(self.index), "documents": texts}).encode()
+        return json.dumps({"index": _text(self.index), "documents": texts, "base": str(self.base)}).encode()
 
     def parsed_index(self) -> Index:
         """The index; raises with all of its faults."""
@@ -78,7 +80,7 @@ def read(index: Path) -> Bundle:
         path = index.parent / "deployments" / f"{_hex(entry.digest)}.json"
         if path.is_file():
             documents.append(path.read_bytes())
-    return Bundle(index_bytes, tuple(documents))
+    return Bundle(index_bytes, tuple(documents), index.parent)
 
 
 def digest_of(document: bytes) -> str:

@@ -93,7 +93,7 @@ fn answers(lane: &Rc<Lane<Runs>>, requests: &[(Arc<Model<()>>, Vec<u8>)]) -> Vec
         let one = |(model, rows): (Arc<Model<()>>, Vec<u8>)| {
             let lane = Rc::clone(lane);
             tokio::task::spawn_local(async move {
-                let mut walk = Walk::begin(&lane, Protocol::Http, None);
+                let mut walk = Walk::begin(&lane, Protocol::Http);
                 let permit = admit(&lane.plane, &model, None, lane.now())?;
                 let outputs = batch::run(&lane, &model, vec![column(&rows)], permit, &mut walk).await?;
                 match &outputs[0].data {

@@ -5,24 +5,37 @@ use crate::body;
 use crate::lane_thread::LaneContext;
 use crate::reply::Reply;
 use ::http::{HeaderMap, Request};
-use flyball_core::Fault;
-use flyball_plane::{Arrival, decide};
+use flyball_core::{Fault, Protocol};
+use flyball_plane::{Arrival, Walk, decide};
+use flyball_telemetry::LaneSink;
 use flyball_wire::{GrpcDialect, GrpcReply, frame};
 use hyper::body::Incoming;
 use std::time::Duration;
 
-pub(super) async fn infer(context: &LaneContext, request: Request<Incoming>) -> Reply {
-    let (head, body) = request.into_parts();
-    let timeout = timeout(&head.headers);
-    let deadline = timeout.as_ref().ok().copied().flatten().map(|timeout| context.lane.now().after(timeout));
-    let config = &context.shared.config;
-    let body = async {
-        timeout?;
-        frame::decode(&body::read(body, config.body_bytes_max, config.body_timeout()).await?)
-    };
-    match decide(&context.lane, &GrpcDialect, Arrival { body, deadline }).await {
-        GrpcReply::Message(message) => framed(frame::encode(&message)),
-        GrpcReply::Status { code, text } => status(code, &text),
+/// An inference call whose head has been read, and which is counted from here on.
+pub(crate) struct Infer {
+    walk: Walk<LaneSink>,
+    request: Request<Incoming>,
+}
+
+impl Infer {
+    pub(super) fn begin(context: &LaneContext, request: Request<Incoming>) -> Infer {
+        Infer { walk: Walk::begin(&context.lane, Protocol::Grpc), request }
+    }
+
+    pub(super) async fn finish(self, context: &LaneContext) -> Reply {
+        let timeout = timeout(self.request.headers());
+        let deadline =
+            timeout.as_ref().ok().copied().flatten().map(|timeout| context.lane.now().after(timeout));
+        let body = async {
+            let body = body::read(self.request, &context.shared.config).await?;
+            timeout?;
+            frame::decode(&body)
+        };
+        match decide(&context.lane, &GrpcDialect, Arrival { walk: self.walk, body, deadline }).await {
+            GrpcReply::Message(message) => framed(frame::encode(&message)),
+            GrpcReply::Status { code, text } => status(code, &text),
+        }
     }
 }
 

@@ -4,8 +4,9 @@ use crate::body;
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, whole};
 use ::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
-use flyball_core::{Fault, FaultKind, ModelRef, Nanos, Stage};
-use flyball_plane::{Arrival, decide};
+use flyball_core::{Fault, FaultKind, ModelRef, Nanos, Protocol, Stage};
+use flyball_plane::{Arrival, Walk, decide};
+use flyball_telemetry::LaneSink;
 use flyball_wire::{HttpDialect, HttpReply};
 use hyper::body::Incoming;
 use std::time::Duration;
@@ -13,19 +14,32 @@ use std::time::Duration;
 const HEADER_LENGTH: &str = "inference-header-content-length";
 const TIMEOUT: &str = "x-request-timeout-ms";
 
-pub(super) async fn infer(context: &LaneContext, model: ModelRef, request: Request<Incoming>) -> Reply {
-    let (head, body) = request.into_parts();
-    let head = Head::read(&head.headers, context.lane.now());
-    let (header_length, deadline) =
-        head.as_ref().map_or((None, None), |head| (head.header_length, head.deadline));
-    let config = &context.shared.config;
-    let body = async {
-        // A head that cannot be used is refused inside the walk, so that it is counted like everything else.
-        head?;
-        body::read(body, config.body_bytes_max, config.body_timeout()).await
-    };
-    let dialect = HttpDialect { model, header_length };
-    reply(decide(&context.lane, &dialect, Arrival { body, deadline }).await)
+/// An inference request whose head has been read, and which is counted from here on.
+pub(crate) struct Infer {
+    walk: Walk<LaneSink>,
+    model: ModelRef,
+    request: Request<Incoming>,
+}
+
+impl Infer {
+    pub(super) fn begin(context: &LaneContext, model: ModelRef, request: Request<Incoming>) -> Infer {
+        Infer { walk: Walk::begin(&context.lane, Protocol::Http), model, request }
+    }
+
+    pub(super) async fn finish(self, context: &LaneContext) -> Reply {
+        let head = Head::read(self.request.headers(), context.lane.now());
+        let (header_length, deadline) =
+            head.as_ref().map_or((None, None), |head| (head.header_length, head.deadline));
+        let body = async {
+            // A head that cannot be used is refused inside the walk, so that it is counted like everything else, and
+            // after its body, so that the client is done writing and reads the refusal.
+            let body = body::read(self.request, &context.shared.config).await?;
+            head?;
+            Ok(body)
+        };
+        let dialect = HttpDialect { model: self.model, header_length };
+        reply(decide(&context.lane, &dialect, Arrival { walk: self.walk, body, deadline }).await)
+    }
 }
 
 struct Head {

@@ -8,8 +8,7 @@ use crate::proto::inference::model_infer_response::InferOutputTensor;
 use crate::proto::inference::{ModelInferRequest, ModelInferResponse};
 use bytes::Bytes;
 use flyball_core::{
-    Answer, Dialect, Fault, GrpcCode, InferRequest, ModelRef, Protocol, RequestLimits, RequestedOutput,
-    Shape, Tensor,
+    Answer, Dialect, Fault, GrpcCode, InferRequest, ModelRef, RequestLimits, RequestedOutput, Shape, Tensor,
 };
 use prost::Message;
 
@@ -30,10 +29,6 @@ pub enum GrpcReply {
 
 impl Dialect for GrpcDialect {
     type Reply = GrpcReply;
-
-    fn protocol(&self) -> Protocol {
-        Protocol::Grpc
-    }
 
     fn parse(&self, body: &Bytes, limits: &RequestLimits) -> Result<InferRequest, Fault> {
         prescan::check(body, limits)?;

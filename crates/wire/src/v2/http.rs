@@ -7,8 +7,7 @@ use super::envelope::{Envelope, Input, Output};
 use super::{binary, json, numbers};
 use bytes::Bytes;
 use flyball_core::{
-    Answer, Dialect, Fault, FaultKind, InferRequest, ModelRef, Protocol, RequestLimits, RequestedOutput,
-    Stage, Tensor,
+    Answer, Dialect, Fault, FaultKind, InferRequest, ModelRef, RequestLimits, RequestedOutput, Stage, Tensor,
 };
 
 /// The header that carries the length of the JSON part, in both directions.
@@ -47,10 +46,6 @@ impl HttpReply {
 
 impl Dialect for HttpDialect {
     type Reply = HttpReply;
-
-    fn protocol(&self) -> Protocol {
-        Protocol::Http
-    }
 
     fn parse(&self, body: &Bytes, limits: &RequestLimits) -> Result<InferRequest, Fault> {
         let json_length = self.json_length(body.len())?;

@@ -1,0 +1,32 @@
+"""`flyball snapshot`: compile model files to a snapshot on disk, which `flyballd` and `flyball serve --snapshot` take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def snapshot(
+    models: Annotated[list[str], typer.Argument(metavar="MODEL...", help="ONNX files, each PATH or NAME=PATH.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write index.json and deployments/ to.")],
+    generation: Annotated[int, typer.Option(min=1, help="Number of this snapshot; later ones are larger.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compile models to a snapshot on disk, for flyballd."""
+    from flyball.cli.output import console, print_json
+    from flyball.snapshot import compile_models
+
+    bundle = compile_models(models, generation=generation)
+    index = bundle.write(out)
+    entries = bundle.parsed_index().deployments
+    if json:
+        print_json({"index": str(index), "deployments": [entry.model_dump() for entry in entries]})
+        return
+    from rich.markup import escape
+
+    shown = console()
+    for entry in entries:
+        shown.print(f"[bold]{escape(entry.name)}[/bold]   {entry.digest}")
+    shown.print(f"\nNext:  flyballd --snapshot {escape(str(index))}", style="dim")
