@@ -59,8 +59,8 @@ def start() -> Iterator[Callable[..., Server]]:
     """Starts a server by its command line and stops it after the test, whatever happens."""
     running: list[Server] = []
 
-    def started(*command: str | Path) -> Server:
-        running.append(Server([str(part) for part in command]))
+    def started(*command: str | Path, cwd: Path | None = None) -> Server:
+        running.append(Server([str(part) for part in command], cwd))
         return running[-1]
 
     yield started

@@ -1,4 +1,4 @@
-"""flyballd and its Snapshot on disk: read at the start, read again at SIGHUP, applied deployment by deployment."""
+"""A Snapshot on disk, mostly with flyballd: read at the start, again at SIGHUP, applied deployment by deployment."""
 
 import json
 import signal
@@ -113,16 +113,31 @@ def test_weights_that_the_snapshot_does_not_list_are_refused(model: Model, tmp_p
     assert "external-weights.bin" in ending.text
 
 
-def test_relative_paths_are_relative_to_the_index(
-    model: Model, reference: Reference, flyballd: Callable[[Path], Server], tmp_path: Path
+@pytest.mark.parametrize("program", ["flyball", "flyballd"])
+@pytest.mark.parametrize("named", ["absolute", "relative"])
+def test_relative_paths_are_relative_to_the_index_wherever_the_server_was_started(
+    model: Model, start: Callable[..., Server], tmp_path: Path, program: str, named: str
 ) -> None:
-    (tmp_path / "linear.onnx").write_bytes(model("linear").read_bytes())
-    document = snapshots.deployment("linear", model("linear"))
-    document["versions"][0]["artifact"]["path"] = "linear.onnx"
-    server = flyballd(snapshots.write(tmp_path, 1, [document]))
-    inputs = row("linear", 1)
+    folder, elsewhere = tmp_path / "snapshot", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    first, second = _beside_the_index(folder, "linear", model), _beside_the_index(folder, "many", model)
+    index = snapshots.write(folder, 1, [first])
+    command = [*serving.flyball(), "serve"] if program == "flyball" else serving.flyballd()
+    shown = index if named == "absolute" else Path("../snapshot/index.json")
+    server = start(*command, "--snapshot", shown, "--listen", "127.0.0.1:0", cwd=elsewhere)
     with Http(server) as connection:
-        assert_same(connection.infer("linear", inputs), reference("linear", inputs))
+        assert _status(connection, "linear", row("linear", 1)) == 200
+        snapshots.write(folder, 2, [first, second])
+        server.signal(signal.SIGHUP)
+        until("the new model answers", lambda: _status(connection, "many", row("many", 1)) == 200 or None)
+
+
+def _beside_the_index(folder: Path, name: str, model: Model) -> dict[str, Any]:
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.onnx").write_bytes(model(name).read_bytes())
+    document = snapshots.deployment(name, model(name))
+    document["versions"][0]["artifact"]["path"] = f"{name}.onnx"
+    return document
 
 
 def test_a_deployment_s_in_flight_limit_refuses_at_the_door(

@@ -1,21 +1,19 @@
 """The frame of the claims: interleaving, discarded windows, verdicts and exit codes."""
 
 import json
-import sys
 
-import fake_native
 import pytest
 
 from bench.claims import report as reporting
 from bench.claims.report import Report, Windows, interleave, too_few
 from bench.claims.skeleton import lanes_apart
 from bench.claims.subjects import Subject
+from flyball import engine
+from flyball.errors import UsageError
 
 
 @pytest.fixture(autouse=True)
-def native(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "flyball._native", None)
-    fake_native.install()
+def results_stay_here(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
@@ -69,13 +67,15 @@ def test_each_claim_is_one_line_and_one_that_falls_short_fails_the_run(capsys, t
     document = json.loads(path.read_text())
     assert [line["verdict"] for line in document["lines"]] == ["ok", "not measured here", "falls short"]
     assert document["raw"] == {"raw": {"values": [1]}}
-    assert document["machine"]["lanes"] == 2
+    assert document["machine"] == engine.machine().model_dump()
+    assert document["build"] == engine.build_info().model_dump()
 
 
 def test_a_debug_build_proves_nothing(monkeypatch):
-    build = {**json.loads(fake_native.build_info()), "debug_assertions": True}
-    monkeypatch.setattr(sys.modules["flyball._native"], "build_info", lambda: json.dumps(build).encode())
-    with pytest.raises(Exception, match="debug build"):
+    # `make build` makes a release build, so only the one fact is changed that a debug build would tell otherwise.
+    debug = engine.build_info().model_copy(update={"debug_assertions": True})
+    monkeypatch.setattr(reporting, "build_info", lambda: debug)
+    with pytest.raises(UsageError, match="debug build"):
         Report("test")
 
 

@@ -1,27 +1,28 @@
-"""The compiler and the form on disk. Digests come from the native side; a double stands for it here."""
+"""The compiler and the form on disk, with real models: their digests come from the native side."""
 
 import hashlib
 import json
 from pathlib import Path
 
+import models
 import pytest
 
-from flyball.engine import ExternalData, ModelFiles
-from flyball.errors import SnapshotRefusedError, UsageError
+from flyball.errors import ModelRefusedError, SnapshotRefusedError, UsageError
 from flyball.snapshot import Bundle, ModelSource, compile_models, parse, read
-from flyball.snapshot import compile as compiler
 from flyball.snapshot.models import Limits
 
-DIGEST = "sha256:" + "a" * 64
+
+@pytest.fixture
+def here(monkeypatch, tmp_path):
+    """The working directory, with two models in it."""
+    monkeypatch.chdir(tmp_path)
+    models.linear(tmp_path, "a", seed=1)
+    models.linear(tmp_path, "b", seed=2)
+    return tmp_path
 
 
-@pytest.fixture(autouse=True)
-def model_files(monkeypatch):
-    def files(path):
-        external = [ExternalData(name="w.bin", digest=DIGEST, size_bytes=3)]
-        return ModelFiles(digest=DIGEST, size_bytes=1, external_data=external, opset=[], producer="", nodes=1)
-
-    monkeypatch.setattr(compiler, "model_files", files)
+def digest(content):
+    return "sha256:" + hashlib.sha256(content).hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -50,26 +51,39 @@ def test_a_file_that_exists_wins_over_the_reading_with_a_name(tmp_path, monkeypa
         ModelSource.from_argument("a=b.onnx")
 
 
-def test_a_compiled_snapshot_has_no_fault_and_says_what_was_asked():
-    bundle = compile_models(["x/fraud.onnx", "mlp=m.onnx"], generation=7, limits=Limits(batch_rows_max=1))
+def test_a_compiled_snapshot_has_no_fault_and_says_what_was_asked(here):
+    bundle = compile_models(["a.onnx", "mlp=b.onnx"], generation=7, limits=Limits(batch_rows_max=1))
     assert bundle.faults() == []
     index = bundle.parsed_index()
     assert index.generation == 7
-    assert [entry.name for entry in index.deployments] == ["fraud", "mlp"]
-    fraud, mlp = bundle.deployments()
-    assert fraud.versions[0].artifact.path == str(Path("x/fraud.onnx").absolute())
-    assert fraud.versions[0].artifact.external_data[0].name == "w.bin"
-    assert fraud.route.version == fraud.versions[0].version == "1"
+    assert [entry.name for entry in index.deployments] == ["a", "mlp"]
+    a, mlp = bundle.deployments()
+    assert a.versions[0].artifact.path == str(here / "a.onnx")
+    assert a.versions[0].artifact.digest == digest(Path("a.onnx").read_bytes())
+    assert a.versions[0].artifact.external_data == []
+    assert a.route.version == a.versions[0].version == "1"
     assert mlp.limits.batch_rows_max == 1
 
 
-def test_the_index_holds_the_digest_of_each_documents_exact_bytes():
-    bundle = compile_models(["fraud.onnx"])
+def test_weights_beside_a_model_are_listed_with_their_digest(tmp_path):
+    (deployment,) = compile_models([str(models.external(tmp_path))]).deployments()
+    (weights,) = deployment.versions[0].artifact.external_data
+    assert weights.name == "external-weights.bin"
+    assert weights.digest == digest((tmp_path / "external-weights.bin").read_bytes())
+
+
+def test_a_model_that_is_not_there_is_refused_by_name(here):
+    with pytest.raises(ModelRefusedError, match=r"cannot read none\.onnx"):
+        compile_models(["a.onnx", "none.onnx"])
+
+
+def test_the_index_holds_the_digest_of_each_documents_exact_bytes(here):
+    bundle = compile_models(["a.onnx"])
     (entry,) = bundle.parsed_index().deployments
-    assert entry.digest == "sha256:" + hashlib.sha256(bundle.documents[0]).hexdigest()
+    assert entry.digest == digest(bundle.documents[0])
 
 
-def test_compiling_twice_gives_the_same_bytes():
+def test_compiling_twice_gives_the_same_bytes(here):
     assert compile_models(["a.onnx", "b.onnx"]) == compile_models(["a.onnx", "b.onnx"])
 
 
@@ -79,7 +93,7 @@ def test_two_models_of_one_name_are_refused_with_a_way_out():
     assert "m-2=b/m.onnx" in str(caught.value)
 
 
-def test_what_is_written_is_read_back_byte_for_byte(tmp_path):
+def test_what_is_written_is_read_back_byte_for_byte(here, tmp_path):
     bundle = compile_models(["a.onnx", "b.onnx"])
     index = bundle.write(tmp_path / "snapshot")
     assert index == tmp_path / "snapshot/index.json"
@@ -90,7 +104,7 @@ def test_what_is_written_is_read_back_byte_for_byte(tmp_path):
     assert names == {entry.digest.removeprefix("sha256:") + ".json" for entry in bundle.parsed_index().deployments}
 
 
-def test_a_missing_document_is_left_to_the_data_plane_and_told_by_faults(tmp_path):
+def test_a_missing_document_is_left_to_the_data_plane_and_told_by_faults(here, tmp_path):
     index = compile_models(["a.onnx", "b.onnx"]).write(tmp_path)
     next((tmp_path / "deployments").iterdir()).unlink()
     bundle = read(index)
@@ -106,11 +120,12 @@ def test_a_bad_index_is_refused_whole(tmp_path):
         read(tmp_path / "index.json")
 
 
-def test_the_bundle_crosses_as_texts_whose_bytes_are_the_documents():
-    bundle = compile_models(["a=models/ä.onnx"])
+def test_the_bundle_crosses_as_texts_whose_bytes_are_the_documents(tmp_path):
+    bundle = compile_models([f"a={models.linear(tmp_path, 'ä')}"])
     crossed = json.loads(bundle.to_bytes())
     assert crossed["index"].encode() == bundle.index
     assert [text.encode() for text in crossed["documents"]] == list(bundle.documents)
+    assert crossed["base"] == "."
     assert parse("deployment", bundle.documents[0]).versions[0].artifact.path.endswith("ä.onnx")
 
 

@@ -7,6 +7,7 @@
 
 mod check;
 mod source;
+mod strict;
 
 use crate::Digest;
 use serde::{Deserialize, Serialize};
@@ -142,8 +143,7 @@ pub trait Document: Sized + for<'de> Deserialize<'de> {
         let whole = |text: String| {
             SnapshotFaults(vec![SnapshotFault { path: String::new(), is: Value::Null, allowed: text }])
         };
-        let value: Value =
-            serde_json::from_slice(bytes).map_err(|error| whole(format!("JSON, but: {error}")))?;
+        let value = strict::parse(bytes).map_err(|error| whole(format!("JSON, but: {error}")))?;
         let faults = Self::check(&value);
         if !faults.is_empty() {
             return Err(SnapshotFaults(faults));

@@ -23,13 +23,15 @@ pub(crate) async fn run<S: Sink>(
 ) -> Result<Vec<Tensor>, Fault> {
     let (reply, answer) = oneshot::channel();
     let rows = inputs.first().map_or(1, Tensor::rows).max(1);
-    let cost_ns = u64::try_from(model.cost(rows).as_nanos()).unwrap_or(u64::MAX);
+    let cost = model.row_cost().saturating_mul(u32::try_from(rows).unwrap_or(u32::MAX));
+    let cost_ns = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
     let job = Job {
         model: Arc::clone(model),
         inputs,
         rows,
         deadline: walk.deadline,
         cost_ns,
+        moved: false,
         _permit: permit,
         reply,
     };

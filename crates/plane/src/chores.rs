@@ -68,14 +68,21 @@ fn work<M>(chores: &Receiver<Chore<M>>) {
             chores.recv_timeout(REAP_POLL)
         };
         match chore {
-            Ok(Chore::Survey(surveyor, model)) => surveyor.survey(&model.latency),
+            Ok(Chore::Survey(surveyor, model)) => {
+                surveyor.survey(&model.latency);
+                flyball_engine::give_back();
+            }
             Ok(Chore::Reap(deployment)) => leaving.push(deployment),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
         // Jobs in flight hold their model; once only this thread does, dropping it here is the last.
         let in_use = |model: &Arc<Model<M>>| Arc::strong_count(model) > 1;
+        let before = leaving.len();
         leaving
             .retain(|deployment| Arc::strong_count(deployment) > 1 || deployment.versions.iter().any(in_use));
+        if leaving.len() < before {
+            flyball_engine::give_back();
+        }
     }
 }

@@ -79,15 +79,10 @@ impl<M> Model<M> {
         *self.rows_inline.get_or_init(|| rows)
     }
 
-    /// What `rows` rows are expected to cost a lane; zero while nothing is known.
-    pub(crate) fn cost(&self, rows: usize) -> Duration {
+    /// What a row is expected to cost a lane when batches are full; zero while nothing is known. One figure for all
+    /// batch sizes, so that lanes' loads can be added and compared.
+    pub(crate) fn row_cost(&self) -> Duration {
         let rows_max = self.rows_max();
-        let whole = u32::try_from(rows / rows_max).unwrap_or(u32::MAX);
-        let full = self.latency.estimate(rows_max).unwrap_or_default();
-        let rest = match rows % rows_max {
-            0 => Duration::ZERO,
-            rest => self.latency.estimate(rest).unwrap_or_default(),
-        };
-        full.saturating_mul(whole) + rest
+        self.latency.estimate(rows_max).unwrap_or_default() / u32::try_from(rows_max).unwrap_or(u32::MAX)
     }
 }

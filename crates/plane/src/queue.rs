@@ -15,6 +15,8 @@ pub(crate) struct Job<M> {
     pub(crate) deadline: Option<Nanos>,
     /// What the job was expected to cost when it was queued, so that the lane's load comes back to zero.
     pub(crate) cost_ns: u64,
+    /// It came from another lane, and is not sent on: two lanes must not toss it to and fro.
+    pub(crate) moved: bool,
     /// Held until the job is answered: it is what bounds the queues.
     pub(crate) _permit: Permit,
     pub(crate) reply: oneshot::Sender<Result<Ran, Fault>>,
@@ -94,15 +96,15 @@ impl<M> Queue<M> {
         Some((&turn.front()?.model, turn.iter().map(|job| job.rows).sum()))
     }
 
-    /// Takes jobs of at least `rows` rows from the back of the next turn, for another lane to run.
+    /// Takes jobs of at most `rows` rows from the back of the next turn, for another lane to run.
     pub(crate) fn give(&mut self, rows: usize) -> Vec<Job<M>> {
         let mut given = Vec::new();
-        let mut have = 0;
+        let mut left = rows;
         let Some(turn) = self.turns.front_mut() else { return given };
-        while have < rows && turn.len() > 1 {
+        while turn.len() > 1 && turn.back().is_some_and(|job| !job.moved && job.rows <= left) {
             let Some(job) = turn.pop_back() else { break };
-            have += job.rows;
-            given.push(job);
+            left -= job.rows;
+            given.push(Job { moved: true, ..job });
         }
         self.jobs -= given.len();
         given.reverse();

@@ -1,50 +1,62 @@
-//! Sharing a lane's surplus with idle homes of the model. A single HTTP/2 connection belongs to one lane; without
-//! this, the others would stand idle while that one runs everything.
+//! Sharing a lane's surplus with other homes of the model that have less to do. A single HTTP/2 connection belongs to
+//! one lane; without this, the others would stand idle while that one runs everything.
 //!
 //! The split aims at equal CPU time: the lane that owns the sockets also parses and answers, so it keeps fewer rows.
 
 use crate::Lane;
 use flyball_core::Sink;
 use rustix::time::{ClockId, clock_gettime};
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::time::Duration;
 
 /// Waking another lane costs some ten microseconds; less work than this is not worth it.
-const SHARE_MIN: Duration = Duration::from_micros(50);
+const SHARE_MIN_NS: u64 = 50_000;
 
 pub(crate) fn share<S: Sink>(lane: &Lane<S>) {
     let mut queue = lane.queue.borrow_mut();
     let Some((model, rows)) = queue.next() else { return };
-    let row = model.cost(rows) / u32::try_from(rows).unwrap_or(u32::MAX).max(1);
-    if row * u32::try_from(rows / 2).unwrap_or(u32::MAX) < SHARE_MIN {
+    let row = model.row_cost();
+    if model.runners.len() < 2 || nanos(row).saturating_mul(rows as u64) < 2 * SHARE_MIN_NS {
         return;
     }
-    let idle: Vec<usize> =
-        model.homes().filter(|&home| home != lane.id && lane.plane.load_ns(home) == 0).collect();
-    let give = rows_to_give(rows, row, lane.socket_cost.row(), idle.len());
-    if row * u32::try_from(give).unwrap_or(u32::MAX) < SHARE_MIN {
-        return;
-    }
-    for home in idle {
-        for job in queue.give(give) {
+    let others: SmallVec<[(usize, u64); 8]> =
+        model.homes().filter(|&home| home != lane.id).map(|home| (home, lane.plane.load_ns(home))).collect();
+    let sockets = nanos(lane.socket_cost.row()).saturating_mul(rows as u64);
+    let own = lane.plane.load_ns(lane.id).saturating_add(sockets);
+    let level = level(own, others.iter().map(|(_, load)| *load));
+    for (home, load) in others {
+        let gap = level.saturating_sub(load);
+        if gap < SHARE_MIN_NS {
+            continue;
+        }
+        for job in queue.give(usize::try_from(gap / nanos(row).max(1)).unwrap_or(usize::MAX)) {
             let cost_ns = job.cost_ns;
             match lane.plane.send(home, job) {
                 Ok(()) => lane.finished(cost_ns),
-                // Its inbox filled up meanwhile. What was taken out fits in again, there is one place free for it.
+                // Its inbox filled up meanwhile. What was taken out fits in again: its place is still free.
                 Err(job) => drop(queue.push(job)),
             }
         }
     }
 }
 
-/// How many rows each of `idle` lanes gets, so that all lanes, this one with its sockets, work equally long.
-fn rows_to_give(rows: usize, row: Duration, socket: Duration, idle: usize) -> usize {
-    if idle == 0 || row.is_zero() {
-        return 0;
+/// The load that each lane would have if all were equal. Lanes above it cannot be helped and are left out.
+fn level(own: u64, others: impl Iterator<Item = u64> + Clone) -> u64 {
+    let mut level = u64::MAX;
+    loop {
+        let below = others.clone().filter(|&load| load < level);
+        let (sum, lanes) = below.fold((own, 1), |(sum, lanes), load| (sum.saturating_add(load), lanes + 1));
+        let next = sum / lanes;
+        if next >= level {
+            return level;
+        }
+        level = next;
     }
-    let whole = rows as f64 * (row + socket).as_secs_f64();
-    let each = whole / (idle + 1) as f64 / row.as_secs_f64();
-    (each as usize).min(rows / idle)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// What this lane's sockets cost it for each row, beside running models: measured by the thread's CPU time. The clock
@@ -85,22 +97,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_socket_work_the_rows_are_split_evenly() {
-        let us = Duration::from_micros;
-        assert_eq!(rows_to_give(32, us(50), us(0), 1), 16);
-        assert_eq!(rows_to_give(32, us(50), us(0), 3), 8);
+    fn the_level_is_the_mean_of_the_lanes_that_can_take_something() {
+        assert_eq!(level(100, [0].into_iter()), 50);
+        assert_eq!(level(90, [0, 30].into_iter()), 40);
+        assert_eq!(level(100, [0, 1000].into_iter()), 50, "a lane above the level takes nothing");
+        assert_eq!(level(100, [].into_iter()), 100, "alone, all of it is its own");
     }
 
     #[test]
-    fn the_lane_with_the_sockets_keeps_fewer_rows() {
-        let us = Duration::from_micros;
-        assert_eq!(rows_to_give(32, us(50), us(10), 1), 19);
-        assert_eq!(rows_to_give(32, us(10), us(50), 1), 32);
-    }
-
-    #[test]
-    fn nothing_is_given_when_nobody_is_idle_or_nothing_is_known() {
-        assert_eq!(rows_to_give(32, Duration::from_micros(50), Duration::ZERO, 0), 0);
-        assert_eq!(rows_to_give(32, Duration::ZERO, Duration::ZERO, 1), 0);
+    fn a_lane_below_all_others_gives_nothing_away() {
+        assert!([500, 700].into_iter().all(|load| level(100, [500, 700].into_iter()) <= load));
     }
 }

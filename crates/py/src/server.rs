@@ -19,15 +19,7 @@ impl Server {
             let config: ServerConfig =
                 serde_json::from_slice(config).map_err(|error| Failure::refused("invalid_config", error))?;
             let bundle = Bundle::from_memory(snapshot).map_err(faulty)?;
-            DataPlane::start(config, &bundle).map(Server).map_err(|error| {
-                let code = match &error {
-                    StartError::Config(_) => "invalid_config",
-                    StartError::Library(_) => "engine_missing",
-                    StartError::Bind { .. } => "cannot_listen",
-                    StartError::Thread(_) => "no_resources",
-                };
-                Failure::refused(code, error)
-            })
+            DataPlane::start(config, &bundle).map(Server).map_err(unstarted)
         })
     }
 
@@ -67,6 +59,16 @@ impl Server {
             }),
         )
     }
+}
+
+fn unstarted(error: StartError) -> Failure {
+    let (code, faults) = match &error {
+        StartError::Config(faults) => ("invalid_config", serde_json::to_value(faults).ok()),
+        StartError::Library(_) => ("engine_missing", None),
+        StartError::Bind { .. } => ("cannot_listen", None),
+        StartError::Thread(_) => ("no_resources", None),
+    };
+    Failure { faults, ..Failure::refused(code, error) }
 }
 
 fn faulty(error: SourceError) -> Failure {

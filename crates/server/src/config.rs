@@ -80,6 +80,11 @@ impl ServerConfig {
         bound("body_timeout_ms", self.body_timeout_ms, 10..=3_600_000);
         bound("idle_timeout_ms", self.idle_timeout_ms, 10..=3_600_000);
         bound("grace_ms", self.grace_ms, 0..=3_600_000);
+        for (place, address) in self.listen.iter().enumerate().filter(|(_, address)| !sound_address(address))
+        {
+            let allowed = "host:port, an IPv6 host in brackets".to_owned();
+            faults.push(ConfigFault { path: format!("listen[{place}]"), is: address.clone(), allowed });
+        }
         if self.log_level().is_none() {
             let allowed = "error, warn, info or debug".to_owned();
             faults.push(ConfigFault { path: "log".to_owned(), is: self.log.clone(), allowed });
@@ -106,6 +111,12 @@ impl ServerConfig {
     }
 }
 
+fn sound_address(address: &str) -> bool {
+    let Some((host, port)) = address.rsplit_once(':') else { return false };
+    let bracketed = host.starts_with('[') && host.ends_with(']');
+    !host.is_empty() && (bracketed || !host.contains(':')) && port.parse::<u16>().is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,6 +136,16 @@ mod tests {
         };
         let paths: Vec<_> = config.check().into_iter().map(|fault| fault.path).collect();
         assert_eq!(paths, ["lanes", "grace_ms", "log"]);
+    }
+
+    #[test]
+    fn addresses_are_host_and_port_with_ipv6_in_brackets() {
+        for address in ["127.0.0.1:0", "localhost:8080", "[::1]:0"] {
+            assert!(sound_address(address), "{address}");
+        }
+        for address in ["::1:0", "8080", ":8080", "localhost:", "localhost:65536", ""] {
+            assert!(!sound_address(address), "{address}");
+        }
     }
 
     #[test]

@@ -95,3 +95,14 @@ fn a_thousand_deployments_are_read_and_one_more_is_refused() {
     assert_eq!(Index::read(text(DEPLOYMENTS_MAX).as_bytes()).unwrap().deployments.len(), DEPLOYMENTS_MAX);
     assert_eq!(Index::read(text(DEPLOYMENTS_MAX + 1).as_bytes()).unwrap_err().0[0].path, "deployments");
 }
+
+#[test]
+fn a_key_that_stands_twice_is_refused_wherever_it_stands() {
+    for text in [
+        r#"{"format":1,"format":1,"generation":1,"deployments":[]}"#,
+        r#"{"format":1,"generation":1,"deployments":[{"name":"a","name":"b","digest":"x"}]}"#,
+    ] {
+        let faults = Index::read(text.as_bytes()).unwrap_err();
+        assert!(faults.0[0].allowed.contains("stands twice"), "{faults}");
+    }
+}

@@ -172,7 +172,16 @@ fn jobs_past_their_deadline_and_jobs_nobody_waits_for_cost_no_run() {
         let (reply, answer) = oneshot::channel();
         let inputs = vec![column(&[1])];
         (
-            Job { model: Arc::clone(&model), inputs, rows: 1, deadline, cost_ns: 0, _permit: permit, reply },
+            Job {
+                model: Arc::clone(&model),
+                inputs,
+                rows: 1,
+                deadline,
+                cost_ns: 0,
+                moved: false,
+                _permit: permit,
+                reply,
+            },
             answer,
         )
     };

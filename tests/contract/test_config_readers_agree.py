@@ -1,0 +1,132 @@
+"""One configuration, two readers: the keys are the same, and what one of them refuses is refused by the other."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from flyball import _native, engine
+from flyball.config import ServerConfig
+from flyball.errors import ConfigRefusedError, RefusedError
+from flyball.faults import faults_of
+from flyball.snapshot import compile_models
+
+BOUNDS = {
+    "lanes": (1, 256),
+    "body_bytes_max": (1024, 2**31 - 1),
+    "header_bytes_max": (4096, 2**20),
+    "connections_max": (1, 1_000_000),
+    "in_flight_max": (1, 1_000_000),
+    "header_timeout_ms": (10, 3_600_000),
+    "body_timeout_ms": (10, 3_600_000),
+    "idle_timeout_ms": (10, 3_600_000),
+    "grace_ms": (0, 3_600_000),
+}
+# A free port, so that tests can run at once; only errors, so that the servers say nothing here.
+QUIET = {"listen": ["127.0.0.1:0"], "log": "error"}
+NO_MODELS = compile_models([]).to_bytes()
+
+
+def stopped(server: Any) -> bool:
+    server.drain()
+    return bool(server.wait(10.0))
+
+
+def start_raw(document: dict[str, Any]) -> None:
+    """The native reader alone: `engine.Server` takes a `ServerConfig`, which has already refused what is wrong."""
+    written = {**QUIET, "ort_path": str(engine.ort_library()), **document}
+    with engine._boundary():
+        assert stopped(_native.Server(json.dumps(written).encode(), NO_MODELS))
+
+
+def python_paths(document: dict[str, Any]) -> list[str]:
+    with pytest.raises(ValidationError) as caught:
+        ServerConfig.model_validate(document)
+    return [fault.path for fault in faults_of(caught.value, ServerConfig)]
+
+
+def test_the_bounds_below_are_those_of_every_number() -> None:
+    numbers = {key for key, schema in ServerConfig.model_json_schema()["properties"].items() if "integer" in str(schema)}
+    assert numbers == set(BOUNDS)
+
+
+def test_the_defaults_are_taken_by_the_native_reader() -> None:
+    assert stopped(engine.Server(ServerConfig(**QUIET), NO_MODELS))
+
+
+def test_both_readers_have_the_same_keys() -> None:
+    with pytest.raises(ConfigRefusedError, match="unknown field `colour`") as caught:
+        start_raw({"colour": "red"})
+    native = re.findall(r"`(\w+)`", str(caught.value).partition("expected one of")[2])
+    assert native == list(ServerConfig.model_fields)
+    assert python_paths({"colour": "red"}) == ["colour"]
+
+
+@pytest.mark.parametrize("end", [0, 1], ids=["least", "largest"])
+def test_every_number_is_taken_by_both_at_its_bound(end: int) -> None:
+    document = {key: bounds[end] for key, bounds in BOUNDS.items()}
+    assert stopped(engine.Server(ServerConfig(**QUIET, **document), NO_MODELS))
+
+
+@pytest.mark.parametrize("level", ["error", "warn", "info", "debug"])
+def test_every_level_of_the_log_is_taken_by_both(level: str) -> None:
+    document = {**QUIET, "log": level}
+    assert stopped(engine.Server(ServerConfig(**document), NO_MODELS))
+
+
+BEYOND = [(key, value) for key, (low, high) in BOUNDS.items() for value in (low - 1, high + 1)]
+
+
+@pytest.mark.parametrize(("key", "value"), BEYOND)
+def test_a_number_beyond_its_bound_is_refused_by_both(key: str, value: int) -> None:
+    assert python_paths({key: value}) == [key]
+    with pytest.raises(ConfigRefusedError) as caught:
+        start_raw({key: value})
+    if value >= 0:  # a negative number is refused by its type already, which Rust's JSON reader tells by its column
+        assert f"{key} is {value}; allowed: " in str(caught.value)
+
+
+@pytest.mark.parametrize("key", BOUNDS)
+@pytest.mark.parametrize("value", [True, "100", 100.0], ids=["a boolean", "a text", "a fraction"])
+def test_a_value_that_is_no_whole_number_is_refused_by_both(key: str, value: object) -> None:
+    assert python_paths({key: value}) == [key]
+    with pytest.raises(ConfigRefusedError):
+        start_raw({key: value})
+
+
+@pytest.mark.parametrize("key", sorted(set(ServerConfig.model_fields) - {"lanes", "ort_path"}))
+def test_null_is_refused_by_both_where_it_means_nothing(key: str) -> None:
+    assert python_paths({key: None}) == [key]
+    with pytest.raises(ConfigRefusedError):
+        start_raw({key: None})
+
+
+@pytest.mark.parametrize("document", [{"log": "loud"}, {"log": "INFO"}, {"listen": []}, {"listen": ["127.0.0.1:0"] * 17}])
+def test_texts_and_lists_out_of_bounds_are_refused_by_both(document: dict[str, Any]) -> None:
+    (key,) = document
+    assert python_paths(document) == [key]
+    with pytest.raises(ConfigRefusedError, match=f"^{key} is "):
+        start_raw(document)
+
+
+@pytest.mark.parametrize("address", ["", "8080", "nowhere", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1"])
+def test_what_is_no_address_is_refused_by_both(address: str) -> None:
+    assert python_paths({"listen": [address]}) == ["listen[0]"]
+    with pytest.raises(RefusedError, match=re.escape(f"cannot listen on {address}: ")):
+        start_raw({"listen": [address]})
+
+
+def test_an_ipv6_host_without_brackets_is_refused_by_both() -> None:
+    assert python_paths({"listen": ["::1:0"]}) == ["listen[0]"]
+    with pytest.raises(RefusedError):
+        start_raw({"listen": ["::1:0"]})
+
+
+def test_both_tell_every_number_out_of_bounds_at_once() -> None:
+    document = {key: high + 1 for key, (_, high) in BOUNDS.items()}
+    assert sorted(python_paths(document)) == sorted(BOUNDS)
+    with pytest.raises(ConfigRefusedError) as caught:
+        start_raw(document)
+    assert re.findall(r"(\w+) is \d+;", str(caught.value)) == list(BOUNDS)

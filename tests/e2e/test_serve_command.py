@@ -1,0 +1,95 @@
+"""`flyball serve` as an operator meets it: its flags, its signals, and what it keeps out of its process."""
+
+import json
+import re
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import serving
+import snapshots
+from models import Arrays, row
+from serving import Server, until
+from wire import Http, Raw, assert_same, metrics, raw_post
+
+Model = Callable[[str], Path]
+Reference = Callable[[str, Arrays], Arrays]
+
+# Each costs a tenth of a second or more at the start, and tens of megabytes; `onnxruntime` maps a second library too.
+HEAVY = {"onnxruntime", "numpy", "onnx", "grpc", "fastapi"}
+
+
+def test_the_ready_line_names_the_models_by_file_or_by_choice_and_the_lanes(
+    start: Callable[..., Server], model: Model
+) -> None:
+    named = f"card={model('many')}"
+    server = start(*serving.flyball(), "serve", model("linear"), named, "--listen", "127.0.0.1:0", "--lanes", "3")
+    assert (server.host, server.models, server.lanes) == ("127.0.0.1", {"linear:1", "card:1"}, 3)
+    with Http(server) as connection:
+        assert connection.get("/v2/models/card/ready").status == 200
+
+
+def test_a_configuration_file_is_read_and_flags_win(start: Callable[..., Server], model: Model, tmp_path: Path) -> None:
+    config = tmp_path / "server.json"
+    config.write_text(json.dumps({"listen": ["127.0.0.2:0"], "lanes": 1}))
+    server = start(*serving.flyball(), "serve", model("linear"), "--config", config, "--lanes", "3")
+    assert (server.host, server.lanes) == ("127.0.0.2", 3)
+    assert server.stop().code == 0
+
+
+def test_serve_imports_no_heavy_package(start: Callable[..., Server], model: Model) -> None:
+    python = [sys.executable, "-X", "importtime", "-m", "flyball"]
+    server = start(*python, "serve", model("linear"), "--listen", "127.0.0.1:0")
+    lines = server.stop().stderr
+    imported = {found[1] for line in lines if (found := re.match(r"import time: .*\| +([\w]+)", line))}
+    assert "flyball" in imported
+    assert not imported & HEAVY
+
+
+def test_a_second_signal_during_the_drain_ends_it_at_once_with_1(serve: Callable[..., Server]) -> None:
+    server = serve("linear")
+    with Raw(server) as raw:
+        raw.send(raw_post("linear", b'{"inputs": [', length=500))  # a request in flight for as long as its body may take
+        until("its head was read", lambda: metrics(server).outcomes()["received"] == 1 or None)
+        server.signal(signal.SIGTERM)
+        until("the drain has begun", lambda: not _accepts(server) or None)
+        assert server.process.poll() is None, "the drain must wait for the request"
+        server.signal(signal.SIGINT)
+        assert server.wait(3).code == 1
+
+
+def _accepts(server: Server) -> bool:
+    try:
+        with Http(server) as connection:
+            return connection.get("/v2/health/ready").status == 200
+    except ConnectionError:
+        return False
+
+
+def test_sighup_without_a_snapshot_is_ignored(serve: Callable[..., Server], reference: Reference) -> None:
+    server = serve("linear")
+    server.signal(signal.SIGHUP)
+    inputs = row("linear", 1)
+    with Http(server) as connection:
+        assert_same(connection.infer("linear", inputs), reference("linear", inputs))
+    assert server.stop().code == 0
+
+
+def test_sighup_reads_the_snapshot_again_and_a_broken_one_changes_nothing(
+    start: Callable[..., Server], model: Model, reference: Reference, tmp_path: Path
+) -> None:
+    linear, many = (snapshots.deployment(name, model(name)) for name in ("linear", "many"))
+    index = snapshots.write(tmp_path, 1, [linear])
+    server = start(*serving.flyball(), "serve", "--snapshot", index, "--listen", "127.0.0.1:0")
+    with Http(server) as connection:
+        snapshots.write(tmp_path, 2, [linear, many])
+        server.signal(signal.SIGHUP)
+        until("the new model is ready", lambda: connection.get("/v2/models/many/ready").status == 200 or None)
+        index.write_text('{"format": 1, "generation": 3, "deployments": [], "colour": "red"}')
+        server.signal(signal.SIGHUP)
+        line = server.log_line(lambda fields: fields.get("message") == "snapshot refused")
+        assert "colour" in line["reason"]
+        for name in ("linear", "many"):
+            assert_same(connection.infer(name, row(name, 1)), reference(name, row(name, 1)))
+    assert server.stop().code == 0
