@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from flyball import _native, engine
 from flyball.config import ServerConfig
-from flyball.errors import ConfigRefusedError, RefusedError
+from flyball.errors import ConfigRefusedError
 from flyball.faults import faults_of
 from flyball.snapshot import compile_models
 
@@ -103,30 +103,23 @@ def test_null_is_refused_by_both_where_it_means_nothing(key: str) -> None:
         start_raw({key: None})
 
 
+def native_paths(document: dict[str, Any]) -> list[str]:
+    """The faults that the native side tells; the settings must be refused."""
+    with pytest.raises(ConfigRefusedError) as caught:
+        start_raw(document)
+    return [fault.path for fault in caught.value.faults]
+
+
 @pytest.mark.parametrize("document", [{"log": "loud"}, {"log": "INFO"}, {"listen": []}, {"listen": ["127.0.0.1:0"] * 17}])
 def test_texts_and_lists_out_of_bounds_are_refused_by_both(document: dict[str, Any]) -> None:
-    (key,) = document
-    assert python_paths(document) == [key]
-    with pytest.raises(ConfigRefusedError, match=f"^{key} is "):
-        start_raw(document)
+    assert python_paths(document) == native_paths(document) == list(document)
 
 
-@pytest.mark.parametrize("address", ["", "8080", "nowhere", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1"])
+@pytest.mark.parametrize("address", ["", "8080", "nowhere", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "::1:0"])
 def test_what_is_no_address_is_refused_by_both(address: str) -> None:
-    assert python_paths({"listen": [address]}) == ["listen[0]"]
-    with pytest.raises(RefusedError, match=re.escape(f"cannot listen on {address}: ")):
-        start_raw({"listen": [address]})
-
-
-def test_an_ipv6_host_without_brackets_is_refused_by_both() -> None:
-    assert python_paths({"listen": ["::1:0"]}) == ["listen[0]"]
-    with pytest.raises(RefusedError):
-        start_raw({"listen": ["::1:0"]})
+    assert python_paths({"listen": [address]}) == native_paths({"listen": [address]}) == ["listen[0]"]
 
 
 def test_both_tell_every_number_out_of_bounds_at_once() -> None:
     document = {key: high + 1 for key, (_, high) in BOUNDS.items()}
-    assert sorted(python_paths(document)) == sorted(BOUNDS)
-    with pytest.raises(ConfigRefusedError) as caught:
-        start_raw(document)
-    assert re.findall(r"(\w+) is \d+;", str(caught.value)) == list(BOUNDS)
+    assert sorted(python_paths(document)) == sorted(native_paths(document)) == sorted(BOUNDS)

@@ -52,7 +52,7 @@ where
     let request = walk.stage(Stage::Parse, dialect.parse(&body, &lane.plane.limits.request))?;
     let model = walk.stage(Stage::Route, route(&lane.plane.routes.load(), &request.model))?;
     walk.routed(&model.meter);
-    let permit = walk.stage(Stage::Admit, admit(&lane.plane, &model, walk.deadline, lane.now()))?;
+    let permit = walk.stage(Stage::Admit, admit(&lane.plane, &model, walk.deadline))?;
     walk.pass(Stage::Features);
     let (inputs, wanted) =
         walk.stage(Stage::Tensor, tensor(request.inputs, &request.outputs, &model.signature))?;

@@ -62,13 +62,15 @@ impl Server {
 }
 
 fn unstarted(error: StartError) -> Failure {
-    let (code, faults) = match &error {
-        StartError::Config(faults) => ("invalid_config", serde_json::to_value(faults).ok()),
-        StartError::Library(_) => ("engine_missing", None),
-        StartError::Bind { .. } => ("cannot_listen", None),
-        StartError::Thread(_) => ("no_resources", None),
-    };
-    Failure { faults, ..Failure::refused(code, error) }
+    match &error {
+        StartError::Config(faults) => {
+            let faults = serde_json::to_value(faults).ok();
+            Failure { faults, ..Failure::refused("invalid_config", "the settings are not allowed") }
+        }
+        StartError::Library(_) => Failure::refused("engine_missing", error),
+        StartError::Bind { .. } => Failure::refused("cannot_listen", error),
+        StartError::Thread(_) => Failure::refused("no_resources", error),
+    }
 }
 
 fn faulty(error: SourceError) -> Failure {

@@ -7,42 +7,38 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
+/// Time is counted in the ticks of the connection's watch, so that requests cost no clock reading.
+#[derive(Default)]
 pub(crate) struct Activity {
     requests: Cell<usize>,
-    /// When the connection was last without a request and without bytes of the next one.
-    idle_since: Cell<Instant>,
-    /// When the first bytes of a head came that has not been whole since.
-    head_since: Cell<Option<Instant>>,
+    /// Bytes of a head came that has not been whole since.
+    in_head: Cell<bool>,
+    /// Ticks since anything changed.
+    still: Cell<u32>,
 }
 
 impl Activity {
-    pub(crate) fn new() -> Rc<Activity> {
-        let idle_since = Cell::new(Instant::now());
-        Rc::new(Activity { requests: Cell::new(0), idle_since, head_since: Cell::new(None) })
-    }
-
     /// A head is whole and its request begins; it ends when the guard is dropped.
     pub(crate) fn request(self: &Rc<Activity>) -> InRequest {
         self.requests.set(self.requests.get() + 1);
-        self.head_since.set(None);
+        self.in_head.set(false);
+        self.still.set(0);
         InRequest(Rc::clone(self))
     }
 
-    pub(crate) fn overdue(&self, header_timeout: Duration, idle_timeout: Duration) -> bool {
+    /// Counts a tick; true once the connection has been idle, or in one head, for too many of them.
+    pub(crate) fn overdue_at_tick(&self, head_ticks_max: u32, idle_ticks_max: u32) -> bool {
         if self.requests.get() > 0 {
             return false;
         }
-        match self.head_since.get() {
-            Some(since) => since.elapsed() > header_timeout,
-            None => self.idle_since.get().elapsed() > idle_timeout,
-        }
+        self.still.set(self.still.get().saturating_add(1));
+        self.still.get() > if self.in_head.get() { head_ticks_max } else { idle_ticks_max }
     }
 
     fn bytes_came(&self) {
-        if self.requests.get() == 0 && self.head_since.get().is_none() {
-            self.head_since.set(Some(Instant::now()));
+        if self.requests.get() == 0 && !self.in_head.replace(true) {
+            self.still.set(0);
         }
     }
 }
@@ -52,7 +48,7 @@ pub(crate) struct InRequest(Rc<Activity>);
 impl Drop for InRequest {
     fn drop(&mut self) {
         self.0.requests.set(self.0.requests.get().saturating_sub(1));
-        self.0.idle_since.set(Instant::now());
+        self.0.still.set(0);
     }
 }
 
@@ -103,5 +99,31 @@ impl<T: Write + Unpin> Write for Watched<T> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_overdue_after_its_idle_ticks_and_sooner_inside_a_head() {
+        let activity = Rc::new(Activity::default());
+        let ticks = |count: usize| (0..count).filter(|_| activity.overdue_at_tick(2, 5)).count();
+        assert_eq!(ticks(5), 0);
+        assert_eq!(ticks(1), 1, "idle for more than five ticks");
+        activity.bytes_came();
+        assert_eq!(ticks(2), 0);
+        activity.bytes_came();
+        assert_eq!(ticks(1), 1, "a head that dribbles in does not start anew with every byte");
+    }
+
+    #[test]
+    fn a_connection_with_a_request_is_never_overdue() {
+        let activity = Rc::new(Activity::default());
+        let request = activity.request();
+        assert!((0..100).all(|_| !activity.overdue_at_tick(2, 5)));
+        drop(request);
+        assert!(!activity.overdue_at_tick(2, 5));
     }
 }

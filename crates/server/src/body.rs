@@ -3,27 +3,37 @@
 use crate::ServerConfig;
 use bytes::{Bytes, BytesMut};
 use flyball_core::{Fault, FaultKind, Stage};
-use http::{Request, Version};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 /// A client that sent too much is heard out for this long, so that it gets to read the refusal instead of a reset.
 const LINGER_MAX: Duration = Duration::from_secs(1);
 
-pub(crate) async fn read(request: Request<Incoming>, config: &ServerConfig) -> Result<Bytes, Fault> {
-    let (bytes_max, timeout) = (config.body_bytes_max, config.body_timeout());
-    let http2 = request.version() == Version::HTTP_2;
-    let mut body = request.into_body();
-    let read = tokio::time::timeout(timeout, read_all(&mut body, bytes_max, http2)).await;
-    let result = read.unwrap_or_else(|_elapsed| {
-        let text = format!("the body did not arrive within {} ms", timeout.as_millis());
-        Err(Fault::new(FaultKind::BodyTimeout, Stage::Parse, text))
-    });
+pub(crate) async fn read(mut body: Incoming, http2: bool, config: &ServerConfig) -> Result<Bytes, Fault> {
+    let bytes_max = config.body_bytes_max;
+    let result = {
+        let mut read = pin!(read_all(&mut body, bytes_max, http2));
+        // Most bodies came with their head; a timer is only set up for those that did not.
+        match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
+            Poll::Ready(result) => result,
+            Poll::Pending => within(config.body_timeout(), read).await,
+        }
+    };
     if result.as_ref().is_err_and(|fault| fault.kind == FaultKind::BodyTooLarge) {
         let _ = tokio::time::timeout(LINGER_MAX, discard(&mut body, bytes_max)).await;
     }
     result
+}
+
+async fn within(timeout: Duration, read: impl Future<Output = Result<Bytes, Fault>>) -> Result<Bytes, Fault> {
+    tokio::time::timeout(timeout, read).await.unwrap_or_else(|_elapsed| {
+        let text = format!("the body did not arrive within {} ms", timeout.as_millis());
+        Err(Fault::new(FaultKind::BodyTimeout, Stage::Parse, text))
+    })
 }
 
 async fn read_all(body: &mut Incoming, bytes_max: usize, http2: bool) -> Result<Bytes, Fault> {

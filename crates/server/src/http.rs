@@ -18,10 +18,6 @@ use path::Target;
 const JSON: &str = "application/json";
 
 /// A request whose head has been read: an inference that walks, or anything else, which is answered from the head.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "moved once; a box would be one allocation more for each request"
-)]
 pub(crate) enum Call {
     Infer(infer::Infer),
     Answered(Reply),

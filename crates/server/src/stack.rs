@@ -30,7 +30,7 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: TcpStream) {
     let Ok(Some(protocol)) = tokio::time::timeout(idle_timeout, first_bytes(&context, &stream)).await else {
         return;
     };
-    let activity = Activity::new();
+    let activity = Rc::new(Activity::default());
     let io = Watched { stream: TokioIo::new(stream), activity: Rc::clone(&activity) };
     let service = {
         let (context, activity) = (Rc::clone(&context), Rc::clone(&activity));
@@ -49,14 +49,13 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: TcpStream) {
     };
     match protocol {
         Protocol::Http1 => {
-            let header_timeout = Duration::from_millis(config.header_timeout_ms);
+            let (head, idle) = (ticks(config.header_timeout_ms), ticks(config.idle_timeout_ms));
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(None)
                 .max_buf_size(config.header_bytes_max.max(8192))
                 .serve_connection(io, service);
-            drive(&context, connection, Phase::Closing, || activity.overdue(header_timeout, idle_timeout))
-                .await;
+            drive(&context, connection, Phase::Closing, || activity.overdue_at_tick(head, idle)).await;
         }
         Protocol::Http2 => {
             let connection = http2::Builder::new(LocalExecutor)
@@ -71,6 +70,11 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: TcpStream) {
             drive(&context, connection, Phase::LameDuck, || false).await;
         }
     }
+}
+
+/// How many ticks of the watch a time takes, at least one.
+fn ticks(ms: u64) -> u32 {
+    u32::try_from(u128::from(ms).div_ceil(WATCH_INTERVAL.as_millis())).unwrap_or(u32::MAX)
 }
 
 #[derive(Clone, Copy)]

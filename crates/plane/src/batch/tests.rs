@@ -94,7 +94,7 @@ fn answers(lane: &Rc<Lane<Runs>>, requests: &[(Arc<Model<()>>, Vec<u8>)]) -> Vec
             let lane = Rc::clone(lane);
             tokio::task::spawn_local(async move {
                 let mut walk = Walk::begin(&lane, Protocol::Http);
-                let permit = admit(&lane.plane, &model, None, lane.now())?;
+                let permit = admit(&lane.plane, &model, None)?;
                 let outputs = batch::run(&lane, &model, vec![column(&rows)], permit, &mut walk).await?;
                 match &outputs[0].data {
                     TensorData::Fixed(bytes) => Ok(bytes.to_vec()),
@@ -168,7 +168,7 @@ fn a_panic_fails_its_batch_and_the_lane_goes_on() {
 fn jobs_past_their_deadline_and_jobs_nobody_waits_for_cost_no_run() {
     let (lane, model) = (lane(), model(64));
     let job = |deadline| {
-        let permit = admit(&lane.plane, &model, None, lane.now()).unwrap();
+        let permit = admit(&lane.plane, &model, None).unwrap();
         let (reply, answer) = oneshot::channel();
         let inputs = vec![column(&[1])];
         (
@@ -197,9 +197,9 @@ fn jobs_past_their_deadline_and_jobs_nobody_waits_for_cost_no_run() {
 #[test]
 fn a_full_server_refuses_at_the_door() {
     let (lane, model) = (lane(), model(64));
-    let held: Vec<_> = (0..1000).map(|_| admit(&lane.plane, &model, None, lane.now()).unwrap()).collect();
-    let fault = admit(&lane.plane, &model, None, lane.now()).unwrap_err();
+    let held: Vec<_> = (0..1000).map(|_| admit(&lane.plane, &model, None).unwrap()).collect();
+    let fault = admit(&lane.plane, &model, None).unwrap_err();
     assert_eq!(fault.kind, FaultKind::InFlightFull);
     drop(held);
-    assert!(admit(&lane.plane, &model, None, lane.now()).is_ok());
+    assert!(admit(&lane.plane, &model, None).is_ok());
 }

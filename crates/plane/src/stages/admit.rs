@@ -4,13 +4,8 @@ use crate::admission::Permit;
 use crate::{Model, Plane};
 use flyball_core::{Fault, FaultKind, Nanos, Stage};
 
-pub(crate) fn admit<M>(
-    plane: &Plane<M>,
-    model: &Model<M>,
-    deadline: Option<Nanos>,
-    now: Nanos,
-) -> Result<Permit, Fault> {
-    if deadline.is_some_and(|deadline| deadline <= now) {
+pub(crate) fn admit<M>(plane: &Plane<M>, model: &Model<M>, deadline: Option<Nanos>) -> Result<Permit, Fault> {
+    if deadline.is_some_and(|deadline| deadline <= plane.clock.now()) {
         return Err(Fault::new(
             FaultKind::DeadlinePassed,
             Stage::Admit,

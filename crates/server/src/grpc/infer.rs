@@ -5,7 +5,7 @@ use crate::body;
 use crate::lane_thread::LaneContext;
 use crate::reply::Reply;
 use ::http::{HeaderMap, Request};
-use flyball_core::{Fault, Protocol};
+use flyball_core::{Fault, Nanos, Protocol};
 use flyball_plane::{Arrival, Walk, decide};
 use flyball_telemetry::LaneSink;
 use flyball_wire::{GrpcDialect, GrpcReply, frame};
@@ -15,21 +15,23 @@ use std::time::Duration;
 /// An inference call whose head has been read, and which is counted from here on.
 pub(crate) struct Infer {
     walk: Walk<LaneSink>,
-    request: Request<Incoming>,
+    deadline: Result<Option<Nanos>, Fault>,
+    body: Incoming,
 }
 
 impl Infer {
     pub(super) fn begin(context: &LaneContext, request: Request<Incoming>) -> Infer {
-        Infer { walk: Walk::begin(&context.lane, Protocol::Grpc), request }
+        let walk = Walk::begin(&context.lane, Protocol::Grpc);
+        let after = |timeout: Option<Duration>| timeout.map(|timeout| context.lane.now().after(timeout));
+        let deadline = timeout(request.headers()).map(after);
+        Infer { walk, deadline, body: request.into_body() }
     }
 
     pub(super) async fn finish(self, context: &LaneContext) -> Reply {
-        let timeout = timeout(self.request.headers());
-        let deadline =
-            timeout.as_ref().ok().copied().flatten().map(|timeout| context.lane.now().after(timeout));
+        let deadline = self.deadline.as_ref().ok().copied().flatten();
         let body = async {
-            let body = body::read(self.request, &context.shared.config).await?;
-            timeout?;
+            let body = body::read(self.body, true, &context.shared.config).await?;
+            self.deadline?;
             frame::decode(&body)
         };
         match decide(&context.lane, &GrpcDialect, Arrival { walk: self.walk, body, deadline }).await {

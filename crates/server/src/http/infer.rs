@@ -3,7 +3,7 @@
 use crate::body;
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, whole};
-use ::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
+use ::http::{HeaderMap, HeaderValue, Request, StatusCode, Version, header};
 use flyball_core::{Fault, FaultKind, ModelRef, Nanos, Protocol, Stage};
 use flyball_plane::{Arrival, Walk, decide};
 use flyball_telemetry::LaneSink;
@@ -18,23 +18,27 @@ const TIMEOUT: &str = "x-request-timeout-ms";
 pub(crate) struct Infer {
     walk: Walk<LaneSink>,
     model: ModelRef,
-    request: Request<Incoming>,
+    head: Result<Head, Fault>,
+    body: Incoming,
+    http2: bool,
 }
 
 impl Infer {
     pub(super) fn begin(context: &LaneContext, model: ModelRef, request: Request<Incoming>) -> Infer {
-        Infer { walk: Walk::begin(&context.lane, Protocol::Http), model, request }
+        let walk = Walk::begin(&context.lane, Protocol::Http);
+        let head = Head::read(request.headers(), context);
+        let http2 = request.version() == Version::HTTP_2;
+        Infer { walk, model, head, body: request.into_body(), http2 }
     }
 
     pub(super) async fn finish(self, context: &LaneContext) -> Reply {
-        let head = Head::read(self.request.headers(), context.lane.now());
         let (header_length, deadline) =
-            head.as_ref().map_or((None, None), |head| (head.header_length, head.deadline));
+            self.head.as_ref().map_or((None, None), |head| (head.header_length, head.deadline));
         let body = async {
             // A head that cannot be used is refused inside the walk, so that it is counted like everything else, and
             // after its body, so that the client is done writing and reads the refusal.
-            let body = body::read(self.request, &context.shared.config).await?;
-            head?;
+            let body = body::read(self.body, self.http2, &context.shared.config).await?;
+            self.head?;
             Ok(body)
         };
         let dialect = HttpDialect { model: self.model, header_length };
@@ -48,7 +52,7 @@ struct Head {
 }
 
 impl Head {
-    fn read(headers: &HeaderMap, now: Nanos) -> Result<Head, Fault> {
+    fn read(headers: &HeaderMap, context: &LaneContext) -> Result<Head, Fault> {
         let encoding = headers.get(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity");
         if let Some(encoding) = encoding {
             let text =
@@ -57,7 +61,7 @@ impl Head {
         }
         let header_length = number(headers, HEADER_LENGTH)?;
         let timeout = number(headers, TIMEOUT)?.map(|ms| Duration::from_millis(ms as u64));
-        Ok(Head { header_length, deadline: timeout.map(|timeout| now.after(timeout)) })
+        Ok(Head { header_length, deadline: timeout.map(|timeout| context.lane.now().after(timeout)) })
     }
 }
 
