@@ -1,4 +1,4 @@
-//! How long a run takes by number of rows, measured on this machine. Filled in the background after a model is
+//! How long a run takes by number of rows, measured on this machine in CPU time. Filled in the background after a model is
 //! ready; until then estimates are `None` and nobody may rely on them.
 
 use serde::Serialize;
