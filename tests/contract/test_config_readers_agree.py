@@ -79,13 +79,18 @@ def test_every_level_of_the_log_is_taken_by_both(level: str) -> None:
 BEYOND = [(key, value) for key, (low, high) in BOUNDS.items() for value in (low - 1, high + 1)]
 
 
+def native_paths(document: dict[str, Any]) -> list[str]:
+    """The faults that the native side tells; the settings must be refused."""
+    with pytest.raises(ConfigRefusedError) as caught:
+        start_raw(document)
+    return [fault.path for fault in caught.value.faults]
+
+
 @pytest.mark.parametrize(("key", "value"), BEYOND)
 def test_a_number_beyond_its_bound_is_refused_by_both(key: str, value: int) -> None:
     assert python_paths({key: value}) == [key]
-    with pytest.raises(ConfigRefusedError) as caught:
-        start_raw({key: value})
-    if value >= 0:  # a negative number is refused by its type already, which Rust's JSON reader tells by its column
-        assert f"{key} is {value}; allowed: " in str(caught.value)
+    # A negative number is refused by its type already, which Rust's JSON reader tells by its column.
+    assert native_paths({key: value}) == ([key] if value >= 0 else [])
 
 
 @pytest.mark.parametrize("key", BOUNDS)
@@ -101,13 +106,6 @@ def test_null_is_refused_by_both_where_it_means_nothing(key: str) -> None:
     assert python_paths({key: None}) == [key]
     with pytest.raises(ConfigRefusedError):
         start_raw({key: None})
-
-
-def native_paths(document: dict[str, Any]) -> list[str]:
-    """The faults that the native side tells; the settings must be refused."""
-    with pytest.raises(ConfigRefusedError) as caught:
-        start_raw(document)
-    return [fault.path for fault in caught.value.faults]
 
 
 @pytest.mark.parametrize("document", [{"log": "loud"}, {"log": "INFO"}, {"listen": []}, {"listen": ["127.0.0.1:0"] * 17}])

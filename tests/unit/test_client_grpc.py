@@ -80,7 +80,7 @@ def test_arrays_come_back_equal(client, service):
         np.testing.assert_array_equal(answer[name], array)
     request, left_s = service.seen[0]
     assert (request.model_version, request.id, request.outputs[0].name) == ("2", "7", "x")
-    assert 0 < left_s <= 5
+    assert left_s < 60, "a call without a deadline has years left"
 
 
 def test_plain_lists_and_metadata_and_health(client):
