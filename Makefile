@@ -27,7 +27,7 @@ COMMIT := $(wildcard .git/logs/HEAD)  # the build knows its commit, so a commit 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
-build: .venv/built ## build flyballd and the Python package, ready as .venv/bin/flyball
+build: .venv/built ## build flyballd and the Python package, ready in .venv/bin
 
 demo: build ## train, serve, load and compare a small model, then stop
 	@$(BIN)/flyball demo
@@ -102,6 +102,7 @@ tools-present:
 .venv/built: .venv/synced $(RUST) $(COMMIT)
 	@echo "build: flyballd (release)"
 	@cargo build --release --locked -p flyballd
+	@ln -sfr $(TARGET)/release/flyballd $(BIN)/flyballd
 	@echo "build: flyball._native (release) and $(BIN)/flyball"
 	@rm -f python/flyball/_native*.so  # a stale one of another name would shadow the new one
 	@$(BIN)/maturin develop --quiet --release --uv

@@ -125,9 +125,9 @@ class Ending:
 class Server:
     """A running server. `port` and `models` come from its ready line."""
 
-    def __init__(self, command: list[str], cwd: Path | None = None) -> None:
+    def __init__(self, command: list[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> None:
         self.process = subprocess.Popen(
-            command, cwd=cwd, env=environment(), text=True, stdin=subprocess.DEVNULL,
+            command, cwd=cwd, env=env or environment(), text=True, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         assert self.process.stdout

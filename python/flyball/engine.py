@@ -13,11 +13,11 @@ import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter
 
-from flyball.errors import FlyballError, UsageError, from_native
+from flyball.errors import FlyballError, ModelRefusedError, UsageError, from_native
 from flyball.faults import Fault
 
 if TYPE_CHECKING:
@@ -72,10 +72,18 @@ class ExternalData(_Document):
 
 
 class Opset(_Document):
-    """An operator set that a model asks for; the domain "" is ONNX's own."""
+    """An operator set that a model asks for; the domain "ai.onnx" is ONNX's own."""
 
     domain: str
     version: int
+
+
+def _each_domain_once(opsets: list[Opset]) -> list[Opset]:
+    """Converters write a domain several times; ONNX Runtime takes the last one."""
+    return list({opset.domain: opset for opset in opsets}.values())
+
+
+Opsets = Annotated[list[Opset], AfterValidator(_each_domain_once)]
 
 
 class ModelFiles(_Document):
@@ -84,7 +92,7 @@ class ModelFiles(_Document):
     digest: str
     size_bytes: int
     external_data: list[ExternalData]
-    opset: list[Opset]
+    opset: Opsets
     producer: str
     nodes: int
 
@@ -117,7 +125,7 @@ class Inspection(_Document):
 
     digest: str
     size_bytes: int
-    opset: list[Opset]
+    opset: Opsets
     producer: str
     nodes: int
     ort_version: str
@@ -251,7 +259,7 @@ def machine() -> Machine:
 
 def model_files(path: Path) -> ModelFiles:
     """Digests of a model's file and of its external data."""
-    with _boundary():
+    with _naming(path), _boundary():
         from flyball import _native
 
         return ModelFiles.model_validate_json(_native.model_files(str(path)))
@@ -260,7 +268,7 @@ def model_files(path: Path) -> ModelFiles:
 def inspect(path: Path, rows_max: int = 64) -> Inspection:
     """Load, probe and time a model."""
     options = {"ort_path": str(ort_library()), "rows_max": rows_max}
-    with _boundary():
+    with _naming(path), _boundary():
         from flyball import _native
 
         return Inspection.model_validate_json(_native.inspect(str(path), json.dumps(options).encode()))
@@ -367,6 +375,18 @@ def _boundary() -> Iterator[None]:
         if native is not None and isinstance(error, native.NativeError):
             raise from_native(str(error)) from error
         raise
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Puts the file's name before a refusal that does not say it: of several models, a person must know which."""
+    try:
+        yield
+    except ModelRefusedError as error:
+        if str(path) in error.message:
+            raise
+        named = f"{path}: {error.message}"
+        raise ModelRefusedError(named, code=error.code, faults=error.faults, next_step=error.next_step) from error
 
 
 def _version_of(path: Path) -> tuple[int, ...]:

@@ -93,9 +93,10 @@ class UnavailableError(FlyballError):
 
 
 class UnreachableError(UnavailableError):
-    """No connection could be made, or it broke before the answer came."""
+    """No connection could be made, or it broke before the answer came; `maybe_served` tells these apart."""
 
     code = "unreachable"
+    maybe_served: bool = True
 
 
 class DeadlineError(FlyballError):
@@ -201,10 +202,15 @@ def from_http(status: int, message: str, retry_after_s: float | None = None) -> 
     kind = _BY_HTTP_STATUS.get(status)
     if kind is None:
         kind = ServerFaultError if status >= 500 else FlyballError
-    return kind(message or f"the server answered {status} without a text")
+    return kind(message or f"the server answered {status} without a text", code=_code(kind, message))
 
 
 def from_grpc(status: str, message: str) -> FlyballError:
     """The error for a gRPC status, given by its name."""
     kind = _BY_GRPC_STATUS.get(status, FlyballError)
-    return kind(message or f"the server answered {status} without a text")
+    return kind(message or f"the server answered {status} without a text", code=_code(kind, message))
+
+
+def _code(kind: type[FlyballError], message: str) -> str | None:
+    """Two kinds share one status here, and only the text tells which it is."""
+    return "version_not_found" if kind is NotFoundError and "has no version" in message else None

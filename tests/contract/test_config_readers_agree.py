@@ -16,7 +16,7 @@ from flyball.snapshot import compile_models
 BOUNDS = {
     "lanes": (1, 256),
     "body_bytes_max": (1024, 2**31 - 1),
-    "header_bytes_max": (4096, 2**20),
+    "header_bytes_max": (8192, 2**20),
     "connections_max": (1, 1_000_000),
     "in_flight_max": (1, 1_000_000),
     "header_timeout_ms": (10, 3_600_000),

@@ -1,13 +1,15 @@
 """The README and the guides are run as they are printed.
 
 In a ```console block every line after `$ ` is a command; a command that ends with ` &` is a server, and the
-next command waits for its ready line. A ```python block is run with Python. What one page makes, its later
-commands find: a page has one folder of its own. The printed port is replaced by a free one.
+next command waits for its ready line; `kill %1` ends it. A ```python block is run with Python. What one page makes or
+exports, its later commands find: a page has one folder and one environment of its own, in which only the path is set,
+as `source .venv/bin/activate` does. The printed port is replaced by a free one.
 """
 
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +30,8 @@ class Reader:
         self.folder = folder
         self.server: Server | None = None
         self.port = serving.free_port()
+        self.environment = {key: value for key, value in os.environ.items() if key != "ORT_DYLIB_PATH"}
+        self.environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
     def run(self, kind: str, text: str) -> None:
         text = text.replace(PRINTED, f"127.0.0.1:{self.port}")
@@ -37,24 +41,32 @@ class Reader:
         for command in commands(text):
             if command.endswith(" &"):
                 self.serve(command.removesuffix(" &"))
+            elif command == "kill %1":
+                assert self.server is not None, "there is nothing to kill"
+                self.close()
+            elif command.startswith("export "):
+                shown = self.expect_success(["bash", "-euc", f"{command}; env -0"], command)
+                self.environment = dict(pair.split("=", 1) for pair in shown.split("\0") if "=" in pair)
             else:
                 self.expect_success(["bash", "-euo", "pipefail", "-c", command], command)
 
     def serve(self, command: str) -> None:
         self.close()
         words = shlex.split(command)
-        words[0] = {"flyball": serving.flyball, "flyballd": serving.flyballd}[words[0]]()[0]
+        program = shutil.which(words[0], path=self.environment["PATH"])
+        assert program, f"{words[0]} is not on the path that the page gives"
+        words[0] = program
         if "--listen" not in words:
             words += ["--listen", f"127.0.0.1:{self.port}"]
-        self.server = Server(words, cwd=self.folder)
+        self.server = Server(words, self.folder, self.environment)
 
-    def expect_success(self, command: list[str], shown: str) -> None:
-        tools = f"{Path(sys.executable).parent}:{Path(serving.flyballd()[0]).parent}"
-        environment = {**serving.environment(), "PATH": f"{tools}:{os.environ['PATH']}"}
+    def expect_success(self, command: list[str], shown: str) -> str:
         answer = subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=60, check=False
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=60, check=False
         )
         assert answer.returncode == 0, f"$ {shown}\n{answer.stdout}{answer.stderr}"
+        assert not answer.stdout.startswith('{"error"'), f"$ {shown}\n{answer.stdout}"  # curl ends with 0 all the same
+        return answer.stdout
 
     def close(self) -> None:
         if self.server is not None:
@@ -89,6 +101,15 @@ def test_the_commands_of_a_page_work_as_printed(page: Path, tmp_path: Path) -> N
     finally:
         if reader.server is not None:
             reader.server.kill()
+
+
+@pytest.mark.timeout(120)
+def test_the_readme_s_own_model_shares_runs(tmp_path: Path) -> None:
+    reader = Reader(tmp_path)
+    kind, text = BLOCK.findall((REPOSITORY / "README.md").read_text())[0]
+    reader.run(kind, text)
+    shown = reader.expect_success(["flyball", "inspect", "fraud.onnx"], "flyball inspect fraud.onnx")
+    assert "batching on" in shown
 
 
 def test_a_command_goes_on_after_a_backslash() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from models import row
 from serving import REPOSITORY, Server
-from wire import Http, metrics, settled
+from wire import Http, Raw, metrics, settled
 
 DOCS = REPOSITORY / "docs"
 PAGES = [*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md")]
@@ -41,6 +41,23 @@ def test_the_errors_page_has_the_one_table() -> None:
     )
     code = [(kind, http, _upper_snake(grpc), exit_, outcome.lower()) for kind, http, grpc, exit_, outcome in rows]
     assert written == code
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [(b"GET\r\n\r\n", 400), (b"GET /v2 HTTP/1.1\r\nx: " + b"y" * 140_000 + b"\r\n\r\n", 431)],
+    ids=["400", "431"],
+)
+def test_what_http_itself_refuses_has_the_empty_body_that_the_errors_page_says(
+    house: Server, sent: bytes, status: int
+) -> None:
+    assert "with an empty one" in read("docs/reference/errors.md")
+    with Raw(house) as raw:
+        raw.send(sent)
+        reply = raw.reply()
+    # A server that closes on bytes it did not read resets the connection, and the reset may overtake its answer.
+    assert reply is not None or status == 431
+    assert reply is None or (reply.status, reply.body) == (status, b"")
 
 
 def _upper_snake(camel: str) -> str:

@@ -1,8 +1,10 @@
 """`flyball serve` as an operator meets it: its flags, its signals, and what it keeps out of its process."""
 
 import json
+import os
 import re
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -93,3 +95,49 @@ def test_sighup_reads_the_snapshot_again_and_a_broken_one_changes_nothing(
         for name in ("linear", "many"):
             assert_same(connection.infer(name, row(name, 1)), reference(name, row(name, 1)))
     assert server.stop().code == 0
+
+
+def test_a_refused_model_is_named_by_its_file_with_the_command_that_tells_more(model: Model, tmp_path: Path) -> None:
+    folder = tmp_path / "my models"
+    folder.mkdir()
+    (folder / "zip.onnx").write_bytes(model("zipmap").read_bytes())
+    ending = serving.run([*serving.flyball(), "serve", "my models/zip.onnx", "--listen", "127.0.0.1:0"], cwd=tmp_path)
+    assert ending.code == 3
+    assert "Refused: my models/zip.onnx: " in ending.text
+    assert "look closer:  flyball inspect 'my models/zip.onnx'" in ending.text
+
+
+def test_a_port_in_use_is_refused_with_3(serve: Callable[..., Server], model: Model) -> None:
+    taken = serve("linear").address
+    ending = serving.run([*serving.flyball(), "serve", str(model("linear")), "--listen", taken])
+    assert ending.code == 3
+    assert taken in ending.text
+
+
+def test_ctrl_c_before_ready_ends_with_130(model: Model, tmp_path: Path) -> None:
+    # A pipe stands for a configuration that takes its time: the command waits for it, and is surely not ready.
+    config = tmp_path / "config.json"
+    os.mkfifo(config)
+    command = [*serving.flyball(), "serve", str(model("linear")), "--config", str(config)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with process, config.open("w"):  # returns once the command has opened the other end
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=serving.STOP_S)
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in errors
+
+
+def test_ctrl_c_while_models_are_loaded_ends_with_130_and_no_ready_line(model: Model) -> None:
+    many = [f"m{number}={model('gbdt')}" for number in range(24)]  # more than a second of loading and probing
+    command = [*serving.flyball(), "serve", *many, "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        until("signals are held back", lambda: _holds_back(process.pid, signal.SIGINT) or None, serving.START_S)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=serving.START_S)
+    assert (process.returncode, out) == (130, "")
+
+
+def _holds_back(pid: int, number: signal.Signals) -> bool:
+    """Whether the process's main thread blocks the signal."""
+    mask = re.search(r"^SigBlk:\t([0-9a-f]+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return bool(mask and int(mask[1], 16) >> (number - 1) & 1)

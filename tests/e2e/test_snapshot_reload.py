@@ -1,6 +1,7 @@
 """A Snapshot on disk, mostly with flyballd: read at the start, again at SIGHUP, applied deployment by deployment."""
 
 import json
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -172,3 +173,21 @@ def test_flyballd_refuses_a_bad_config_and_names_each_key(model: Model, tmp_path
     assert ending.code == 3
     for key in config:
         assert key in ending.text
+
+
+def test_a_snapshot_that_was_moved_is_served_without_its_original_models(
+    model: Model, reference: Reference, start: Callable[..., Server], tmp_path: Path
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    for source in (model("linear"), model("external"), model("external").parent / "external-weights.bin"):
+        (here / source.name).write_bytes(source.read_bytes())
+    command = [*serving.flyball(), "snapshot", "linear.onnx", "heavy=external.onnx", "--out", "snapshot"]
+    made = serving.run(command, cwd=here)
+    assert made.code == 0, made.text
+    (here / "snapshot").rename(there)
+    shutil.rmtree(here)
+    server = start(*serving.flyballd(), "--snapshot", there / "index.json", "--listen", "127.0.0.1:0", cwd=tmp_path)
+    with Http(server) as connection:
+        for name, kind in (("linear", "linear"), ("heavy", "external")):
+            assert_same(connection.infer(name, row(kind, 1)), reference(kind, row(kind, 1)))

@@ -60,6 +60,23 @@ def test_inspect_gives_the_reason_why_requests_cannot_share_a_run(run, model):
     assert f"batching off: {reason}" in out
 
 
+def test_inspect_counts_one_node_and_shows_an_opset_domain_once(run, tmp_path):
+    import models
+    from onnx import TensorProto, helper
+
+    shape = ["n", 2]
+    ends = [models.value(name, TensorProto.FLOAT, shape) for name in ("x", "y")]
+    twice = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 4), helper.make_opsetid("ai.onnx.ml", 3)]
+    nodes = [helper.make_node("Neg", ["x"], ["y"])]
+    path = models.save(tmp_path / "one.onnx", nodes, ends[:1], ends[1:], opset=twice)
+    code, out, _ = run("inspect", str(path))
+    assert code == 0
+    assert "   1 node   " in out
+    assert "opset ai.onnx 17, ai.onnx.ml 3   " in out
+    shown = json.loads(run("inspect", str(path), "--json")[1])["opset"]
+    assert shown == [{"domain": "ai.onnx", "version": 17}, {"domain": "ai.onnx.ml", "version": 3}]
+
+
 def test_inspect_times_no_more_rows_than_it_was_asked_for(run, model):
     code, out, _ = run("inspect", str(model("linear")), "--rows-max", "4", "--json")
     assert code == 0
@@ -85,6 +102,7 @@ def test_doctor_tells_what_the_extension_found(run):
     assert report["able_to_serve"] is True
     found = {item["name"]: item for item in report["findings"]}
     assert found["native extension"]["found"].startswith(f"{engine.build_info().version} ")
+    assert re.fullmatch(r"[\d.]+ GB, (no limit|limit of .+)", found["memory"]["found"])
     for right in engine.machine().rights:
         assert found[f"right: {right.name}"]["good"] is right.granted
         assert found[f"right: {right.name}"]["mend"] == ("" if right.granted else right.grant)
@@ -92,15 +110,20 @@ def test_doctor_tells_what_the_extension_found(run):
 
 def test_doctor_names_what_is_missing_and_the_command_that_grants_it(run, monkeypatch):
     # Rights, quota and cores are those of the machine that runs the tests, so a machine that lacks some is told here.
-    missing = engine.Right(name="memlock", granted=False, why="RLIMIT_MEMLOCK is 8 MB", grant="ulimit -l unlimited")
+    missing = engine.Right(name="affinity", granted=False, why="lanes cannot be pinned", grant="taskset -c 0-3 flyball")
     lacking = {"cpus": [0, 1, 2, 5], "cpu_quota": 1.5, "lanes": 2, "rights": [missing]}
     machine = engine.machine().model_copy(update=lacking)
     monkeypatch.setattr(engine, "machine", lambda: machine)
     code, out, _ = run("doctor")
     assert code == 0
-    assert re.search(r"right: memlock +no +RLIMIT_MEMLOCK is 8 MB +ulimit -l unlimited", out)
+    assert re.search(r"right: affinity +no +lanes cannot be pinned +taskset -c 0-3 flyball", out)
     assert "4 in the affinity mask (0-2,5), quota of 1.5 cores: 2 lanes" in out
     assert "This machine can serve." in out
+
+
+def test_doctor_prints_only_the_library_where_it_was_asked_for(run):
+    assert run("doctor", "--ort-path") == (0, f"{engine.ort_library()}\n", "")
+    assert json.loads(run("doctor", "--ort-path", "--json")[1]) == {"ort_path": str(engine.ort_library())}
 
 
 def test_doctor_warns_of_a_debug_build(run, monkeypatch):
@@ -168,6 +191,11 @@ def test_predict_takes_csv_columns_named_after_the_inputs(run, server):
         ("a,b\n", "no rows"),
         ("a,b\n1\n", "line 2"),
         ("a,b\n1,x\n", "cannot be turned into FP32"),
+        ("1,2\n3,4\n", "the first line of the CSV is all numbers; it must be a header"),
+        ("1,2\n", "the first line of the CSV is all numbers"),
+        ("5\n", "the input is the bare number 5"),
+        ('{"input": [[1, 2], [3]]}', "rows have different lengths"),
+        ("[[1, 2], 3]", "rows have different lengths"),
     ],
 )
 def test_predict_refuses_what_it_cannot_read_with_3(run, server, text, words):
@@ -175,6 +203,27 @@ def test_predict_refuses_what_it_cannot_read_with_3(run, server, text, words):
     assert code == 3
     assert errors.startswith("Refused: ")
     assert words in errors
+
+
+def test_predict_takes_a_header_of_numbers_where_they_are_the_inputs_names(run, server):
+    server.metadata["inputs"] = [{"name": "0", "datatype": "FP32", "shape": [-1]}]
+    code, out, _ = run("predict", "m", "--url", server.url, "--json", stdin="0,1\n7,8\n")
+    assert code == 0
+    assert json.loads(out) == {"0": [7.0]}
+
+
+def test_predict_prints_numbers_that_json_lacks_as_strings(run, server):
+    text = '{"input": [["NaN", "Infinity"], ["-Infinity", 1.5]]}'
+    code, out, _ = run("predict", "m", "--url", server.url, "--json", stdin=text)
+    assert code == 0
+    assert json.loads(out, parse_constant=pytest.fail) == {"input": [["NaN", "Infinity"], ["-Infinity", 1.5]]}
+
+
+def test_predict_that_ran_out_of_time_names_its_own_option(run, server):
+    server.script.append(refusal(504, "too late"))
+    code, _, errors = run("predict", "m", "--url", server.url, stdin="[[1, 2]]")
+    assert code == 6
+    assert "--deadline-ms" in errors
 
 
 @pytest.mark.parametrize(("status", "code"), [(404, 3), (503, 5), (504, 6), (500, 8)])
@@ -211,6 +260,15 @@ def test_snapshot_prints_index_and_digests_as_json(run, model, tmp_path):
     assert json.loads(out) == {"index": str(tmp_path / "index.json"), "deployments": entries}
 
 
+@pytest.mark.parametrize("out", ["/proc/nowhere/s", "file/s", "file"])
+def test_snapshot_to_a_place_that_cannot_be_written_is_refused_in_one_line(run, model, monkeypatch, tmp_path, out):
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    code, shown, errors = run("snapshot", str(model("linear")), "--out", out)
+    assert (code, shown) == (3, "")
+    assert re.match(rf"Refused: cannot write the snapshot to {out}: .+\n  name a folder", errors)
+
+
 @pytest.mark.parametrize("name", ["truncated", "external_outside"])
 def test_snapshot_writes_nothing_for_a_model_that_is_refused(run, model, tmp_path, name):
     code, out, errors = run("snapshot", str(model("linear")), str(model(name)), "--out", str(tmp_path / "s"))
@@ -236,9 +294,64 @@ def test_serve_takes_models_or_a_snapshot_and_not_both(run):
 
 def test_serve_tells_flags_out_of_range_together(run, model):
     code, _, errors = run("serve", str(model("linear")), "--lanes", "0", "--listen", "nowhere")
-    assert code == 3
-    assert "lanes: is 0" in errors
-    assert "listen[0]: is 'nowhere'" in errors
+    assert code == 2
+    assert "--lanes: is 0, allowed: a whole number, 1 to 256" in errors
+    assert "--listen: is 'nowhere'" in errors
+    assert "null" not in errors
+
+
+def test_serve_refuses_a_name_without_a_file(run):
+    code, _, errors = run("serve", "x=")
+    assert code == 2
+    assert "'x=' names no file after the '='" in errors
+
+
+@pytest.mark.parametrize("verb", [("serve",), ("inspect",), ("snapshot", "--out", "s")], ids=lambda verb: verb[0])
+def test_a_refusal_names_the_file(run, model, monkeypatch, tmp_path, verb):
+    monkeypatch.chdir(tmp_path)
+    Path("text.onnx").write_text("hello")
+    good = [] if verb == ("inspect",) else [str(model("linear"))]
+    code, out, errors = run(*verb, *good, "text.onnx")
+    assert (code, out) == (3, "")
+    assert errors.startswith("Refused: text.onnx: not an ONNX model")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words", "command"),
+    [
+        (("frob",), "no such command 'frob'", "flyball"),
+        (("serve", "--frob"), "no such option: --frob", "flyball serve"),
+        (("predict",), "missing argument 'model'", "flyball predict"),
+        (("inspect", "m.onnx", "--rows-max", "x"), "invalid value for '--rows-max'", "flyball inspect"),
+    ],
+)
+def test_wrong_usage_is_told_like_every_other_error(run, arguments, words, command):
+    code, out, errors = run(*arguments)
+    assert (code, out) == (2, "")
+    first, second = errors.splitlines()
+    assert first.startswith(f"Error: {words}")
+    assert second == f"  see how it is used:  {command} --help"
+    code, out, errors = run(*arguments, "--json")
+    assert (code, out) == (2, "")
+    assert json.loads(errors)["code"] == "usage"
+
+
+def test_flyball_alone_shows_its_help_and_nothing_else(run):
+    code, out, errors = run()
+    assert code == 2
+    assert "inspect" in out + errors
+    assert "Error" not in out + errors
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_what_the_system_refuses_is_one_line(run, monkeypatch, more):
+    def fail():
+        raise PermissionError(13, "Permission denied", "/some/where")
+
+    monkeypatch.setattr(engine, "build_info", fail)
+    code, out, errors = run("doctor", *more)
+    assert (code, out, errors.count("\n")) == (1, "", 1)
+    assert "/some/where: Permission denied" in errors
 
 
 def test_demo_without_its_extra_is_one_line_with_the_pip_command(run, monkeypatch):
@@ -258,6 +371,13 @@ def test_the_public_names_are_all_there():
     assert dir(flyball) == sorted(flyball.__all__)
     with pytest.raises(AttributeError):
         flyball.nothing  # noqa: B018 - the access is the test
+
+
+def test_the_reference_page_has_the_one_table_of_exit_codes():
+    row = re.compile(r"^\| (\d+) \| ", re.MULTILINE)
+    page = (ROOT / "docs/reference/cli.md").read_text()
+    assert [int(code) for code in row.findall(page)] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 130]
+    assert not row.findall((ROOT / "docs/reference/errors.md").read_text())
 
 
 def test_the_reference_page_names_every_verb_and_option():

@@ -109,10 +109,19 @@ def test_a_status_becomes_its_error_with_the_servers_text(client, service, statu
     assert len(service.seen) == 1
 
 
+def test_an_unknown_version_has_a_code_of_its_own(client, service):
+    service.failure = (grpc.StatusCode.NOT_FOUND, "model 'm' has no version '9'; it has 1")
+    with pytest.raises(errors.NotFoundError) as caught:
+        client.infer("m", ROW, version=9)
+    assert caught.value.code == "version_not_found"
+    assert service.seen[0][0].model_version == "9"
+
+
 def test_nobody_there_is_unreachable():
     with Client("grpc://127.0.0.1:1", deadline_ms=5000) as client:
-        with pytest.raises(errors.UnreachableError, match="flyball serve"):
+        with pytest.raises(errors.UnreachableError, match="flyball serve") as caught:
             client.infer("m", ROW)
+        assert (caught.value.code, caught.value.maybe_served) == ("unreachable", False)
         assert client.live() is False
 
 

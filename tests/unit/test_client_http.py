@@ -129,7 +129,8 @@ def test_a_connection_that_broke_after_sending_is_not_repeated(server, client):
     server.script.append(lambda handler: handler.connection.shutdown(socket.SHUT_RDWR))
     with pytest.raises(errors.UnreachableError, match="broke before the answer") as caught:
         client.infer("m", ROW)
-    assert caught.value.code == "connection_broke"
+    assert caught.value.code == "unreachable"
+    assert caught.value.maybe_served
     assert len(server.seen) == 1
 
 
@@ -139,6 +140,8 @@ def test_a_server_that_is_not_there_is_said_so_with_the_next_command(dead_url):
     assert "connection refused" in str(caught.value)
     assert "flyball serve" in str(caught.value)
     assert caught.value.exit_code == 5
+    assert caught.value.code == "unreachable"
+    assert not caught.value.maybe_served
 
 
 def test_a_connection_that_cannot_be_made_is_tried_three_times_with_growing_pauses(dead_url, monkeypatch):
@@ -233,9 +236,54 @@ def test_what_is_no_address_is_refused(url):
         Client(url)
 
 
-def test_a_deadline_must_leave_time():
-    with pytest.raises(errors.UsageError):
-        Client("http://h:1", deadline_ms=0)
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+@pytest.mark.parametrize("rest", ["/v2", "/v2/models/m", "?a=1", "/#x"])
+def test_an_address_with_more_behind_it_is_refused(scheme, rest):
+    with pytest.raises(errors.UsageError, match="after the address") as caught:
+        Client(f"{scheme}://h:1{rest}")
+    assert repr(rest) in str(caught.value)
+
+
+def test_a_slash_behind_the_address_is_taken(server):
+    with Client(f"{server.url}/") as client:
+        assert client.live()
+
+
+@pytest.mark.parametrize("deadline_ms", [0, -1, float("nan"), float("inf"), "50", True, [1]])
+def test_a_deadline_is_a_number_that_leaves_time(deadline_ms, client):
+    with pytest.raises(errors.UsageError, match="a deadline"):
+        Client("http://h:1", deadline_ms=deadline_ms)
+    with pytest.raises(errors.UsageError, match="a deadline"):
+        client.infer("m", ROW, deadline_ms=deadline_ms)
+
+
+def test_numpys_numbers_are_deadlines_too(client):
+    client.infer("m", ROW, deadline_ms=np.float32(5000))
+    client.infer("m", ROW, deadline_ms=np.int64(5000))
+
+
+def test_a_version_may_be_a_whole_number(server, client):
+    client.infer("m", ROW, version=3)
+    client.ready("m", version=3)
+    assert [path for path, *_ in server.seen] == ["/v2/models/m/versions/3/infer", "/v2/models/m/versions/3/ready"]
+
+
+def test_an_unknown_version_and_an_unknown_model_have_codes_of_their_own(server, client):
+    server.script.extend([refusal(404, "model 'm' has no version '9'; it has 1"), refusal(404, "model 'm' is not here")])
+    for code in ("version_not_found", "model_not_found"):
+        with pytest.raises(errors.NotFoundError) as caught:
+            client.infer("m", ROW, version="9")
+        assert caught.value.code == code
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "grpc://127.0.0.1:1"])
+def test_a_closed_client_says_so(url):
+    client = Client(url)
+    client.close()
+    client.close()
+    for use in (lambda: client.infer("m", ROW), lambda: client.metadata("m"), client.live, client.ready):
+        with pytest.raises(errors.UsageError, match="this client was closed"):
+            use()
 
 
 def test_no_inputs_are_refused_before_anything_is_sent(client, server):

@@ -96,6 +96,12 @@ def test_json_data_that_does_not_fit_is_the_servers_fault():
         decode_data("y", "FP32", (3,), [1, 2])
 
 
+@pytest.mark.parametrize("datatype", ["FP32", "BYTES"])
+def test_rows_of_different_lengths_are_refused_in_plain_words(datatype):
+    with pytest.raises(InvalidInputError, match="rows have different lengths"):
+        as_array([["1", "2"], ["3"]], datatype)
+
+
 def test_plain_lists_take_the_models_datatype():
     assert as_array([[1, 2]], "FP32").dtype == np.float32
     assert as_array(["a"], "BYTES").dtype == object

@@ -11,7 +11,15 @@ use std::time::Duration;
 pub enum Blame {
     Client,
     Us,
-    Dependency,
+}
+
+impl Blame {
+    pub const fn label(self) -> &'static str {
+        match self {
+            Blame::Client => "client",
+            Blame::Us => "us",
+        }
+    }
 }
 
 /// How a walk ended. `received` is always the sum of these.

@@ -69,10 +69,14 @@ const RUNS_MIN: usize = 3;
 const SIZE_TIME_MAX: Duration = Duration::from_millis(40);
 
 impl Surveyor {
-    pub fn survey(mut self, table: &LatencyTable) {
+    /// Measures until the table is full, or `stop` says so between two sizes; then the table stays empty.
+    pub fn survey(mut self, table: &LatencyTable, stop: &dyn Fn() -> bool) {
         let Some(witnesses) = self.witnesses.take() else { return };
         let mut points = Vec::new();
         for rows in sizes(self.rows_max) {
+            if stop() {
+                return;
+            }
             match measure(&mut self.prober, &witnesses, rows) {
                 Some(point) => points.push(point),
                 None => return,

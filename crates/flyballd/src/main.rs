@@ -3,12 +3,14 @@
 
 use anyhow::Context;
 use clap::Parser;
+use flyball_core::FaultKind;
 use flyball_core::snapshot::Bundle;
 use flyball_server::{Server, ServerConfig, build_info};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 /// Serves the models of a snapshot: HTTP/1.1, HTTP/2 and gRPC (Open Inference Protocol V2) on one port.
@@ -37,16 +39,13 @@ fn version() -> String {
     format!("{} ({}, {} build)", build.version, build.commit, build.profile)
 }
 
-/// Exit codes are those of the Fault table: 3 when what was asked for is refused.
-const REFUSED: u8 = 3;
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match serve(&arguments) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("Refused: {error:#}");
-            ExitCode::from(REFUSED)
+            ExitCode::from(FaultKind::InvalidInput.exit_code())
         }
     }
 }
@@ -61,21 +60,28 @@ fn serve(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         anyhow::bail!("{nothing}");
     }
     println!("{}", server.ready_line());
-    for signal in &mut signals {
-        if signal == SIGHUP {
-            apply(&server, &arguments.snapshot);
-        } else {
-            break;
+    // A reload runs beside the signals, so that a server that is asked to leave meanwhile does.
+    std::thread::scope(|scope| {
+        let mut reload: Option<ScopedJoinHandle<'_, ()>> = None;
+        for signal in &mut signals {
+            if signal != SIGHUP {
+                break;
+            }
+            if let Some(running) = reload.take_if(|running| !running.is_finished()) {
+                tracing::warn!("a reload is under way; this one begins when it has ended");
+                let _ = running.join();
+            }
+            reload = Some(scope.spawn(|| apply(&server, &arguments.snapshot)));
         }
-    }
-    server.drain()?;
-    while !server.wait(Duration::from_millis(50)) {
-        if signals.pending().any(|signal| signal != SIGHUP) {
-            // Asked twice: the grace period is not wanted.
-            return Ok(ExitCode::FAILURE);
+        server.drain()?;
+        while !server.wait(Duration::from_millis(50)) {
+            if signals.pending().any(|signal| signal != SIGHUP) {
+                // Asked twice: the grace period is not wanted, nor is anybody's destructor.
+                std::process::exit(1);
+            }
         }
-    }
-    Ok(ExitCode::SUCCESS)
+        Ok(ExitCode::SUCCESS)
+    })
 }
 
 fn settings(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
@@ -99,11 +105,7 @@ fn settings(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
 /// Applies the snapshot as it is now; whatever is wrong with it is logged, and what served goes on.
 fn apply(server: &Server, snapshot: &Path) {
     match Bundle::from_file(snapshot) {
-        Ok(bundle) => {
-            for ack in server.apply(&bundle) {
-                tracing::info!(deployment = ack.name, digest = %ack.digest, state = ?ack.state, reason = ack.reason, "snapshot applied");
-            }
-        }
+        Ok(bundle) => drop(server.apply(&bundle)),
         Err(error) => tracing::error!(%error, "snapshot refused"),
     }
 }

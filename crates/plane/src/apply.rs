@@ -57,16 +57,25 @@ impl<M: Send + Sync + 'static> Loader<M> {
         Ok(Loader { runtime, plane, meter: Box::new(meter), chores: Chores::start()? })
     }
 
-    pub fn apply(&self, bundle: &Bundle) -> Vec<Ack> {
+    /// Applies a snapshot and says what became of each deployment. Between deployments it asks whether the server is
+    /// `leaving`, and then stops: what was not reached stays as it was and is not acknowledged.
+    pub fn apply(&self, bundle: &Bundle, leaving: &dyn Fn() -> bool) -> Vec<Ack> {
+        let entries = &bundle.index.deployments;
+        let mut routes = (**self.plane.routes.load()).clone();
+        for entry in entries {
+            routes.refuse(&entry.name, "it is being loaded; try again shortly");
+        }
+        self.plane.routes.store(Arc::new(routes));
         let mut acks: Vec<Ack> =
-            bundle.index.deployments.iter().map(|entry| self.apply_one(bundle, entry)).collect();
-        let named = |name: &str| bundle.index.deployments.iter().any(|entry| entry.name == name);
+            entries.iter().take_while(|_| !leaving()).map(|entry| self.apply_one(bundle, entry)).collect();
+        let named = |name: &str| entries.iter().any(|entry| entry.name == name);
         let mut routes = (**self.plane.routes.load()).clone();
         for gone in routes.retain(named) {
             acks.push(ack(&gone, AckState::Removed));
             self.chores.reap(gone);
         }
         self.plane.routes.store(Arc::new(routes));
+        acks.iter().for_each(log);
         acks
     }
 
@@ -87,7 +96,6 @@ impl<M: Send + Sync + 'static> Loader<M> {
                 ack
             }
             Err(reason) => {
-                tracing::error!(deployment = entry.name, reason, "deployment refused");
                 routes.refuse(&entry.name, &reason);
                 self.plane.routes.store(Arc::new(routes));
                 Ack {
@@ -171,5 +179,21 @@ fn ack<M>(deployment: &Deployment<M>, state: AckState) -> Ack {
         state,
         reason: None,
         versions: versions.collect(),
+    }
+}
+
+/// One line for each deployment that changed, with what its callers will notice.
+fn log(ack: &Ack) {
+    let (deployment, digest) = (&ack.name, &ack.digest);
+    match ack.state {
+        AckState::Kept => tracing::debug!(deployment, %digest, "deployment kept"),
+        AckState::Removed => tracing::info!(deployment, %digest, "deployment removed"),
+        AckState::Refused => tracing::error!(deployment, %digest, reason = ack.reason, "deployment refused"),
+        AckState::Applied => {
+            for VersionAck { version, batching } in &ack.versions {
+                let (batch_rows_max, batch_reason) = (batching.rows_max, batching.reason.as_deref());
+                tracing::info!(deployment, %digest, version, batch_rows_max, batch_reason, "deployment applied");
+            }
+        }
     }
 }

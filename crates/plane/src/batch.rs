@@ -37,7 +37,11 @@ pub(crate) async fn run<S: Sink>(
     };
     lane.accept(job)?;
     let lost = |_| Fault::new(FaultKind::Panicked, Stage::Infer, "the lane that ran the model went away");
-    let ran = answer.await.map_err(lost)??;
+    let ran = match answer.await.map_err(lost).flatten() {
+        Ok(ran) => ran,
+        // The time until here belongs to the stage that failed, not to the writing of the refusal.
+        Err(fault) => return walk.stage(fault.stage, Err(fault)),
+    };
     walk.end_at(Stage::Queue, ran.began);
     walk.end_at(Stage::Infer, ran.ended);
     Ok(ran.outputs)
@@ -85,7 +89,7 @@ fn run_batch<S: Sink>(lane: &Lane<S>, batch: &mut Vec<Job<S::Model>>) {
     let began = lane.now();
     let result = join_and_run(lane.id, &model, batch);
     let ended = lane.now();
-    lane.socket_cost.ran(ended.since(began), rows);
+    lane.socket_cost.ran(model.row_cost().saturating_mul(u32::try_from(rows).unwrap_or(u32::MAX)));
     lane.sink.batch(&model.meter, rows, ended.since(began));
     let result = result.and_then(|outputs| split(outputs, batch, rows));
     match result {

@@ -5,6 +5,7 @@ use crate::{Deployment, Model};
 use flyball_engine::Surveyor;
 use rustix::process::setpriority_process;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -23,13 +24,17 @@ const NICE: i32 = 19;
 pub(crate) struct Chores<M: Send + Sync + 'static> {
     list: Option<SyncSender<Chore<M>>>,
     thread: Option<JoinHandle<()>>,
+    leaving: Arc<AtomicBool>,
 }
 
 impl<M: Send + Sync + 'static> Chores<M> {
     pub(crate) fn start() -> std::io::Result<Chores<M>> {
         let (list, chores) = sync_channel(CHORES_MAX);
-        let thread = std::thread::Builder::new().name("chores".to_owned()).spawn(move || work(&chores))?;
-        Ok(Chores { list: Some(list), thread: Some(thread) })
+        let leaving = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&leaving);
+        let thread =
+            std::thread::Builder::new().name("chores".to_owned()).spawn(move || work(&chores, &seen))?;
+        Ok(Chores { list: Some(list), thread: Some(thread), leaving })
     }
 
     pub(crate) fn survey(&self, surveyor: Surveyor, model: Arc<Model<M>>) {
@@ -50,6 +55,8 @@ impl<M: Send + Sync + 'static> Chores<M> {
 
 impl<M: Send + Sync + 'static> Drop for Chores<M> {
     fn drop(&mut self) {
+        // A server that leaves must not wait for the surveys of a thousand models.
+        self.leaving.store(true, Ordering::Relaxed);
         self.list = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -57,31 +64,30 @@ impl<M: Send + Sync + 'static> Drop for Chores<M> {
     }
 }
 
-fn work<M>(chores: &Receiver<Chore<M>>) {
+fn work<M>(chores: &Receiver<Chore<M>>, leaving: &AtomicBool) {
     // Being nice to others is always allowed; if not, surveys are merely less polite.
     let _ = setpriority_process(Some(rustix::thread::gettid()), NICE);
-    let mut leaving: Vec<Arc<Deployment<M>>> = Vec::new();
-    loop {
-        let chore = if leaving.is_empty() {
+    let mut old: Vec<Arc<Deployment<M>>> = Vec::new();
+    while !leaving.load(Ordering::Relaxed) {
+        let chore = if old.is_empty() {
             chores.recv().map_err(|_| RecvTimeoutError::Disconnected)
         } else {
             chores.recv_timeout(REAP_POLL)
         };
         match chore {
             Ok(Chore::Survey(surveyor, model)) => {
-                surveyor.survey(&model.latency);
+                surveyor.survey(&model.latency, &|| leaving.load(Ordering::Relaxed));
                 flyball_engine::give_back();
             }
-            Ok(Chore::Reap(deployment)) => leaving.push(deployment),
+            Ok(Chore::Reap(deployment)) => old.push(deployment),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
         // Jobs in flight hold their model; once only this thread does, dropping it here is the last.
         let in_use = |model: &Arc<Model<M>>| Arc::strong_count(model) > 1;
-        let before = leaving.len();
-        leaving
-            .retain(|deployment| Arc::strong_count(deployment) > 1 || deployment.versions.iter().any(in_use));
-        if leaving.len() < before {
+        let before = old.len();
+        old.retain(|deployment| Arc::strong_count(deployment) > 1 || deployment.versions.iter().any(in_use));
+        if old.len() < before {
             flyball_engine::give_back();
         }
     }

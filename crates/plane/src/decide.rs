@@ -54,8 +54,10 @@ where
     walk.routed(&model.meter);
     let permit = walk.stage(Stage::Admit, admit(&lane.plane, &model, walk.deadline))?;
     walk.pass(Stage::Features);
-    let (inputs, wanted) =
-        walk.stage(Stage::Tensor, tensor(request.inputs, &request.outputs, &model.signature))?;
+    let (inputs, wanted) = walk.stage(
+        Stage::Tensor,
+        tensor(request.inputs, &request.outputs, &model.signature, model.batching.on()),
+    )?;
     let outputs = batch::run(lane, &model, inputs, permit, walk).await?;
     walk.pass(Stage::Policy);
     let outputs = wanted.pick(outputs, request.binary_outputs);

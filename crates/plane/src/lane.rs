@@ -109,6 +109,7 @@ impl<S: Sink> Lane<S> {
 
     /// Queues a job here if this lane is a home of its model, else sends it to the least loaded one that is.
     pub(crate) fn accept(&self, job: Job<S::Model>) -> Result<(), Fault> {
+        self.socket_cost.accepted(job.rows);
         if job.model.runner(self.id).is_some() {
             self.peer().load_ns.fetch_add(job.cost_ns, Ordering::Relaxed);
             self.push(job);

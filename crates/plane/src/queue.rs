@@ -104,7 +104,7 @@ impl<M> Queue<M> {
         while turn.len() > 1 && turn.back().is_some_and(|job| !job.moved && job.rows <= left) {
             let Some(job) = turn.pop_back() else { break };
             left -= job.rows;
-            given.push(Job { moved: true, ..job });
+            given.push(job);
         }
         self.jobs -= given.len();
         given.reverse();

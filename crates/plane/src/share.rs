@@ -4,6 +4,7 @@
 //! The split aims at equal CPU time: the lane that owns the sockets also parses and answers, so it keeps fewer rows.
 
 use crate::Lane;
+use crate::queue::Job;
 use flyball_core::Sink;
 use rustix::time::{ClockId, clock_gettime};
 use smallvec::SmallVec;
@@ -32,10 +33,10 @@ pub(crate) fn share<S: Sink>(lane: &Lane<S>) {
         }
         for job in queue.give(usize::try_from(gap / nanos(row).max(1)).unwrap_or(usize::MAX)) {
             let cost_ns = job.cost_ns;
-            match lane.plane.send(home, job) {
+            match lane.plane.send(home, Job { moved: true, ..job }) {
                 Ok(()) => lane.finished(cost_ns),
                 // Its inbox filled up meanwhile. What was taken out fits in again: its place is still free.
-                Err(job) => drop(queue.push(job)),
+                Err(job) => drop(queue.push(Job { moved: false, ..job })),
             }
         }
     }
@@ -70,8 +71,13 @@ pub(crate) struct SocketCost {
 }
 
 impl SocketCost {
-    pub(crate) fn ran(&self, took: Duration, rows: usize) {
-        self.since_ran.set(self.since_ran.get() + took);
+    /// A run on this lane, by what it is known to cost: its time on the wall would count who else had the core.
+    pub(crate) fn ran(&self, cost: Duration) {
+        self.since_ran.set(self.since_ran.get() + cost);
+    }
+
+    /// Rows that came in on this lane's own sockets, wherever they will run.
+    pub(crate) fn accepted(&self, rows: usize) {
         self.since_rows.set(self.since_rows.get() + rows);
     }
 

@@ -85,7 +85,7 @@ fn inspect_model(path: &Path, options: &[u8]) -> Result<Inspection, Failure> {
     let load = LoadOptions { rows_max: options.rows_max, runners: 1 };
     let loaded = runtime.load(&artifact, load).map_err(refused)?;
     let latency = LatencyTable::default();
-    loaded.surveyor.survey(&latency);
+    loaded.surveyor.survey(&latency, &|| false);
     Ok(Inspection {
         digest: artifact.digest,
         size_bytes: artifact.size_bytes(),

@@ -1,6 +1,7 @@
 //! How failures cross: one exception with a JSON text, which `flyball.engine` turns into the typed tree. And one guard
 //! for panics: none may cross into Python.
 
+use flyball_core::FaultKind;
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -23,7 +24,8 @@ pub(crate) struct Failure {
 impl Failure {
     /// Input, model, snapshot or settings that are refused.
     pub(crate) fn refused(code: &'static str, message: impl ToString) -> Failure {
-        Failure { code, message: message.to_string(), exit_code: 3, faults: None }
+        let exit_code = FaultKind::InvalidInput.exit_code();
+        Failure { code, message: message.to_string(), exit_code, faults: None }
     }
 
     fn into_error(self) -> PyErr {
@@ -44,7 +46,9 @@ pub(crate) fn guarded<T: Send>(
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
             let message = format!("a bug in flyball: {text}");
-            Err(Failure { code: "panicked", message, exit_code: 8, faults: None }.into_error())
+            let kind = FaultKind::Panicked;
+            Err(Failure { code: kind.label(), message, exit_code: kind.exit_code(), faults: None }
+                .into_error())
         }
     }
 }

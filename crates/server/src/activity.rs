@@ -1,4 +1,4 @@
-//! What an HTTP/1 connection is doing, so that one that does nothing, or feeds a request's head byte by byte, can be
+//! What a connection is doing, so that one that does nothing, or feeds a request's head byte by byte, can be
 //! closed. hyper's own header timeout also counts the idle time between requests, so it cannot tell the two apart.
 
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -9,8 +9,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 /// Time is counted in the ticks of the connection's watch, so that requests cost no clock reading.
-#[derive(Default)]
 pub(crate) struct Activity {
+    /// Bytes outside a request belong to a head. Not so on HTTP/2, which has control frames.
+    bytes_are_heads: bool,
     requests: Cell<usize>,
     /// Bytes of a head came that has not been whole since.
     in_head: Cell<bool>,
@@ -19,6 +20,11 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
+    pub(crate) fn new(bytes_are_heads: bool) -> Rc<Activity> {
+        let (requests, in_head, still) = (Cell::new(0), Cell::new(false), Cell::new(0));
+        Rc::new(Activity { bytes_are_heads, requests, in_head, still })
+    }
+
     /// A head is whole and its request begins; it ends when the guard is dropped.
     pub(crate) fn request(self: &Rc<Activity>) -> InRequest {
         self.requests.set(self.requests.get() + 1);
@@ -37,9 +43,14 @@ impl Activity {
     }
 
     fn bytes_came(&self) {
-        if self.requests.get() == 0 && !self.in_head.replace(true) {
+        if self.bytes_are_heads && self.requests.get() == 0 && !self.in_head.replace(true) {
             self.still.set(0);
         }
+    }
+
+    /// A peer that takes an answer in, however slowly, is not idle.
+    fn bytes_went(&self) {
+        self.still.set(0);
     }
 }
 
@@ -78,7 +89,11 @@ impl<T: Write + Unpin> Write for Watched<T> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if written.is_ready() {
+            self.activity.bytes_went();
+        }
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -88,18 +103,6 @@ impl<T: Write + Unpin> Write for Watched<T> {
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
-    }
 }
 
 #[cfg(test)]
@@ -108,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_connection_is_overdue_after_its_idle_ticks_and_sooner_inside_a_head() {
-        let activity = Rc::new(Activity::default());
+        let activity = Activity::new(true);
         let ticks = |count: usize| (0..count).filter(|_| activity.overdue_at_tick(2, 5)).count();
         assert_eq!(ticks(5), 0);
         assert_eq!(ticks(1), 1, "idle for more than five ticks");
@@ -119,8 +122,19 @@ mod tests {
     }
 
     #[test]
+    fn control_frames_are_no_heads_and_what_is_written_keeps_a_connection() {
+        let activity = Activity::new(false);
+        let ticks = |count: usize| (0..count).filter(|_| activity.overdue_at_tick(2, 5)).count();
+        activity.bytes_came();
+        assert_eq!(ticks(5), 0, "bytes on HTTP/2 do not begin a head");
+        activity.bytes_went();
+        assert_eq!(ticks(5), 0);
+        assert_eq!(ticks(1), 1);
+    }
+
+    #[test]
     fn a_connection_with_a_request_is_never_overdue() {
-        let activity = Rc::new(Activity::default());
+        let activity = Activity::new(true);
         let request = activity.request();
         assert!((0..100).all(|_| !activity.overdue_at_tick(2, 5)));
         drop(request);

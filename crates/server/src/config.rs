@@ -73,7 +73,7 @@ impl ServerConfig {
         bound("listen", self.listen.len() as u64, 1..=16);
         bound("lanes", self.lanes.unwrap_or(1) as u64, 1..=256);
         bound("body_bytes_max", self.body_bytes_max as u64, 1 << 10..=(1 << 31) - 1);
-        bound("header_bytes_max", self.header_bytes_max as u64, 4 << 10..=1 << 20);
+        bound("header_bytes_max", self.header_bytes_max as u64, 8 << 10..=1 << 20);
         bound("connections_max", self.connections_max as u64, 1..=1_000_000);
         bound("in_flight_max", self.in_flight_max as u64, 1..=1_000_000);
         bound("header_timeout_ms", self.header_timeout_ms, 10..=3_600_000);

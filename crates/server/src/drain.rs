@@ -1,4 +1,4 @@
-//! The way out. Serving → LameDuck (ready is false, listeners are closed, answers say `Connection: close`, HTTP/2 gets
+//! The way in and the way out. Loading → Serving → LameDuck (ready is false, listeners are closed, answers say `Connection: close`, HTTP/2 gets
 //! its GOAWAY) → Closing (idle connections are closed) → gone. A request whose head was read is answered in all of
 //! them, until the grace period ends.
 
@@ -6,6 +6,8 @@ use tokio::sync::watch;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
+    /// The first snapshot is being applied; not ready yet.
+    Loading,
     Serving,
     LameDuck,
     Closing,
@@ -19,7 +21,7 @@ pub(crate) struct Drain(watch::Sender<Phase>);
 
 impl Drain {
     pub(crate) fn new() -> Drain {
-        Drain(watch::Sender::new(Phase::Serving))
+        Drain(watch::Sender::new(Phase::Loading))
     }
 
     /// Moves on to `phase`; never back.
@@ -37,6 +39,16 @@ impl Drain {
 
     pub(crate) fn serving(&self) -> bool {
         self.phase() == Phase::Serving
+    }
+
+    /// Whether the way out has begun.
+    pub(crate) fn leaving(&self) -> bool {
+        self.phase() > Phase::Serving
+    }
+
+    /// Wakes those who watch, because something other than the phase has changed.
+    pub(crate) fn touch(&self) {
+        self.0.send_modify(|_phase| {});
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<Phase> {

@@ -52,7 +52,8 @@ pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
 
 async fn answer_unary(context: &LaneContext, request: Request<Incoming>) -> Result<Reply, Fault> {
     let path = request.uri().path().to_owned();
-    let body = body::read(request.into_body(), true, &context.shared.config).await?;
+    let body =
+        body::read(request.into_body(), true, &context.shared.config, &context.shared.bodies.part()).await?;
     let message = frame::decode(&body)?;
     if let Some(method) = path.strip_prefix(HEALTH) {
         return health::handle(context, method, &message);
@@ -65,7 +66,7 @@ async fn answer_unary(context: &LaneContext, request: Request<Incoming>) -> Resu
         }
         Some("ModelReady") => {
             let request: ModelReadyRequest = read(&message)?;
-            let ready = is_ready(context, &named(request.name, request.version))?;
+            let ready = is_ready(&context.shared, &named(request.name, request.version))?;
             Ok(answer(&ModelReadyResponse { ready }))
         }
         Some("ModelMetadata") => {
@@ -106,6 +107,10 @@ fn refuse(fault: &Fault) -> Reply {
 
 /// An error without a message: status in the headers, no body ("trailers only").
 fn status(code: GrpcCode, text: &str) -> Reply {
+    // Longer ones would break the client's limit on headers and hide the status itself.
+    const TEXT_BYTES_MAX: usize = 1024;
+    let end = (0..=TEXT_BYTES_MAX.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    let text = &text[..end];
     /// What `grpc-message` must percent-encode.
     const MESSAGE: &AsciiSet = &CONTROLS.add(b'%');
     let mut reply = response(ReplyBody::empty());

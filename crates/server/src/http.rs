@@ -4,7 +4,7 @@ mod infer;
 mod path;
 
 use crate::build::build_info;
-use crate::lane_thread::LaneContext;
+use crate::lane_thread::{LaneContext, Shared};
 use crate::reply::{Reply, whole};
 use ::http::{HeaderValue, Method, Request, StatusCode, header};
 use bytes::Bytes;
@@ -14,13 +14,21 @@ use flyball_telemetry::{BuildFacts, Gauges};
 use flyball_wire::metadata::{self, ModelMetadata, ServerMetadata};
 use hyper::body::Incoming;
 use path::Target;
+use tokio::sync::oneshot;
 
 const JSON: &str = "application/json";
 
 /// A request whose head has been read: an inference that walks, or anything else, which is answered from the head.
 pub(crate) enum Call {
     Infer(infer::Infer),
+    Metrics,
     Answered(Reply),
+}
+
+impl Call {
+    pub(crate) fn needs_http2() -> Call {
+        Call::Answered(error(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "gRPC needs HTTP/2"))
+    }
 }
 
 pub(crate) fn enter(context: &LaneContext, request: Request<Incoming>) -> Call {
@@ -44,13 +52,14 @@ pub(crate) fn enter(context: &LaneContext, request: Request<Incoming>) -> Call {
         }
         Target::Model(model) => model_metadata(context, &model),
         Target::ModelReady(model) => model_ready(context, &model),
-        Target::Metrics => whole(StatusCode::OK, "text/plain; version=0.0.4", metrics(context)),
+        Target::Metrics => return Call::Metrics,
     })
 }
 
 pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
     match call {
         Call::Infer(infer) => infer.finish(context).await,
+        Call::Metrics => scrape(context).await,
         Call::Answered(reply) => reply,
     }
 }
@@ -79,9 +88,9 @@ pub(crate) fn metadata_of(context: &LaneContext, wanted: &ModelRef) -> Result<Mo
 }
 
 /// Whether a model answers; a fault when it is not known here.
-pub(crate) fn is_ready(context: &LaneContext, wanted: &ModelRef) -> Result<bool, Fault> {
-    match route(&context.lane.plane.routes.load(), wanted) {
-        Ok(_) => Ok(context.shared.ready()),
+pub(crate) fn is_ready(shared: &Shared, wanted: &ModelRef) -> Result<bool, Fault> {
+    match route(&shared.plane.routes.load(), wanted) {
+        Ok(_) => Ok(shared.ready()),
         Err(fault) if fault.kind == FaultKind::ModelNotReady => Ok(false),
         Err(fault) => Err(fault),
     }
@@ -95,7 +104,7 @@ fn model_metadata(context: &LaneContext, model: &ModelRef) -> Reply {
 }
 
 fn model_ready(context: &LaneContext, model: &ModelRef) -> Reply {
-    match is_ready(context, model) {
+    match is_ready(&context.shared, model) {
         Ok(ready) => whole(ready_status(ready), JSON, metadata::model_ready_json(&model.name, ready)),
         Err(fault) => refuse(&fault),
     }
@@ -105,15 +114,26 @@ fn refuse(fault: &Fault) -> Reply {
     error(StatusCode::from_u16(fault.kind.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &fault.text)
 }
 
-fn metrics(context: &LaneContext) -> Bytes {
+/// Asks for the page where it is written, off the lanes.
+async fn scrape(context: &LaneContext) -> Reply {
+    let (asker, page) = oneshot::channel();
+    let asked = context.shared.scraper.try_send(asker).is_ok();
+    match page.await {
+        Ok(page) if asked => whole(StatusCode::OK, "text/plain; version=0.0.4", page),
+        _ => error(StatusCode::SERVICE_UNAVAILABLE, "too many scrapes at once; try again shortly"),
+    }
+}
+
+/// The page of metrics. Takes milliseconds where there are many models: not for a lane.
+pub(crate) fn metrics(shared: &Shared) -> Bytes {
     let build = build_info();
     let facts = BuildFacts {
         version: build.version,
         commit: build.commit,
         profile: build.profile,
-        ort: context.shared.ort_version.clone(),
+        ort: shared.ort_version.clone(),
     };
     let ort_log = flyball_engine::log_counts().map(|(severity, count)| (severity.label(), count)).to_vec();
-    let gauges = Gauges { connections: context.shared.connections(), ort_log };
-    Bytes::from(context.shared.telemetry.render(&facts, &gauges))
+    let gauges = Gauges { connections: shared.connections(), ort_log };
+    Bytes::from(shared.telemetry.render(&facts, &gauges))
 }

@@ -1,16 +1,18 @@
 //! A lane's thread: pinned, with a runtime of its own, fed with connections by the acceptor.
 
+use crate::body::BodyBudget;
 use crate::drain::{Drain, Phase};
 use crate::{ServerConfig, machine, stack};
+use bytes::Bytes;
 use flyball_plane::{Lane, LaneInbox, Plane};
 use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::{JoinSet, LocalSet};
 
 /// What every thread of a server shares.
@@ -20,15 +22,17 @@ pub(crate) struct Shared {
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) drain: Drain,
     pub(crate) ort_version: String,
-    /// The first snapshot has been applied.
-    pub(crate) loaded: AtomicBool,
+    /// Bytes of request bodies that are in memory.
+    pub(crate) bodies: BodyBudget,
+    /// Where a page of metrics is asked for: writing one takes longer than a lane may be held.
+    pub(crate) scraper: mpsc::Sender<oneshot::Sender<Bytes>>,
     /// Open connections of each lane.
     pub(crate) connections: Vec<AtomicUsize>,
 }
 
 impl Shared {
     pub(crate) fn ready(&self) -> bool {
-        self.loaded.load(Ordering::Relaxed) && self.drain.serving()
+        self.drain.serving()
     }
 
     pub(crate) fn connections(&self) -> usize {
@@ -87,11 +91,13 @@ async fn serve(
             Some(_ended) = tasks.join_next(), if !tasks.is_empty() => {}
             () = gone.reached(Phase::Gone) => break,
             _ended = &mut batches => {
-                tracing::error!(lane = context.lane.id, "the lane's batch loop ended; the lane stops");
+                tracing::error!(lane = context.lane.id, "the lane's batch loop ended; the server is no longer ready");
+                context.shared.drain.enter(Phase::LameDuck);
                 break;
             }
         }
     }
+    drop(handovers);
     tasks.shutdown().await;
     // Other lanes may still send their surplus here; the loop goes on until all of them are done.
     context.shared.drain.reached(Phase::Gone).await;

@@ -1,7 +1,6 @@
 //! What this machine lets the process use: cores by affinity mask and cgroup quota, memory, and rights for tuning.
 //! Thread counts come from here, never from the host's core count.
 
-use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 use std::fs::read_to_string;
@@ -20,7 +19,7 @@ pub struct Machine {
     pub rights: Vec<Right>,
 }
 
-/// A right that helps tails, whether it is granted, and the command that grants it.
+/// A right that the server uses where it has it: whether it is granted, and the command that grants it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Right {
     pub name: &'static str,
@@ -39,7 +38,7 @@ pub fn machine() -> Machine {
         memory_limit_bytes: memory_limit(),
         cpu_model: cpu_model(),
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-        rights: rights(&cpus),
+        rights: rights(),
         cpus,
     }
 }
@@ -88,49 +87,14 @@ fn cpu_model() -> String {
         .map_or_else(|| "unknown".to_owned(), |(_, model)| model.to_owned())
 }
 
-const CAP_IPC_LOCK: u32 = 14;
-const CAP_SYS_NICE: u32 = 23;
-
-fn has_capability(bit: u32) -> bool {
-    let status = read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_some_and(|set| set >> bit & 1 == 1)
-}
-
-fn rights(cpus: &[usize]) -> Vec<Right> {
-    // Both limits are in units of their own; what counts is whether they allow anything at all.
-    let allows =
-        |resource| has_capability(CAP_SYS_NICE) || getrlimit(resource).current.is_none_or(|limit| limit > 0);
-    const MEMLOCK_USEFUL: u64 = 1 << 30;
-    vec![
-        Right {
-            name: "affinity",
-            granted: cpus.first().is_some_and(|_| {
-                sched_getaffinity(None).is_ok_and(|mask| sched_setaffinity(None, &mask).is_ok())
-            }),
-            why: "lanes are pinned to cores, so that their caches stay warm",
-            grant: "allow sched_setaffinity in the container's seccomp profile",
-        },
-        Right {
-            name: "nice",
-            granted: allows(Resource::Nice),
-            why: "lanes can run above other work on the same cores",
-            grant: "ulimit -e 40   (or LimitNICE=-20 in the systemd unit)",
-        },
-        Right {
-            name: "realtime",
-            granted: allows(Resource::Rtprio),
-            why: "lanes are not preempted by ordinary work",
-            grant: "ulimit -r 50   (or LimitRTPRIO=50 in the systemd unit)",
-        },
-        Right {
-            name: "memlock",
-            granted: has_capability(CAP_IPC_LOCK)
-                || getrlimit(Resource::Memlock).current.is_none_or(|limit| limit >= MEMLOCK_USEFUL),
-            why: "models stay in memory and no page fault hits the tail",
-            grant: "ulimit -l unlimited   (or LimitMEMLOCK=infinity in the systemd unit)",
-        },
-    ]
+fn rights() -> Vec<Right> {
+    let own = sched_getaffinity(None);
+    vec![Right {
+        name: "affinity",
+        granted: own.is_ok_and(|mask| sched_setaffinity(None, &mask).is_ok()),
+        why: "lanes are pinned to cores, so that their caches stay warm",
+        grant: "allow sched_setaffinity in the container's seccomp profile",
+    }]
 }
 
 #[cfg(test)]

@@ -56,6 +56,32 @@ impl Body for ReplyBody {
     }
 }
 
+/// A body that holds something until it has been handed over.
+pub(crate) struct Lasting<T> {
+    pub(crate) body: ReplyBody,
+    pub(crate) _until_sent: T,
+}
+
+impl<T: Unpin> Body for Lasting<T> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 pub(crate) type Reply = Response<ReplyBody>;
 
 /// A whole reply with a content type.

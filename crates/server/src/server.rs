@@ -1,6 +1,7 @@
 //! A server from start to stop: bind → lanes → load → accept, and later drain. The same for `flyballd` and for the
 //! Python process.
 
+use crate::body::BodyBudget;
 use crate::config::ConfigFault;
 use crate::drain::{Drain, Phase};
 use crate::lane_thread::{self, Shared};
@@ -14,7 +15,7 @@ use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
 use rustix::process::setpriority_process;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -40,6 +41,8 @@ fn list(faults: &[ConfigFault]) -> String {
 
 /// How many connections may be on their way from the acceptor to one lane.
 const HANDOVERS_MAX: usize = 256;
+/// How many scrapes of the metrics may wait.
+const SCRAPES_MAX: usize = 16;
 /// How long clients of idle connections get to see `Connection: close` before those are closed under them.
 const LAME_DUCK: Duration = Duration::from_millis(300);
 const POLL: Duration = Duration::from_millis(5);
@@ -47,13 +50,39 @@ const POLL: Duration = Duration::from_millis(5);
 const LOADER_NICE: i32 = 10;
 
 pub struct Server {
+    running: Arc<Running>,
     shared: Arc<Shared>,
     loader: Mutex<Loader<ModelMeter>>,
     addresses: Vec<SocketAddr>,
     acks: Vec<Ack>,
-    threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
     stopped: Arc<(Mutex<bool>, Condvar)>,
     drainer: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The threads of a server. Dropping it ends and joins them, also when the start fails half-way.
+struct Running {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Running {
+    fn add(&self, thread: JoinHandle<()>) {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+    }
+
+    fn end(&self) {
+        self.shared.drain.enter(Phase::Gone);
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
 impl Server {
@@ -79,33 +108,36 @@ impl Server {
         };
         let (plane, inboxes) = Plane::new(lanes, limits, Clock::system());
         let telemetry = Telemetry::new(lanes);
+        let bodies = BodyBudget::new(config.body_bytes_max);
+        let (scraper, scrapes) = mpsc::channel(SCRAPES_MAX);
         let shared = Arc::new(Shared {
             config,
             plane: Arc::clone(&plane),
             telemetry: Arc::clone(&telemetry),
             drain: Drain::new(),
             ort_version: runtime.version().to_owned(),
-            loaded: AtomicBool::new(false),
+            bodies,
+            scraper,
             connections: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
         });
-        let mut threads = Vec::with_capacity(lanes + 1);
+        let running = Arc::new(Running { shared: Arc::clone(&shared), threads: Mutex::new(Vec::new()) });
         let mut senders = Vec::with_capacity(lanes);
         for (id, inbox) in inboxes.into_iter().enumerate() {
             let (sender, connections) = mpsc::channel(HANDOVERS_MAX);
             let cpu = (lanes <= machine.cpus.len()).then(|| machine.cpus[id]);
-            threads.push(lane_thread::start(Arc::clone(&shared), id, cpu, inbox, connections)?);
+            running.add(lane_thread::start(Arc::clone(&shared), id, cpu, inbox, connections)?);
             senders.push(sender);
         }
-        threads.push(acceptor::start(Arc::clone(&shared), listeners, senders)?);
+        running.add(acceptor::start(Arc::clone(&shared), listeners, senders, scrapes)?);
         let loader = Loader::new(runtime, plane, move |name, version| telemetry.meter(name, version))?;
-        let acks = loader.apply(bundle);
-        shared.loaded.store(true, Ordering::Relaxed);
+        let acks = loader.apply(bundle, &|| shared.drain.leaving());
+        shared.drain.enter(Phase::Serving);
         Ok(Server {
             shared,
             loader: Mutex::new(loader),
             addresses,
             acks,
-            threads: Arc::new(Mutex::new(threads)),
+            running,
             stopped: Arc::new((Mutex::new(false), Condvar::new())),
             drainer: Mutex::new(None),
         })
@@ -152,7 +184,9 @@ impl Server {
         std::thread::scope(|scope| {
             let load = scope.spawn(|| {
                 let _ = setpriority_process(Some(rustix::thread::gettid()), LOADER_NICE);
-                loader.apply(bundle)
+                let acks = loader.apply(bundle, &|| self.shared.drain.leaving());
+                self.shared.drain.touch();
+                acks
             });
             load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
@@ -164,10 +198,9 @@ impl Server {
         if drainer.is_some() {
             return Ok(());
         }
-        let (shared, threads, stopped) =
-            (Arc::clone(&self.shared), Arc::clone(&self.threads), Arc::clone(&self.stopped));
+        let (running, stopped) = (Arc::clone(&self.running), Arc::clone(&self.stopped));
         let leave = move || {
-            leave(&shared, &threads);
+            leave(&running);
             *stopped.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
             stopped.1.notify_all();
         };
@@ -185,15 +218,15 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.shared.drain.enter(Phase::Gone);
-        join(&self.threads);
+        self.running.end();
         if let Some(drainer) = self.drainer.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = drainer.join();
         }
     }
 }
 
-fn leave(shared: &Shared, threads: &Mutex<Vec<JoinHandle<()>>>) {
+fn leave(running: &Running) {
+    let shared = &running.shared;
     let deadline = Instant::now() + shared.config.grace();
     let until = |limit: Instant| {
         while shared.connections() > 0 && Instant::now() < limit.min(deadline) {
@@ -205,17 +238,9 @@ fn leave(shared: &Shared, threads: &Mutex<Vec<JoinHandle<()>>>) {
     until(Instant::now() + LAME_DUCK);
     shared.drain.enter(Phase::Closing);
     until(deadline);
-    shared.drain.enter(Phase::Gone);
-    join(threads);
+    running.end();
     let Totals { received, answered, refused, failed, abandoned } = shared.telemetry.totals();
     tracing::info!(received, answered, refused, failed, abandoned, "drained");
-}
-
-fn join(threads: &Mutex<Vec<JoinHandle<()>>>) {
-    let threads = std::mem::take(&mut *threads.lock().unwrap_or_else(PoisonError::into_inner));
-    for thread in threads {
-        let _ = thread.join();
-    }
 }
 
 fn bind(address: &str) -> Result<TcpListener, StartError> {

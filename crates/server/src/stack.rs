@@ -4,7 +4,7 @@
 use crate::activity::{Activity, Watched};
 use crate::drain::Phase;
 use crate::lane_thread::LaneContext;
-use crate::reply::Reply;
+use crate::reply::{Lasting, Reply};
 use crate::{grpc, http};
 use ::http::{HeaderValue, Request, Version, header};
 use hyper::body::Incoming;
@@ -27,10 +27,8 @@ const PREFACE: &[u8] = b"PRI ";
 pub(crate) async fn connection(context: Rc<LaneContext>, stream: TcpStream) {
     let config = &context.shared.config;
     let idle_timeout = Duration::from_millis(config.idle_timeout_ms);
-    let Ok(Some(protocol)) = tokio::time::timeout(idle_timeout, first_bytes(&context, &stream)).await else {
-        return;
-    };
-    let activity = Rc::new(Activity::default());
+    let Some(protocol) = first_bytes(&context, &stream).await else { return };
+    let activity = Activity::new(matches!(protocol, Protocol::Http1));
     let io = Watched { stream: TokioIo::new(stream), activity: Rc::clone(&activity) };
     let service = {
         let (context, activity) = (Rc::clone(&context), Rc::clone(&activity));
@@ -42,18 +40,18 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: TcpStream) {
             let call = enter(&context, request);
             async move {
                 let reply = finish(&context, call).await;
-                drop(in_request);
-                Ok::<_, Infallible>(reply)
+                // A request lasts until its last byte is handed over: a watch on health does not make a connection idle.
+                Ok::<_, Infallible>(reply.map(|body| Lasting { body, _until_sent: in_request }))
             }
         })
     };
+    let (head, idle) = (ticks(config.header_timeout_ms), ticks(config.idle_timeout_ms));
     match protocol {
         Protocol::Http1 => {
-            let (head, idle) = (ticks(config.header_timeout_ms), ticks(config.idle_timeout_ms));
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(None)
-                .max_buf_size(config.header_bytes_max.max(8192))
+                .max_buf_size(config.header_bytes_max)
                 // Answers are small: one buffer costs the kernel less than two (1 % more requests a second).
                 .writev(false)
                 .serve_connection(io, service);
@@ -68,8 +66,8 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: TcpStream) {
                 .initial_connection_window_size(WINDOW_BYTES * 4)
                 .keep_alive_interval(idle_timeout)
                 .serve_connection(io, service);
-            // Control frames are no heads: only the idle time counts, and pings keep the peer honest.
-            drive(&context, connection, Phase::LameDuck, || false).await;
+            // Control frames are no heads: only the time without a request counts, also before the first one.
+            drive(&context, connection, Phase::LameDuck, || activity.overdue_at_tick(idle, idle)).await;
         }
     }
 }
@@ -85,21 +83,31 @@ enum Protocol {
     Http2,
 }
 
-/// Looks at the first bytes without taking them. `None` when the peer left before it said anything, or when the
-/// server leaves.
+/// Looks at the first bytes without taking them. `None` when the peer left or dawdled, or when the server leaves.
 async fn first_bytes(context: &LaneContext, stream: &TcpStream) -> Option<Protocol> {
-    const RETRY: Duration = Duration::from_millis(5);
+    const RETRY_FIRST: Duration = Duration::from_millis(5);
+    let config = &context.shared.config;
     let mut bytes = [0; PREFACE.len()];
+    // A byte that is there makes a peek return at once, so what is missing of the preface is waited for with growing
+    // pauses; they add up to no more than the time for a head.
+    let mut pause = RETRY_FIRST;
+    let mut left = Duration::from_millis(config.header_timeout_ms);
     loop {
+        let peek =
+            tokio::time::timeout(Duration::from_millis(config.idle_timeout_ms), stream.peek(&mut bytes));
         let length = tokio::select! {
-            peeked = stream.peek(&mut bytes) => peeked.ok()?,
+            peeked = peek => peeked.ok()?.ok()?,
             () = context.shared.drain.reached(Phase::Closing) => return None,
         };
         let seen = &bytes[..length];
         match seen {
             [] => return None,
             PREFACE => return Some(Protocol::Http2),
-            _ if PREFACE.starts_with(seen) => tokio::time::sleep(RETRY).await,
+            _ if PREFACE.starts_with(seen) => {
+                left = left.checked_sub(pause)?;
+                tokio::time::sleep(pause).await;
+                pause *= 2;
+            }
             _ => return Some(Protocol::Http1),
         }
     }
@@ -144,7 +152,12 @@ enum Surface {
 fn enter(context: &LaneContext, request: Request<Incoming>) -> Call {
     let version = request.version();
     let surface = if grpc::is_grpc(request.headers()) {
-        Surface::Grpc(grpc::enter(context, request))
+        if version == Version::HTTP_2 {
+            Surface::Grpc(grpc::enter(context, request))
+        } else {
+            // Without HTTP/2 there are no trailers, and a gRPC answer has no status.
+            Surface::Http(http::Call::needs_http2())
+        }
     } else {
         Surface::Http(http::enter(context, request))
     };
@@ -156,7 +169,7 @@ async fn finish(context: &LaneContext, call: Call) -> Reply {
         Surface::Http(call) => http::finish(context, call).await,
         Surface::Grpc(call) => grpc::finish(context, call).await,
     };
-    if call.version < Version::HTTP_2 && !context.shared.drain.serving() {
+    if call.version < Version::HTTP_2 && context.shared.drain.leaving() {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     reply

@@ -25,8 +25,7 @@ pub struct Gauges {
 impl Telemetry {
     pub fn render(&self, build: &BuildFacts, gauges: &Gauges) -> String {
         let mut page = Page(String::with_capacity(64 * 1024));
-        let models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
-        let models: Vec<Arc<ModelMeter>> = models.iter().filter_map(|model| model.upgrade()).collect();
+        let models = self.models.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.server(&mut page, build, gauges);
         self.requests(&mut page, &models);
         histograms(&mut page, &models);
@@ -58,7 +57,8 @@ impl Telemetry {
     }
 
     fn requests(&self, page: &mut Page, models: &[Arc<ModelMeter>]) {
-        let unrouted: Vec<&Tally> = self.lanes.iter().map(|lane| &lane.unrouted).collect();
+        let unrouted: Vec<&Tally> =
+            self.lanes.iter().map(|lane| &lane.unrouted).chain(&self.removed).collect();
         let mut tallies = vec![(labels("", ""), unrouted)];
         for model in models {
             tallies.push((model.labels(), model.lanes.iter().map(|lane| &lane.tally).collect()));
@@ -81,7 +81,8 @@ impl Telemetry {
             {
                 let count: u64 = lanes.iter().map(|tally| tally.faults(kind, stage)).sum();
                 if count > 0 {
-                    let labels = format!(r#"{labels},kind="{}",stage="{}""#, kind.label(), stage.label());
+                    let (kind, stage, blame) = (kind.label(), stage.label(), kind.blame().label());
+                    let labels = format!(r#"{labels},kind="{kind}",stage="{stage}",blame="{blame}""#);
                     page.sample("flyball_faults_total", &labels, count);
                 }
             }
@@ -156,8 +157,10 @@ impl Page {
     ) {
         let merged = Merged::of(model.lanes.iter().map(pick));
         let bucket = format!("{name}_bucket");
-        for (edge, below) in merged.edges() {
-            self.sample(&bucket, &format!(r#"{labels},le="{edge}""#), below);
+        if merged.used() {
+            for (edge, below) in merged.edges() {
+                self.sample(&bucket, &format!(r#"{labels},le="{edge}""#), below);
+            }
         }
         let count = merged.count();
         self.sample(&bucket, &format!(r#"{labels},le="+Inf""#), count);

@@ -3,7 +3,7 @@
 
 use crate::{Counter, Histogram};
 use flyball_core::{FaultKind, Outcome, Protocol, Sink, Stage, WalkRecord};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Requests by protocol and outcome, faults by kind and stage.
@@ -21,6 +21,16 @@ impl Tally {
         }
     }
 
+    /// Adds another tally's counts. Only under the lock on the meters, which makes its holder the one writer.
+    fn take_in(&self, other: &Tally) {
+        for (own, theirs) in self.requests.iter().flatten().zip(other.requests.iter().flatten()) {
+            own.add(theirs.get());
+        }
+        for (own, theirs) in self.faults.iter().flatten().zip(other.faults.iter().flatten()) {
+            own.add(theirs.get());
+        }
+    }
+
     pub(crate) fn requests(&self, protocol: Protocol, outcome: Outcome) -> u64 {
         self.requests[protocol.index()][outcome as usize].get()
     }
@@ -29,6 +39,9 @@ impl Tally {
         self.faults[kind.index()][stage.index()].get()
     }
 }
+
+/// Four times the deployments that a snapshot may have; few in tests, so that the limit is reached.
+const METERS_MAX: usize = if cfg!(test) { 16 } else { 4096 };
 
 /// Batch sizes by powers of two up to 1024 rows.
 pub(crate) const ROW_BUCKETS: usize = 11;
@@ -43,7 +56,7 @@ pub(crate) struct ModelLane {
     pub(crate) rows: Counter,
 }
 
-/// One model version's measurements over all lanes. Held by what is loaded; gone from `/metrics` when that is.
+/// One model version's measurements over all lanes. Outlives the model.
 #[derive(Debug)]
 pub struct ModelMeter {
     pub(crate) name: String,
@@ -64,7 +77,9 @@ pub(crate) struct LaneMeter {
 #[derive(Debug)]
 pub struct Telemetry {
     pub(crate) lanes: Box<[LaneMeter]>,
-    pub(crate) models: Mutex<Vec<Weak<ModelMeter>>>,
+    pub(crate) models: Mutex<Vec<Arc<ModelMeter>>>,
+    /// What removed models had counted, once their meters were given up.
+    pub(crate) removed: Box<[Tally]>,
 }
 
 /// The sums that must add up.
@@ -82,16 +97,29 @@ impl Telemetry {
         Arc::new(Telemetry {
             lanes: (0..lanes).map(|_| LaneMeter::default()).collect(),
             models: Mutex::new(Vec::new()),
+            removed: (0..lanes).map(|_| Tally::default()).collect(),
         })
     }
 
-    /// A meter for a newly loaded model version.
+    /// The meter of a model version. One that is loaded again goes on counting where it was, and one that is removed
+    /// stays: counters must not go backwards, and their sum must stay what was received. Bounded, because the names
+    /// come from snapshots: beyond the limit, the oldest that nobody holds is folded into the requests without a model.
     pub fn meter(&self, name: &str, version: &str) -> Arc<ModelMeter> {
+        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = models.iter().find(|model| model.name == name && model.version == version) {
+            return Arc::clone(known);
+        }
+        if models.len() >= METERS_MAX
+            && let Some(unused) = models.iter().position(|model| Arc::strong_count(model) == 1)
+        {
+            let gone = models.remove(unused);
+            for (kept, lane) in self.removed.iter().zip(&gone.lanes) {
+                kept.take_in(&lane.tally);
+            }
+        }
         let lanes = self.lanes.iter().map(|_| ModelLane::default()).collect();
         let meter = Arc::new(ModelMeter { name: name.to_owned(), version: version.to_owned(), lanes });
-        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
-        models.retain(|model| model.strong_count() > 0);
-        models.push(Arc::downgrade(&meter));
+        models.push(Arc::clone(&meter));
         meter
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,7 +15,10 @@ from flyball.cli.output import report
 from flyball.cli.predict import predict
 from flyball.cli.serve import serve
 from flyball.cli.snapshot import snapshot
-from flyball.errors import FlyballError
+from flyball.errors import FlyballError, UsageError
+
+# Click's base of all usage errors; typer exports only this one of its children, from click or from its own copy of it.
+_ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="flyball",
@@ -48,11 +51,25 @@ def _top(
 def main() -> None:
     """The console script."""
     try:
-        app()
-    except FlyballError as error:
-        report(error, as_json="--json" in sys.argv)
-        sys.exit(error.exit_code)
+        sys.exit(app(standalone_mode=False))
     except BrokenPipeError:
         # The reader, say `head`, has what it wanted; without this Python complains once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except (FlyballError, _ClickError, OSError) as error:
+        told = _told(error)
+        if told.message:  # click has none where it showed the help, for `flyball` alone
+            report(told, as_json="--json" in sys.argv)
+        sys.exit(told.exit_code)
+
+
+def _told(error: Any) -> FlyballError:
+    """The error in our own form: what click says of wrong usage, and what the system refuses where no verb foresaw it."""
+    if isinstance(error, FlyballError):
+        return error
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return FlyballError(f"{where}{error.strerror or error}", code="system")
+    command = error.ctx.command_path if getattr(error, "ctx", None) else "flyball"
+    message = " ".join(error.format_message().split()).rstrip(".")
+    return UsageError(message[:1].lower() + message[1:], next_step=f"see how it is used:  {command} --help")

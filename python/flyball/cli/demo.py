@@ -10,14 +10,15 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
 
     from flyball.bench.table import Row
+    from flyball.cli.progress import Progress
 
 _FOLDER = Path(".flyball/demo")
 _MODEL = "fraud"
 _CONNECTIONS = 16
 _PAYLOADS = 2000
+_BETTER = "FastAPI, the better of def and async def"
 
 
 def demo(
@@ -65,15 +66,11 @@ def _prepared(out: Console) -> tuple[Path, bytes]:
 
 
 def _measured(out: Console, model: Path, payloads: bytes, seconds: float) -> list[Row]:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from dataclasses import replace
 
-    columns = (
-        TextColumn("{task.description:<28}"),
-        BarColumn(),
-        TextColumn("{task.fields[told]:>20}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=out) as progress:
+    from flyball.cli.progress import progress_on
+
+    with progress_on(out) as progress:
         serve = [sys.executable, "-m", "flyball", "serve", f"{_MODEL}={model}", "--listen", "127.0.0.1:0"]
         peer = [sys.executable, "-m", "flyball.bench.peers.fastapi_peer", f"{_MODEL}={model}", "--style"]
         flyball = _server("flyball serve", serve, payloads, seconds, progress)
@@ -81,7 +78,7 @@ def _measured(out: Console, model: Path, payloads: bytes, seconds: float) -> lis
         loop = _server("FastAPI, async def", [*peer, "async"], payloads, seconds, progress)
         bare = _bare(model, payloads, seconds, progress)
     better = max(threads, loop, key=lambda row: row.rate_per_s or 0.0)
-    return [flyball, better, bare]
+    return [flyball, replace(better, name=_BETTER), bare]
 
 
 def _server(name: str, command: list[str], payloads: bytes, seconds: float, progress: Progress) -> Row:
@@ -93,13 +90,13 @@ def _server(name: str, command: list[str], payloads: bytes, seconds: float, prog
     from flyball.errors import ServerFaultError
 
     server_cpus, generator_cpus = split_cpus()
-    task = progress.add_task(name, total=2 * seconds, told="starting")
+    step = progress.begin(name, 2 * seconds)
 
     def load(plan: LoadPlan, done: float) -> LoadResult:
         result = run_load(
             plan,
             payloads,
-            lambda gone, count: progress.update(task, completed=done + min(gone, seconds), told=f"{count:,} requests"),
+            lambda gone, count: step.update(done + min(gone, seconds), f"{count:,} requests"),
         )
         if result.mismatched or result.failed:
             raise ServerFaultError(
@@ -118,7 +115,7 @@ def _server(name: str, command: list[str], payloads: bytes, seconds: float, prog
         batch = mean_batch_rows(before, metrics(server.url), _MODEL) if ours else None
         one = load(plan.model_copy(update={"connections": 1}), seconds)
         rss_bytes = server.rss_bytes()
-    progress.update(task, completed=2 * seconds, told=f"{many.rate_per_s:,.0f} req/s")
+    step.end(f"{many.rate_per_s:,.0f} req/s")
     return Row(
         name, many.rate_per_s, one.latency_us.p50, one.latency_us.p99, batch, cold_start_s, rss_bytes, many.bottleneck
     )
@@ -129,10 +126,10 @@ def _bare(model: Path, payloads: bytes, seconds: float, progress: Progress) -> R
     from flyball.bench.process import on_cpus, split_cpus
     from flyball.bench.table import Row
 
-    task = progress.add_task("bare ONNX Runtime", total=1, told="running")
+    step = progress.begin("bare ONNX Runtime", 1)
     with on_cpus(split_cpus()[0]):
         result = measure_bare(model, payloads, min(seconds, 3.0))
-    progress.update(task, completed=1, told=f"{result.rate_per_s:,.0f} runs/s")
+    step.end(f"{result.rate_per_s:,.0f} runs/s")
     return Row("bare ONNX Runtime", result.rate_per_s, result.p50_us, result.p99_us)
 
 
@@ -155,12 +152,24 @@ def _tell(out: Console, rows: list[Row], model: Path) -> None:
             f"\nflyball answers {ours / peer:.1f} times as many requests a second as {rows[1].name}, all answers checked."
         )
     out.print("\nNext:")
+    ours_at = _command()
     for command in (
-        f"flyball inspect {model}",
-        f"flyball serve {model}",
-        f"echo '{{\"input\": [[120, 3, 0.6, 0.4, 6, 900, 30, 400, 1, 1, 4, 2]]}}' | flyball predict {_MODEL}",
+        f"{ours_at} inspect {model}",
+        f"{ours_at} serve {model}",
+        f"echo '{{\"input\": [[120, 3, 0.6, 0.4, 6, 900, 30, 400, 1, 1, 4, 2]]}}' | {ours_at} predict {_MODEL}",
     ):
-        out.print(f"  {command}", markup=False)
+        out.print(f"  {command}", markup=False, soft_wrap=True)  # a line that was broken cannot be pasted
+
+
+def _command() -> str:
+    """How to call flyball from here: by its name where the path knows it, else by its place beside this interpreter."""
+    import shlex
+    import shutil
+
+    if shutil.which("flyball"):
+        return "flyball"
+    place = Path(sys.executable).parent / "flyball"
+    return shlex.quote(str(place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place))
 
 
 def _keep(out: Console, model: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
@@ -22,9 +23,19 @@ class Finding:
     needed: bool = False
 
 
-def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show what this machine allows: cores, memory, ONNX Runtime, tuning rights, optional parts."""
+def doctor(
+    ort_path: Annotated[bool, typer.Option("--ort-path", help="Print only the path of ONNX Runtime's library.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what this machine allows: cores, memory, ONNX Runtime, the right to pin lanes, optional parts."""
     from flyball.cli.output import console, print_json
+
+    if ort_path:
+        from flyball.engine import ort_library
+
+        library = str(ort_library())
+        print_json({"ort_path": library}) if json else typer.echo(library)
+        return
 
     findings = [*_runtime(), *_native(), *_extras()]
     broken = any(finding.needed and not finding.good for finding in findings)
@@ -70,7 +81,8 @@ def _native() -> list[Finding]:
         findings.append(Finding("optimised build", False, "a debug build: do not measure with it", "make build"))
     quota = "no quota" if here.cpu_quota is None else f"quota of {here.cpu_quota:g} cores"
     cpus = f"{len(here.cpus)} in the affinity mask ({_ranges(here.cpus)}), {quota}: {here.lanes} lanes"
-    memory = "no limit" if here.memory_limit_bytes is None else f"limit of {size(here.memory_limit_bytes)}"
+    limit = "no limit" if here.memory_limit_bytes is None else f"limit of {size(here.memory_limit_bytes)}"
+    memory = f"{size(_memory_bytes())}, {limit}"
     findings += [
         Finding("cores", here.lanes > 0, cpus, needed=True),
         Finding("processor", True, here.cpu_model),
@@ -82,6 +94,10 @@ def _native() -> list[Finding]:
         for right in here.rights
     ]
     return findings
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _extras() -> list[Finding]:

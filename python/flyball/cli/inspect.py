@@ -31,8 +31,9 @@ def inspect(
     from flyball.bench.table import size
 
     out = console()
-    opsets = ", ".join(f"{opset.domain or 'ai.onnx'} {opset.version}" for opset in found.opset)
-    out.print(f"[bold]{escape(model.name)}[/bold]   {size(found.size_bytes)}   {found.nodes} nodes   {found.digest}")
+    opsets = ", ".join(f"{escape(opset.domain)} {opset.version}" for opset in found.opset)
+    nodes = f"{found.nodes} node{'s' * (found.nodes != 1)}"
+    out.print(f"[bold]{escape(model.name)}[/bold]   {size(found.size_bytes)}   {nodes}   {found.digest}")
     out.print(f"  opset {opsets}   made by {escape(found.producer or 'unknown')}   ONNX Runtime {found.ort_version}")
     out.print(_signature(found))
     if found.batching.on:

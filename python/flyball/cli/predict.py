@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flyball.errors import InvalidInputError
+from flyball.errors import DeadlineError, InvalidInputError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -37,11 +38,15 @@ def predict(
     from flyball.client import Client
 
     text = _read(file)
-    with Client(url, deadline_ms=deadline_ms) as client:
-        inputs = read_inputs(text, lambda: client.metadata(model, version=version).inputs)
-        answer = client.infer(model, inputs, version=version)
+    try:
+        with Client(url, deadline_ms=deadline_ms) as client:
+            inputs = read_inputs(text, lambda: client.metadata(model, version=version).inputs)
+            answer = client.infer(model, inputs, version=version)
+    except DeadlineError as error:
+        error.next_step = "give more time with --deadline-ms, or look at the server's load"
+        raise
     if json:
-        print_json({name: array.tolist() for name, array in answer.items()})
+        print_json({name: _plain(array.tolist()) for name, array in answer.items()})
     else:
         console().print(_table(answer))
 
@@ -79,6 +84,15 @@ def _table(answer: dict[str, Any]) -> Table:
     if count > _ROWS_MAX:
         table.caption = f"{count - _ROWS_MAX} more rows; see all with --json"
     return table
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can say: numbers that it lacks become the strings "NaN", "Infinity" and "-Infinity"."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 def _cell(value: Any) -> str:

@@ -23,6 +23,10 @@ def read_inputs(text: str, signature: Signature) -> dict[str, Array]:
     if not stripped:
         raise InvalidInputError("the input is empty", next_step='give rows, say  {"input": [[1, 2, 3]]}')
     if stripped[0] not in "{[":
+        if "\n" not in stripped.rstrip() and _is_number(stripped):
+            raise InvalidInputError(
+                f"the input is the bare number {stripped.strip()}", next_step="give rows, say  [[1, 2, 3]]"
+            )
         return _from_csv(stripped, signature())
     try:
         document = json.loads(stripped)
@@ -58,12 +62,17 @@ def _from_names(document: dict[str, Any], inputs: Sequence[TensorMetadata]) -> d
 
 def _from_csv(text: str, inputs: Sequence[TensorMetadata]) -> dict[str, Array]:
     head, *rows = [row for row in csv.reader(text.splitlines()) if row]
+    names = [name.strip() for name in head]
+    if all(_is_number(name) for name in names) and not any(spec.name in names for spec in inputs):
+        raise InvalidInputError(
+            "the first line of the CSV is all numbers; it must be a header",
+            next_step="put a line with the names of the columns before it, or give JSON:  [[1, 2, 3]]",
+        )
     if not rows:
         raise InvalidInputError("the CSV has a header line and no rows")
     ragged = next((place for place, row in enumerate(rows, start=2) if len(row) != len(head)), None)
     if ragged is not None:
         raise InvalidInputError(f"line {ragged} of the CSV has another number of cells than its header")
-    names = [name.strip() for name in head]
     if all(spec.name in names for spec in inputs):
         return {spec.name: _column(rows, names.index(spec.name), spec) for spec in inputs}
     spec = _only(inputs)
@@ -75,6 +84,14 @@ def _from_csv(text: str, inputs: Sequence[TensorMetadata]) -> dict[str, Array]:
 def _column(rows: list[list[str]], place: int, spec: TensorMetadata) -> Array:
     column = as_array([row[place] for row in rows], spec.datatype)
     return column.reshape(-1, *[1] * (len(spec.shape) - 1))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _only(inputs: Sequence[TensorMetadata]) -> TensorMetadata:

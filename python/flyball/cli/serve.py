@@ -6,8 +6,10 @@ them, in `sigtimedwait`. Must never import `onnxruntime`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flyball.errors import ConfigRefusedError, FlyballError, ModelRefusedError, ServerFaultError, UsageError
+from flyball.errors import FlyballError, ModelRefusedError, ServerFaultError, SnapshotRefusedError, UsageError
 
 if TYPE_CHECKING:
     from flyball.config import ServerConfig
@@ -26,6 +28,7 @@ _SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _POLL_S = 1.0
 _DRAIN_POLL_S = 0.05
 _REFUSED_STOP_S = 5.0
+_INTERRUPTED = 130  # what shells give a command that Ctrl-C ended
 
 
 def serve(
@@ -54,7 +57,11 @@ def serve(
     from flyball.engine import Server
 
     server = Server(settings, bundle.to_bytes())
-    _refuse_if_not_served(server, must_all_serve=snapshot is None)
+    if signal.SIGINT in signal.sigpending():
+        server.drain()
+        server.wait(_REFUSED_STOP_S)
+        raise typer.Exit(_INTERRUPTED)
+    _refuse_if_not_served(server, _paths(models, bundle), must_all_serve=snapshot is None)
     sys.stdout.write(server.ready_line() + "\n")
     sys.stdout.flush()
     _until_signalled(server, snapshot)
@@ -64,14 +71,19 @@ def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
     from pydantic import ValidationError
 
     from flyball.config import ServerConfig, read_server_config
-    from flyball.faults import faults_of
+    from flyball.faults import Fault, faults_of
 
     written = (read_server_config(path) if path else ServerConfig()).model_dump()
     written.update({key: value for key, value in flags.items() if value is not None})
     try:
         return ServerConfig.model_validate(written)
     except ValidationError as error:
-        raise ConfigRefusedError("the flags are not allowed", faults=faults_of(error, ServerConfig)) from error
+        # The file was checked before, so every fault here is a flag's; a flag that is left out is what null is in the file.
+        faults = [
+            Fault(f"--{fault.path.partition('[')[0]}", fault.found, fault.allowed.removeprefix("null, or "))
+            for fault in faults_of(error, ServerConfig)
+        ]
+        raise UsageError("the flags are not allowed", faults=faults, next_step="flyball serve --help") from error
 
 
 def _bundle(models: list[str] | None, snapshot: Path | None) -> Bundle:
@@ -80,15 +92,31 @@ def _bundle(models: list[str] | None, snapshot: Path | None) -> Bundle:
     return read(snapshot) if snapshot else compile_models(models or [])
 
 
-def _refuse_if_not_served(server: Server, *, must_all_serve: bool) -> None:
+def _paths(models: list[str] | None, bundle: Bundle) -> dict[str, str]:
+    """Each deployment's file: as a person typed it, else as its snapshot says."""
+    from flyball.snapshot import ModelSource, parse
+
+    if models:
+        return {source.name: str(source.path) for source in map(ModelSource.from_argument, models)}
+    paths = {}
+    for document in bundle.documents:
+        with contextlib.suppress(SnapshotRefusedError):  # such a document's deployment is refused for that very reason
+            deployment = parse("deployment", document)
+            route = next(item for item in deployment.versions if item.version == deployment.route.version)
+            paths[deployment.name] = str(bundle.base / route.artifact.path)
+    return paths
+
+
+def _refuse_if_not_served(server: Server, paths: dict[str, str], *, must_all_serve: bool) -> None:
     """A refused deployment ends the command where a person named it, or where none is left. The server logs each."""
     acks = server.acks()
     refused = [ack for ack in acks if ack.state == "refused"]
     if refused and (must_all_serve or len(refused) == len(acks)):
         server.drain()
         server.wait(_REFUSED_STOP_S)
-        reasons = "; ".join(f"{ack.name}: {ack.reason}" for ack in refused)
-        raise ModelRefusedError(reasons, next_step="look closer:  flyball inspect MODEL.onnx")
+        reasons = "; ".join(f"{paths.get(ack.name, ack.name)}: {ack.reason}" for ack in refused)
+        closer = [f"flyball inspect {shlex.quote(paths[ack.name])}" for ack in refused[:1] if ack.name in paths]
+        raise ModelRefusedError(reasons, next_step=f"look closer:  {closer[0]}" if closer else None)
 
 
 def _until_signalled(server: Server, snapshot: Path | None) -> None:

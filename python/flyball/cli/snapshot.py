@@ -10,16 +10,15 @@ import typer
 
 def snapshot(
     models: Annotated[list[str], typer.Argument(metavar="MODEL...", help="ONNX files, each PATH or NAME=PATH.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write index.json and deployments/ to.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write index.json, deployments/ and models/ to.")],
     generation: Annotated[int, typer.Option(min=1, help="Number of this snapshot; later ones are larger.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compile models to a snapshot on disk, for flyballd."""
+    """Compile models to a snapshot on disk, with copies of them: a folder to move where flyballd runs."""
     from flyball.cli.output import console, print_json
-    from flyball.snapshot import compile_models
+    from flyball.snapshot import pack_models
 
-    bundle = compile_models(models, generation=generation)
-    index = bundle.write(out)
+    bundle, index = pack_models(models, out, generation=generation), out / "index.json"
     entries = bundle.parsed_index().deployments
     if json:
         print_json({"index": str(index), "deployments": [entry.model_dump() for entry in entries]})

@@ -5,6 +5,7 @@ Picks the transport by the URL's scheme; both give the same answers and the same
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from flyball.client.metadata import ModelMetadata
 
 
+_ADDRESS = "write http://HOST:PORT or grpc://HOST:PORT"
+
+
 class Client:
     """A client of one server. Threads may share it; close it, or use it in a `with`.
 
@@ -36,10 +40,13 @@ class Client:
     def __init__(self, url: str, *, deadline_ms: float = 10_000, connections_max: int = 64) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "grpc") or not parts.netloc:
-            raise UsageError(f"{url!r} is no address of a server", next_step="write http://HOST:PORT or grpc://HOST:PORT")
+            raise UsageError(f"{url!r} is no address of a server", next_step=_ADDRESS)
+        if parts.path.strip("/") or parts.query or parts.fragment:
+            extra = url.partition(parts.netloc)[2]
+            raise UsageError(f"{url!r} has {extra!r} after the address, where the client adds paths", next_step=_ADDRESS)
         self.url = url
         self._deadline_ms = _positive(deadline_ms)
-        self._transport = _transport(parts.scheme, url, parts.netloc, connections_max)
+        self._open: HttpTransport | GrpcTransport | None = _transport(parts.scheme, parts.netloc, connections_max)
         self._known: dict[tuple[str, str | None], ModelMetadata] = {}
         self._lock = threading.Lock()
 
@@ -48,7 +55,7 @@ class Client:
         model: str,
         inputs: Mapping[str, Array | Sequence[object]],
         *,
-        version: str | None = None,
+        version: str | int | None = None,
         outputs: Sequence[str] | None = None,
         deadline_ms: float | None = None,
         id: str | None = None,  # noqa: A002 - the protocol's own name
@@ -57,28 +64,30 @@ class Client:
 
         Strings travel as object or `U` arrays. `outputs` picks some of the model's outputs, else all come.
         """
-        deadline = self._deadline(deadline_ms)
+        deadline, version = self._deadline(deadline_ms), _version(version)
         if not inputs:
             raise InvalidInputError("no inputs were given")
         tensors = [encode(name, self._array(model, version, name, value, deadline)) for name, value in inputs.items()]
         call = InferCall(model, version, tensors, None if outputs is None else list(outputs), id)
         return self._transport.infer(call, deadline)
 
-    def metadata(self, model: str, *, version: str | None = None, deadline_ms: float | None = None) -> ModelMetadata:
+    def metadata(self, model: str, *, version: str | int | None = None, deadline_ms: float | None = None) -> ModelMetadata:
         """A model's inputs and outputs, as the server tells them."""
-        return self._transport.metadata(model, version, self._deadline(deadline_ms))
+        return self._transport.metadata(model, _version(version), self._deadline(deadline_ms))
 
-    def ready(self, model: str | None = None, *, version: str | None = None, deadline_ms: float | None = None) -> bool:
+    def ready(self, model: str | None = None, *, version: str | int | None = None, deadline_ms: float | None = None) -> bool:
         """Whether the server, or one of its models, takes requests. False also where it cannot be reached."""
-        return self._transport.ready(model, version, self._deadline(deadline_ms))
+        return self._transport.ready(model, _version(version), self._deadline(deadline_ms))
 
     def live(self, *, deadline_ms: float | None = None) -> bool:
         """Whether the server runs. False also where it cannot be reached."""
         return self._transport.live(self._deadline(deadline_ms))
 
     def close(self) -> None:
-        """Close the connections."""
-        self._transport.close()
+        """Close the connections; the client cannot be used again."""
+        transport, self._open = self._open, None
+        if transport is not None:
+            transport.close()
 
     def __enter__(self) -> Self:
         return self
@@ -87,6 +96,13 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def _transport(self) -> HttpTransport | GrpcTransport:
+        transport = self._open
+        if transport is None:
+            raise UsageError("this client was closed", next_step="make another:  flyball.Client(url)")
+        return transport
 
     def _deadline(self, deadline_ms: float | None) -> Deadline:
         return Deadline(self._deadline_ms if deadline_ms is None else _positive(deadline_ms))
@@ -112,17 +128,23 @@ class Client:
         return known
 
 
-def _transport(scheme: str, url: str, netloc: str, connections_max: int) -> HttpTransport | GrpcTransport:
+def _transport(scheme: str, netloc: str, connections_max: int) -> HttpTransport | GrpcTransport:
     if scheme == "http":
         from flyball.client.http import HttpTransport
 
-        return HttpTransport(url, connections_max)
+        return HttpTransport(f"http://{netloc}", connections_max)
     from flyball.client.grpc import GrpcTransport
 
     return GrpcTransport(netloc)
 
 
-def _positive(deadline_ms: float) -> float:
-    if not deadline_ms > 0:
-        raise UsageError(f"a deadline of {deadline_ms} ms leaves no time for an answer")
-    return deadline_ms
+def _version(version: str | int | None) -> str | None:
+    return str(version) if isinstance(version, int) else version
+
+
+def _positive(deadline_ms: object) -> float:
+    if isinstance(deadline_ms, bool) or not isinstance(deadline_ms, int | float | np.integer | np.floating):
+        raise UsageError(f"a deadline is a number of ms, and {deadline_ms!r} is none")
+    if not 0 < deadline_ms < math.inf:
+        raise UsageError(f"a deadline of {deadline_ms} ms leaves no time for an answer, or no end to the wait")
+    return float(deadline_ms)

@@ -6,6 +6,7 @@ machine; nothing else is repeated here, because its UNAVAILABLE does not tell wh
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from flyball.client.metadata import ModelMetadata
@@ -104,12 +105,14 @@ class GrpcTransport:
             if status == "DEADLINE_EXCEEDED" and not deadline.allows(0):
                 raise deadline.passed() from error
             details = error.details() or ""
-            if status == "UNAVAILABLE" and "connect" in details.lower():
-                # The status is the same as a draining server's; only the text tells them apart, and only the hint needs it.
-                raise UnreachableError(
+            if status == "UNAVAILABLE" and re.search("connect|socket closed", details, re.IGNORECASE):
+                # The status is the same as a draining server's; only gRPC's own texts tell them apart.
+                unreachable = UnreachableError(
                     f"no answer from grpc://{self._target}: {details}",
                     next_step="start a server:  flyball serve MODEL.onnx",
-                ) from error
+                )
+                unreachable.maybe_served = "failed to connect" not in details.lower()
+                raise unreachable from error
             raise from_grpc(status, details) from error
 
 

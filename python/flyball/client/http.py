@@ -75,7 +75,7 @@ class HttpTransport:
                 return self._attempt(method, path, body, headers, deadline)
             except UnreachableError as error:
                 pause = pause_before(attempt + 1)
-                if error.code != "connect_failed" or attempt == ATTEMPTS_MAX or not deadline.allows(pause):
+                if error.maybe_served or attempt == ATTEMPTS_MAX or not deadline.allows(pause):
                     raise
             except OverloadedError as error:
                 pause = error.retry_after_s if error.retry_after_s is not None else 0.0
@@ -121,11 +121,11 @@ class HttpTransport:
     def _no_connection(self, error: Exception, deadline: Deadline) -> FlyballError:
         if not deadline.allows(0):
             return deadline.passed()
-        return UnreachableError(
-            f"no connection to {self._url}: {_cause(error)}",
-            code="connect_failed",
-            next_step="start a server:  flyball serve MODEL.onnx",
+        unreachable = UnreachableError(
+            f"no connection to {self._url}: {_cause(error)}", next_step="start a server:  flyball serve MODEL.onnx"
         )
+        unreachable.maybe_served = False
+        return unreachable
 
 
 def _read(response: urllib3.BaseHTTPResponse, deadline: Deadline) -> bytes:
@@ -219,7 +219,6 @@ def _seconds(retry_after: str | None) -> float | None:
 def _broke(url: str, error: Exception) -> UnreachableError:
     return UnreachableError(
         f"the connection to {url} broke before the answer came: {_cause(error)}",
-        code="connection_broke",
         next_step="the request may have been served; send it again only if that does no harm",
     )
 

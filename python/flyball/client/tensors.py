@@ -32,6 +32,7 @@ _DTYPES = {
     "FP64": "<f8",
 }
 _DATATYPES = {np.dtype(code).newbyteorder("="): name for name, code in _DTYPES.items()}
+_RAGGED = "rows have different lengths; give each as many values as the first"
 _LENGTH = struct.Struct("<I")
 
 
@@ -98,11 +99,16 @@ def as_array(value: object, datatype: str) -> Array:
     """Plain Python data as an array of the datatype that the model asks for."""
     try:
         if datatype == "BYTES":
-            return np.asarray(value, dtype=object)
+            strings = np.asarray(value, dtype=object)
+            if any(isinstance(item, list | tuple) for item in strings.ravel()):
+                raise InvalidInputError(_RAGGED)
+            return strings
         if datatype not in _DTYPES:
             raise InvalidInputError(f"a list cannot be turned into {datatype}; give a NumPy array")
         return np.asarray(value, dtype=np.dtype(_DTYPES[datatype]).newbyteorder("="))
     except (ValueError, TypeError, OverflowError) as error:
+        if "inhomogeneous" in str(error):
+            raise InvalidInputError(_RAGGED) from error
         raise InvalidInputError(f"the values cannot be turned into {datatype}: {error}") from error
 
 

@@ -71,8 +71,8 @@ class ServerConfig(BaseModel):
     body_bytes_max: Annotated[int, _range(_KIB, 2**31 - 1)] = _whole(
         "bytes", _KIB, 2**31 - 1, 64 * _KIB * _KIB, "Largest request body; a larger one is refused with 413."
     )
-    header_bytes_max: Annotated[int, _range(4 * _KIB, _KIB * _KIB)] = _whole(
-        "bytes", 4 * _KIB, _KIB * _KIB, 64 * _KIB, "Largest request head; a larger one is refused with 431."
+    header_bytes_max: Annotated[int, _range(8 * _KIB, _KIB * _KIB)] = _whole(
+        "bytes", 8 * _KIB, _KIB * _KIB, 64 * _KIB, "A request head up to this is taken; one of twice the size gets 431."
     )
     connections_max: Annotated[int, _range(1, 1_000_000)] = _whole(
         "connections", 1, 1_000_000, 4096, "Open connections of the whole server; more wait unaccepted."

@@ -16,7 +16,11 @@ from flyball.snapshot.models import FORMAT, NAME_PATTERN, Limits
 from flyball.snapshot.store import Bundle, canonical, digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from flyball.engine import ModelFiles
+
+    Place = Callable[["ModelSource", ModelFiles], str]
 
 VERSION = "1"
 
@@ -32,6 +36,8 @@ class ModelSource:
     def from_argument(cls, text: str) -> ModelSource:
         """Read `PATH`, which is named after its stem, or `NAME=PATH`. A file that exists wins over the second reading."""
         name, equals, path = text.partition("=")
+        if equals and not path and not Path(text).exists():
+            raise UsageError(f"{text!r} names no file after the '='", next_step=f"write  {name or 'NAME'}=PATH")
         if not equals or Path(text).exists() or not re.match(NAME_PATTERN, name):
             name, path = Path(text).stem, text
         if not re.match(NAME_PATTERN, name):
@@ -42,11 +48,17 @@ class ModelSource:
         return cls(name, Path(path))
 
 
-def compile_models(sources: Sequence[ModelSource | str], *, generation: int = 1, limits: Limits | None = None) -> Bundle:
-    """Compile models to a snapshot. Paths are made absolute, so that the bundle may also be written to any folder."""
+def compile_models(
+    sources: Sequence[ModelSource | str],
+    *,
+    generation: int = 1,
+    limits: Limits | None = None,
+    place: Place | None = None,
+) -> Bundle:
+    """Compile models to a snapshot. `place` gives the path that a document states; by default the file's absolute one."""
     models = [ModelSource.from_argument(source) if isinstance(source, str) else source for source in sources]
     _refuse_duplicates(models)
-    documents = [canonical(_deployment(model, limits or Limits())) for model in models]
+    documents = [canonical(_deployment(model, limits or Limits(), place)) for model in models]
     entries = [
         {"name": model.name, "digest": digest_of(document)} for model, document in zip(models, documents, strict=True)
     ]
@@ -54,10 +66,10 @@ def compile_models(sources: Sequence[ModelSource | str], *, generation: int = 1,
     return Bundle(index, tuple(documents))
 
 
-def _deployment(model: ModelSource, limits: Limits) -> dict[str, object]:
+def _deployment(model: ModelSource, limits: Limits, place: Place | None) -> dict[str, object]:
     files = model_files(model.path)
     artifact = {
-        "path": str(model.path.absolute()),
+        "path": place(model, files) if place else str(model.path.absolute()),
         "digest": files.digest,
         "external_data": [{"name": item.name, "digest": item.digest} for item in files.external_data],
     }

@@ -8,13 +8,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flyball.errors import SnapshotRefusedError
 from flyball.faults import Fault
 from flyball.snapshot.check import check, parse
 from flyball.snapshot.models import Deployment, Index
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +59,12 @@ class Bundle:
 
     def write(self, folder: Path) -> Path:
         """Write FOLDER/index.json and FOLDER/deployments/<hex>.json; the index last, so that it never points at nothing."""
-        documents = folder / "deployments"
-        documents.mkdir(parents=True, exist_ok=True)
-        for document in self.documents:
-            _replace(documents / f"{_hex(digest_of(document))}.json", document)
-        index = folder / "index.json"
-        _replace(index, self.index)
+        documents, index = folder / "deployments", folder / "index.json"
+        with writing_to(folder):
+            documents.mkdir(parents=True, exist_ok=True)
+            for document in self.documents:
+                _replace(documents / f"{_hex(digest_of(document))}.json", document)
+            _replace(index, self.index)
         return index
 
 
@@ -81,6 +86,19 @@ def read(index: Path) -> Bundle:
         if path.is_file():
             documents.append(path.read_bytes())
     return Bundle(index_bytes, tuple(documents), index.parent)
+
+
+@contextmanager
+def writing_to(folder: Path) -> Iterator[None]:
+    """Turns what the system says to writing into a refusal that names the folder."""
+    try:
+        yield
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        raise SnapshotRefusedError(
+            f"cannot write the snapshot to {folder}: {error.strerror or error}{where}",
+            next_step="name a folder that you may write to:  --out DIR",
+        ) from error
 
 
 def digest_of(document: bytes) -> str:

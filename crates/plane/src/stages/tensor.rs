@@ -29,12 +29,15 @@ pub(crate) fn tensor(
     mut given: Vec<Tensor>,
     asked: &[RequestedOutput],
     signature: &Signature,
+    batched: bool,
 ) -> Result<(Vec<Tensor>, Wanted), Fault> {
     in_model_order(&mut given, &signature.inputs)?;
     for (tensor, spec) in given.iter().zip(&signature.inputs) {
         fits(tensor, spec)?;
     }
-    same_rows(&given, &signature.inputs)?;
+    if batched {
+        same_rows(&given)?;
+    }
     let places = asked.iter().map(|output| {
         let place = signature.outputs.iter().position(|spec| spec.name == output.name);
         let place = place.ok_or_else(|| {
@@ -85,11 +88,9 @@ fn fits(tensor: &Tensor, spec: &TensorSpec) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Inputs that share the batch axis must agree on it, or the rows of a joined batch would not line up.
-fn same_rows(given: &[Tensor], specs: &[TensorSpec]) -> Result<(), Fault> {
-    if specs.iter().any(|spec| spec.shape.first() != Some(&-1)) {
-        return Ok(());
-    }
+/// Inputs of a model that is batched must agree on the first axis, or the rows of a joined batch would not line up. A
+/// model that is run one request at a time may mean what it likes by it.
+fn same_rows(given: &[Tensor]) -> Result<(), Fault> {
     let Some(first) = given.first() else { return Ok(()) };
     if first.rows() == 0 {
         let text = format!("input '{}' has no rows; send at least one", first.name);
@@ -143,7 +144,8 @@ mod tests {
 
     #[test]
     fn inputs_are_put_into_the_model_s_order() {
-        let (inputs, _) = tensor(vec![given("b", &[1, 3]), given("a", &[1, 2])], &[], &signature()).unwrap();
+        let (inputs, _) =
+            tensor(vec![given("b", &[1, 3]), given("a", &[1, 2])], &[], &signature(), true).unwrap();
         assert_eq!(inputs.iter().map(|input| input.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     }
 
@@ -166,9 +168,15 @@ mod tests {
             ),
         ];
         for (inputs, text) in cases {
-            let fault = tensor(inputs, &[], &signature()).err().unwrap();
+            let fault = tensor(inputs, &[], &signature(), true).err().unwrap();
             assert_eq!((fault.kind, fault.text.as_ref()), (FaultKind::InvalidInput, text));
         }
+    }
+
+    #[test]
+    fn a_model_that_is_not_batched_may_have_inputs_of_different_lengths() {
+        assert!(tensor(vec![given("a", &[2, 2]), given("b", &[1, 3])], &[], &signature(), false).is_ok());
+        assert!(tensor(vec![given("a", &[0, 2]), given("b", &[0, 3])], &[], &signature(), false).is_ok());
     }
 
     #[test]
@@ -176,7 +184,7 @@ mod tests {
         let asked = ["z", "y"]
             .map(|name| RequestedOutput { name: name.into(), binary: (name == "y").then_some(true) });
         let inputs = vec![given("a", &[1, 2]), given("b", &[1, 3])];
-        let (_, wanted) = tensor(inputs, &asked, &signature()).unwrap();
+        let (_, wanted) = tensor(inputs, &asked, &signature(), true).unwrap();
         let picked = wanted.pick(vec![given("y", &[1]), given("z", &[1])], false);
         let picked: Vec<_> = picked.iter().map(|(output, binary)| (output.name.as_str(), *binary)).collect();
         assert_eq!(picked, [("z", false), ("y", true)]);
@@ -186,7 +194,7 @@ mod tests {
     fn an_output_that_the_model_does_not_give_is_refused() {
         let asked = [RequestedOutput { name: "q".into(), binary: None }];
         let fault =
-            tensor(vec![given("a", &[1, 2]), given("b", &[1, 3])], &asked, &signature()).err().unwrap();
+            tensor(vec![given("a", &[1, 2]), given("b", &[1, 3])], &asked, &signature(), true).err().unwrap();
         assert_eq!(fault.text, "there is no output 'q'; the model gives 'y', 'z'");
     }
 }

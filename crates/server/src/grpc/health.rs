@@ -2,6 +2,7 @@
 
 use super::{answer, read, response, status};
 use crate::drain::Phase;
+use crate::http::is_ready;
 use crate::lane_thread::{LaneContext, Shared};
 use crate::reply::{Reply, ReplyBody};
 use ::http::{HeaderMap, HeaderName, HeaderValue};
@@ -18,36 +19,40 @@ use std::task::{Context, Poll};
 use tokio::sync::watch;
 
 pub(super) fn handle(context: &LaneContext, method: &str, message: &Bytes) -> Result<Reply, Fault> {
-    let request: HealthCheckRequest = read(message)?;
-    let known = known(context, &request.service);
-    Ok(match (method, known) {
-        ("Check", true) => answer(&health(&context.shared)),
-        ("Check", false) => status(GrpcCode::NotFound, &format!("there is no service '{}'", request.service)),
-        ("Watch", known) => {
+    let HealthCheckRequest { service } = read(message)?;
+    match method {
+        "Check" => match health(&context.shared, &service) {
+            ServingStatus::ServiceUnknown => {
+                Ok(status(GrpcCode::NotFound, &format!("there is no service '{service}'")))
+            }
+            known => Ok(answer(&HealthCheckResponse { status: known.into() })),
+        },
+        "Watch" => {
             let shared = Arc::clone(&context.shared);
             let phase = shared.drain.watch();
-            response(ReplyBody::Stream(Box::pin(Watch { shared, known, phase, next: Next::Now })))
+            Ok(response(ReplyBody::Stream(Box::pin(Watch { shared, service, phase, next: Next::Now }))))
         }
-        _ => status(GrpcCode::Unimplemented, "grpc.health.v1.Health has Check and Watch"),
-    })
+        _ => Ok(status(GrpcCode::Unimplemented, "grpc.health.v1.Health has Check and Watch")),
+    }
 }
 
-/// The server as a whole, the inference service, or a model by its name.
-fn known(context: &LaneContext, service: &str) -> bool {
-    let model = ModelRef { name: service.to_owned(), version: None };
-    service.is_empty()
-        || service == "inference.GRPCInferenceService"
-        || crate::http::metadata_of(context, &model).is_ok()
-}
-
-fn health(shared: &Shared) -> HealthCheckResponse {
-    let status = if shared.ready() { ServingStatus::Serving } else { ServingStatus::NotServing };
-    HealthCheckResponse { status: status.into() }
+/// Of the server as a whole, of the inference service, or of a model by its name.
+fn health(shared: &Shared, service: &str) -> ServingStatus {
+    let ready = if service.is_empty() || service == "inference.GRPCInferenceService" {
+        Ok(shared.ready())
+    } else {
+        is_ready(shared, &ModelRef { name: service.to_owned(), version: None })
+    };
+    match ready {
+        Ok(true) => ServingStatus::Serving,
+        Ok(false) => ServingStatus::NotServing,
+        Err(_unknown) => ServingStatus::ServiceUnknown,
+    }
 }
 
 struct Watch {
     shared: Arc<Shared>,
-    known: bool,
+    service: String,
     phase: watch::Receiver<Phase>,
     next: Next,
 }
@@ -85,20 +90,16 @@ impl Body for Watch {
             }
             Next::Nothing => return Poll::Ready(None),
         }
-        this.next = if this.shared.drain.serving() {
+        this.next = if this.shared.drain.leaving() {
+            Next::Trailers
+        } else {
             let mut phase = this.phase.clone();
             Next::AtChange(Box::pin(async move {
                 let _ = phase.changed().await;
                 phase
             }))
-        } else {
-            Next::Trailers
         };
-        let answer = if this.known {
-            health(&this.shared)
-        } else {
-            HealthCheckResponse { status: ServingStatus::ServiceUnknown.into() }
-        };
+        let answer = HealthCheckResponse { status: health(&this.shared, &this.service).into() };
         Poll::Ready(frame::encode_message(&answer).map(|frame| Ok(Frame::data(frame))))
     }
 }

@@ -29,8 +29,9 @@ impl Infer {
 
     pub(super) async fn finish(self, context: &LaneContext) -> Reply {
         let deadline = self.deadline.as_ref().ok().copied().flatten();
+        let part = context.shared.bodies.part();
         let body = async {
-            let body = body::read(self.body, true, &context.shared.config).await?;
+            let body = body::read(self.body, true, &context.shared.config, &part).await?;
             self.deadline?;
             frame::decode(&body)
         };
@@ -47,7 +48,7 @@ fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Fault> {
     let parse = || {
         let text = value.to_str().ok()?;
         let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-        if digits.is_empty() || digits.len() > 8 {
+        if digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
         let count: u64 = digits.parse().ok()?;
@@ -89,7 +90,7 @@ mod tests {
         ] {
             assert_eq!(read(text), Ok(Some(wanted)), "{text}");
         }
-        for text in ["", "5", "m", "123456789m", "-1S", "5x", "1.5S"] {
+        for text in ["", "5", "m", "123456789m", "-1S", "+5S", "5x", "1.5S"] {
             assert!(read(text).is_err(), "{text}");
         }
         assert_eq!(timeout(&HeaderMap::new()), Ok(None));

@@ -34,10 +34,11 @@ impl Infer {
     pub(super) async fn finish(self, context: &LaneContext) -> Reply {
         let (header_length, deadline) =
             self.head.as_ref().map_or((None, None), |head| (head.header_length, head.deadline));
+        let part = context.shared.bodies.part();
         let body = async {
             // A head that cannot be used is refused inside the walk, so that it is counted like everything else, and
             // after its body, so that the client is done writing and reads the refusal.
-            let body = body::read(self.body, self.http2, &context.shared.config).await?;
+            let body = body::read(self.body, self.http2, &context.shared.config, &part).await?;
             self.head?;
             Ok(body)
         };
@@ -67,7 +68,8 @@ impl Head {
 
 fn number(headers: &HeaderMap, name: &'static str) -> Result<Option<usize>, Fault> {
     let Some(value) = headers.get(name) else { return Ok(None) };
-    let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    let digits = value.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let number = digits.and_then(|text| text.parse().ok());
     number.map(Some).ok_or_else(|| Fault::malformed(format!("header {name} is not a whole number")))
 }
 

@@ -50,7 +50,7 @@ fn a_recorded_walk_shows_in_the_text_under_its_model_stage_and_fault() {
     for line in [
         "flyball_received_total 1",
         r#"flyball_requests_total{model="fraud",version="7",protocol="grpc",outcome="refused"} 1"#,
-        r#"flyball_faults_total{model="fraud",version="7",kind="in_flight_full",stage="admit"} 1"#,
+        r#"flyball_faults_total{model="fraud",version="7",kind="in_flight_full",stage="admit",blame="us"} 1"#,
         r#"flyball_stage_seconds_count{model="fraud",version="7",stage="infer"} 1"#,
         r#"flyball_batch_rows_bucket{model="fraud",version="7",le="8"} 1"#,
         r#"flyball_batch_rows_bucket{model="fraud",version="7",le="4"} 0"#,
@@ -61,11 +61,32 @@ fn a_recorded_walk_shows_in_the_text_under_its_model_stage_and_fault() {
 }
 
 #[test]
-fn the_series_of_a_model_end_when_it_is_unloaded() {
+fn a_model_that_is_loaded_again_goes_on_counting_where_it_was() {
     let telemetry = Telemetry::new(1);
-    let meter = telemetry.meter("gone", "1");
+    let sink = telemetry.sink(0);
+    for _ in 0..2 {
+        let meter = telemetry.meter("fraud", "1");
+        sink.received();
+        sink.record(&record(Some(&meter), Outcome::Answered, None));
+    }
     let build = BuildFacts { version: "0", commit: "c", profile: "release", ort: "1".into() };
-    assert!(telemetry.render(&build, &Gauges::default()).contains("gone"));
-    drop(meter);
-    assert!(!telemetry.render(&build, &Gauges::default()).contains("gone"));
+    let text = telemetry.render(&build, &Gauges::default());
+    let line = r#"flyball_requests_total{model="fraud",version="1",protocol="grpc",outcome="answered"} 2"#;
+    assert_eq!(text.lines().filter(|have| *have == line).count(), 1, "{text}");
+}
+
+#[test]
+fn what_removed_models_counted_stays_in_the_sum() {
+    let telemetry = Telemetry::new(1);
+    let sink = telemetry.sink(0);
+    for number in 0..METERS_MAX + 10 {
+        let meter = telemetry.meter(&format!("m{number}"), "1");
+        sink.received();
+        sink.record(&record(Some(&meter), Outcome::Answered, None));
+    }
+    let build = BuildFacts { version: "0", commit: "c", profile: "release", ort: "1".into() };
+    let text = telemetry.render(&build, &Gauges::default());
+    let count = |line: &str| line.rsplit(' ').next().and_then(|count| count.parse::<u64>().ok());
+    let lines = text.lines().filter(|line| line.starts_with("flyball_requests_total"));
+    assert_eq!(lines.filter_map(count).sum::<u64>(), (METERS_MAX + 10) as u64);
 }

@@ -1,0 +1,82 @@
+"""How far a long command is: bars on a terminal, and elsewhere one plain line for each step once it is done."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import rich.progress
+    from rich.console import Console
+
+
+class Step(Protocol):
+    """One step of a command."""
+
+    def update(self, completed: float, told: str) -> None:
+        """How much is done, and a few words on it."""
+
+    def end(self, told: str) -> None:
+        """The step is done; its last words."""
+
+
+class Progress(Protocol):
+    """Shows steps, one after another."""
+
+    def begin(self, name: str, total: float) -> Step:
+        """Begin a step; `total` is what `completed` will reach."""
+
+
+@contextmanager
+def progress_on(out: Console) -> Iterator[Progress]:
+    """The way to show progress that fits where `out` writes to."""
+    if not out.is_terminal:
+        yield _Lines(out)
+        return
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    told = TextColumn("{task.fields[told]:>20}")
+    with Bars(TextColumn("{task.description:<28}"), BarColumn(), told, TimeRemainingColumn(), console=out) as bars:
+        yield _Bars(bars)
+
+
+class _Bars:
+    def __init__(self, bars: rich.progress.Progress) -> None:
+        self._bars = bars
+
+    def begin(self, name: str, total: float) -> Step:
+        return _Bar(self._bars, self._bars.add_task(name, total=total, told="starting"), total)
+
+
+class _Bar:
+    def __init__(self, bars: rich.progress.Progress, task: rich.progress.TaskID, total: float) -> None:
+        self._bars, self._task, self._total = bars, task, total
+
+    def update(self, completed: float, told: str) -> None:
+        self._bars.update(self._task, completed=completed, told=told)
+
+    def end(self, told: str) -> None:
+        self.update(self._total, told)
+
+
+class _Lines:
+    def __init__(self, out: Console) -> None:
+        self._out = out
+
+    def begin(self, name: str, total: float) -> Step:
+        del total  # nothing is shown before the end
+        return _Line(self._out, name)
+
+
+class _Line:
+    def __init__(self, out: Console, name: str) -> None:
+        self._out, self._name = out, name
+
+    def update(self, completed: float, told: str) -> None:
+        pass
+
+    def end(self, told: str) -> None:
+        self._out.print(f"{self._name}: {told}", markup=False)
