@@ -86,10 +86,16 @@ fn run_batch<S: Sink>(lane: &Lane<S>, batch: &mut Vec<Job<S::Model>>) {
     drop_what_nobody_waits_for(lane, batch);
     let Some(model) = batch.first().map(|job| Arc::clone(&job.model)) else { return };
     let rows: usize = batch.iter().map(|job| job.rows).sum();
+    let cpu = share::worth_clocking(&model, rows).then(share::thread_cpu);
     let began = lane.now();
     let result = join_and_run(lane.id, &model, batch);
     let ended = lane.now();
-    lane.socket_cost.ran(model.row_cost().saturating_mul(u32::try_from(rows).unwrap_or(u32::MAX)));
+    let took = cpu.map_or(ended.since(began), |before| {
+        let now = share::thread_cpu();
+        lane.plane.show_cpu(lane.id, now);
+        now.saturating_sub(before)
+    });
+    lane.socket_cost.ran(took);
     lane.sink.batch(&model.meter, rows, ended.since(began));
     let result = result.and_then(|outputs| split(outputs, batch, rows));
     match result {

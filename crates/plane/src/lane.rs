@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +37,8 @@ pub(crate) struct Peer<M> {
     inbox: mpsc::Sender<Job<M>>,
     /// The expected cost of what the lane has queued and is running. A hint for choosing a lane, not a promise.
     load_ns: AtomicU64,
+    /// CPU time of the lane's thread when it was last looked at.
+    cpu_ns: AtomicU64,
 }
 
 /// The receiving end of a lane's inbox, to be handed to [`Lane::run`].
@@ -47,7 +50,7 @@ impl<M> Plane<M> {
         let mut inboxes = Vec::with_capacity(lanes);
         for _ in 0..lanes {
             let (inbox, receiver) = mpsc::channel(INBOX_JOBS_MAX);
-            peers.push(Peer { inbox, load_ns: AtomicU64::new(0) });
+            peers.push(Peer { inbox, load_ns: AtomicU64::new(0), cpu_ns: AtomicU64::new(0) });
             inboxes.push(LaneInbox(receiver));
         }
         let routes = ArcSwap::from_pointee(Routes::default());
@@ -61,6 +64,15 @@ impl<M> Plane<M> {
 
     pub(crate) fn load_ns(&self, lane: usize) -> u64 {
         self.peers[lane].load_ns.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn cpu_ns(&self, lane: usize) -> u64 {
+        self.peers[lane].cpu_ns.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn show_cpu(&self, lane: usize, cpu: Duration) {
+        let cpu_ns = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
+        self.peers[lane].cpu_ns.store(cpu_ns, Ordering::Relaxed);
     }
 
     /// Sends a job to a lane's inbox, or gives it back when that is full.
@@ -89,7 +101,7 @@ impl<S: Sink> Lane<S> {
     pub fn new(plane: Arc<Plane<S::Model>>, id: usize, sink: S) -> Rc<Lane<S>> {
         // In-flight requests are bounded for the whole server; in the worst case one lane has them all.
         let queue = RefCell::new(Queue::new(plane.limits.in_flight_max));
-        Rc::new(Lane { id, plane, sink, queue, arrived: Notify::new(), socket_cost: SocketCost::default() })
+        Rc::new(Lane { id, plane, sink, queue, arrived: Notify::new(), socket_cost: SocketCost::new() })
     }
 
     /// Runs models for this lane's requests, and for those that other lanes send, for as long as it is polled.

@@ -1,10 +1,11 @@
 //! Sharing a lane's surplus with other homes of the model that have less to do. A single HTTP/2 connection belongs to
 //! one lane; without this, the others would stand idle while that one runs everything.
 //!
-//! The split aims at equal CPU time: the lane that owns the sockets also parses and answers, so it keeps fewer rows.
+//! The split aims at equal CPU time: the lane that owns the sockets also parses and answers, so it keeps fewer rows. How
+//! many fewer is first reckoned from what its sockets cost, then corrected by what the lanes have really used.
 
-use crate::Lane;
 use crate::queue::Job;
+use crate::{Lane, Model};
 use flyball_core::Sink;
 use rustix::time::{ClockId, clock_gettime};
 use smallvec::SmallVec;
@@ -23,6 +24,9 @@ pub(crate) fn share<S: Sink>(lane: &Lane<S>) {
     }
     let others: SmallVec<[(usize, u64); 8]> =
         model.homes().filter(|&home| home != lane.id).map(|home| (home, lane.plane.load_ns(home))).collect();
+    let others_cpu_ns =
+        others.iter().map(|(home, _)| lane.plane.cpu_ns(*home)).sum::<u64>() / others.len() as u64;
+    lane.socket_cost.lean_against(lane.plane.cpu_ns(lane.id), others_cpu_ns);
     let sockets = nanos(lane.socket_cost.row()).saturating_mul(rows as u64);
     let own = lane.plane.load_ns(lane.id).saturating_add(sockets);
     let level = level(own, others.iter().map(|(_, load)| *load));
@@ -60,20 +64,64 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// The calling thread's CPU time. A system call, a third of a microsecond.
+pub(crate) fn thread_cpu() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
+/// Whether a run is long enough to be shared, and so to be measured in CPU time: its time on the wall counts who else
+/// had the core. Shorter runs are not worth the system calls.
+pub(crate) fn worth_clocking<M>(model: &Model<M>, rows: usize) -> bool {
+    model.runners.len() > 1 && nanos(model.row_cost()).saturating_mul(rows as u64) >= SHARE_MIN_NS
+}
+
 /// What this lane's sockets cost it for each row, beside running models: measured by the thread's CPU time. The clock
 /// is read only when sharing is considered, because it is a system call.
-#[derive(Default)]
 pub(crate) struct SocketCost {
     since_cpu: Cell<Duration>,
     since_ran: Cell<Duration>,
     since_rows: Cell<usize>,
     row: Cell<Duration>,
+    /// What the reckoning is multiplied by, and the two CPU times at which it was last corrected.
+    lean: Cell<f64>,
+    corrected_at: Cell<(u64, u64)>,
 }
 
 impl SocketCost {
-    /// A run on this lane, by what it is known to cost: its time on the wall would count who else had the core.
-    pub(crate) fn ran(&self, cost: Duration) {
-        self.since_ran.set(self.since_ran.get() + cost);
+    pub(crate) fn new() -> SocketCost {
+        let zero = || Cell::new(Duration::ZERO);
+        SocketCost {
+            since_cpu: zero(),
+            since_ran: zero(),
+            since_rows: Cell::new(0),
+            row: zero(),
+            lean: Cell::new(1.0),
+            corrected_at: Cell::new((0, 0)),
+        }
+    }
+
+    /// Leans more on the others while this lane uses more CPU time than they do, and less while it uses less: small
+    /// steps, once for each 20 ms that it worked.
+    fn lean_against(&self, own_ns: u64, others_ns: u64) {
+        const PERIOD_NS: u64 = 20_000_000;
+        let (own_before, others_before) = self.corrected_at.get();
+        let own = own_ns.saturating_sub(own_before);
+        if own < PERIOD_NS {
+            return;
+        }
+        let others = others_ns.saturating_sub(others_before);
+        self.corrected_at.set((own_ns, others_ns));
+        // Within a twentieth is equal enough; hunting for more would only swing.
+        let step = match own as f64 / others.max(1) as f64 {
+            more if more > 1.05 => 1.1,
+            less if less < 0.95 => 1.0 / 1.1,
+            _ => 1.0,
+        };
+        self.lean.set((self.lean.get() * step).clamp(0.25, 8.0));
+    }
+
+    pub(crate) fn ran(&self, took: Duration) {
+        self.since_ran.set(self.since_ran.get() + took);
     }
 
     /// Rows that came in on this lane's own sockets, wherever they will run.
@@ -85,8 +133,7 @@ impl SocketCost {
     fn row(&self) -> Duration {
         const ROWS_MIN: usize = 16;
         if self.since_rows.get() >= ROWS_MIN {
-            let time = clock_gettime(ClockId::ThreadCPUTime);
-            let cpu = Duration::try_from(time).unwrap_or_default();
+            let cpu = thread_cpu();
             let beside = cpu.saturating_sub(self.since_cpu.get()).saturating_sub(self.since_ran.get());
             let row = beside / u32::try_from(self.since_rows.get()).unwrap_or(u32::MAX);
             self.row.set((self.row.get() * 7 + row) / 8);
@@ -94,7 +141,7 @@ impl SocketCost {
             self.since_ran.set(Duration::ZERO);
             self.since_rows.set(0);
         }
-        self.row.get()
+        self.row.get().mul_f64(self.lean.get())
     }
 }
 
@@ -108,6 +155,21 @@ mod tests {
         assert_eq!(level(90, [0, 30].into_iter()), 40);
         assert_eq!(level(100, [0, 1000].into_iter()), 50, "a lane above the level takes nothing");
         assert_eq!(level(100, [].into_iter()), 100, "alone, all of it is its own");
+    }
+
+    #[test]
+    fn a_lane_leans_on_the_others_until_all_use_the_same_cpu_time() {
+        let cost = SocketCost::new();
+        // Of each 100 ms of work the lane keeps 50 and a part that shrinks as it leans.
+        let (mut own, mut others) = (0.0, 0.0);
+        for _ in 0..200 {
+            let kept = 50.0 + 20.0 / cost.lean.get();
+            own += kept * 1e6;
+            others += (120.0 - kept) * 1e6;
+            cost.lean_against(own as u64, others as u64);
+        }
+        let kept = 50.0 + 20.0 / cost.lean.get();
+        assert!((kept / (120.0 - kept) - 1.0).abs() < 0.1, "{kept}");
     }
 
     #[test]

@@ -9,6 +9,10 @@ mod server;
 
 use pyo3::prelude::*;
 
+/// As in `flyballd`: the same data plane, the same allocator. Python's own memory is not touched.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NativeError", module.py().get_type::<error::NativeError>())?;
