@@ -216,3 +216,14 @@ def test_a_request_that_waits_past_its_deadline_is_refused_without_a_run(strict:
 def test_after_all_this_the_counts_add_up(strict: Server) -> None:
     counts = settled(strict)
     assert counts["received"] == counts["answered"] + counts["refused"] + counts["failed"] + counts["abandoned"]
+
+
+def test_a_body_that_cannot_be_parsed_is_counted_under_the_model_of_its_path(strict: Server) -> None:
+    def faults(model: str) -> float:
+        return metrics(strict).sum("flyball_faults_total", model=model, kind="malformed_request")
+
+    before, nameless = faults("linear"), faults("")
+    with Http(strict) as connection:
+        assert connection.post(infer_path("linear"), b"{").status == 400
+        assert connection.post(infer_path("nobody"), b"{").status == 400
+    until("both are counted", lambda: (faults("linear"), faults("")) == (before + 1, nameless + 1) or None)

@@ -68,6 +68,9 @@ pub struct Answer {
 pub trait Dialect {
     type Reply;
 
+    /// The model, where the head already names it; a body that cannot be parsed is then counted under it.
+    fn model(&self) -> Option<&ModelRef>;
+
     fn parse(&self, body: &Bytes, limits: &RequestLimits) -> Result<InferRequest, Fault>;
 
     /// Writes an answer. It may still fail: JSON has no NaN.

@@ -7,7 +7,7 @@ use crate::stages::{admit::admit, route::route, tensor::tensor};
 use crate::walk::Walk;
 use crate::{Lane, batch};
 use bytes::Bytes;
-use flyball_core::{Answer, Dialect, Fault, Nanos, Sink, Stage};
+use flyball_core::{Answer, Dialect, Fault, ModelRef, Nanos, Sink, Stage};
 
 /// A request whose head has been read. The body may still be on its way: a client that never sends the rest is
 /// counted, as abandoned or as timed out.
@@ -26,6 +26,9 @@ where
     let mut walk = arrival.walk;
     walk.deadline = arrival.deadline;
     let outcome = serve(lane, dialect, arrival.body, &mut walk).await;
+    if outcome.is_err() {
+        count_under(lane, dialect.model(), &mut walk);
+    }
     walk.pass(Stage::Record);
     let reply = outcome.and_then(|answer| dialect.answer(&answer));
     walk.stage(Stage::Respond, ());
@@ -62,4 +65,11 @@ where
     walk.pass(Stage::Policy);
     let outputs = wanted.pick(outputs, request.binary_outputs);
     Ok(Answer { model: model.name.clone(), version: model.version.clone(), id: request.id, outputs })
+}
+
+/// A request that never got as far as its route is still counted under the model that its head names.
+fn count_under<S: Sink>(lane: &Lane<S>, named: Option<&ModelRef>, walk: &mut Walk<S>) {
+    if let Some(Ok(model)) = named.map(|named| route(&lane.plane.routes.load(), named)) {
+        walk.routed(&model.meter);
+    }
 }

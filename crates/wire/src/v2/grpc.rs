@@ -30,6 +30,10 @@ pub enum GrpcReply {
 impl Dialect for GrpcDialect {
     type Reply = GrpcReply;
 
+    fn model(&self) -> Option<&ModelRef> {
+        None
+    }
+
     fn parse(&self, body: &Bytes, limits: &RequestLimits) -> Result<InferRequest, Fault> {
         prescan::check(body, limits)?;
         let message = ModelInferRequest::decode(body.clone()).map_err(|error| prescan::malformed(&error))?;

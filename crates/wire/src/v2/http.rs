@@ -47,6 +47,10 @@ impl HttpReply {
 impl Dialect for HttpDialect {
     type Reply = HttpReply;
 
+    fn model(&self) -> Option<&ModelRef> {
+        Some(&self.model)
+    }
+
     fn parse(&self, body: &Bytes, limits: &RequestLimits) -> Result<InferRequest, Fault> {
         let json_length = self.json_length(body.len())?;
         let text = std::str::from_utf8(&body[..json_length])
