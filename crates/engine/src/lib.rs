@@ -20,7 +20,7 @@ mod signature;
 pub use artifact::{Artifact, ArtifactFile, digest_files};
 pub use latency::{LatencyPoint, LatencyTable};
 pub use library::{LibraryError, Runtime, beside_executable};
-pub use load::{LoadOptions, LoadedModel, Surveyor};
+pub use load::{LoadOptions, LoadedModel, Surveyor, thread_cpu_time};
 pub use log::{LogSeverity, log_counts};
 pub use memory::give_back;
 pub use probe::Batching;

@@ -9,6 +9,7 @@ use crate::queue::{Job, Ran};
 use crate::walk::Walk;
 use crate::{Lane, Model, share};
 use flyball_core::{Fault, FaultKind, Sink, Stage, Tensor, TensorData};
+use flyball_engine::thread_cpu_time;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use tokio::sync::oneshot;
@@ -86,12 +87,12 @@ fn run_batch<S: Sink>(lane: &Lane<S>, batch: &mut Vec<Job<S::Model>>) {
     drop_what_nobody_waits_for(lane, batch);
     let Some(model) = batch.first().map(|job| Arc::clone(&job.model)) else { return };
     let rows: usize = batch.iter().map(|job| job.rows).sum();
-    let cpu = share::worth_clocking(&model, rows).then(share::thread_cpu);
+    let cpu = share::worth_clocking(&model, rows).then(thread_cpu_time);
     let began = lane.now();
     let result = join_and_run(lane.id, &model, batch);
     let ended = lane.now();
     let took = cpu.map_or(ended.since(began), |before| {
-        let now = share::thread_cpu();
+        let now = thread_cpu_time();
         lane.plane.show_cpu(lane.id, now);
         now.saturating_sub(before)
     });

@@ -7,7 +7,7 @@
 use crate::queue::Job;
 use crate::{Lane, Model};
 use flyball_core::Sink;
-use rustix::time::{ClockId, clock_gettime};
+use flyball_engine::thread_cpu_time;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::time::Duration;
@@ -62,11 +62,6 @@ fn level(own: u64, others: impl Iterator<Item = u64> + Clone) -> u64 {
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// The calling thread's CPU time. A system call, a third of a microsecond.
-pub(crate) fn thread_cpu() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 /// Whether a run is long enough to be shared, and so to be measured in CPU time: its time on the wall counts who else
@@ -133,7 +128,7 @@ impl SocketCost {
     fn row(&self) -> Duration {
         const ROWS_MIN: usize = 16;
         if self.since_rows.get() >= ROWS_MIN {
-            let cpu = thread_cpu();
+            let cpu = thread_cpu_time();
             let beside = cpu.saturating_sub(self.since_cpu.get()).saturating_sub(self.since_ran.get());
             let row = beside / u32::try_from(self.since_rows.get()).unwrap_or(u32::MAX);
             self.row.set((self.row.get() * 7 + row) / 8);
