@@ -13,14 +13,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flyball.bench.run import Steal
+from flyball.bench.machine import HostWatch, refuse_debug_build
+from flyball.bench.statistics import STEAL_MAX
 from flyball.engine import build_info, machine
-from flyball.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-STEAL_MAX = 0.03
 RESULTS = Path("bench/results")
 
 
@@ -51,13 +50,11 @@ class Report:
     """Collects the lines of one run and prints each as it is known."""
 
     def __init__(self, name: str) -> None:
-        build = build_info()
-        if build.debug_assertions:
-            raise UsageError("the extension is a debug build, which proves nothing", next_step="make build")
+        refuse_debug_build()
         self._name = name
         self._lines: list[Line] = []
         self._raw: dict[str, Any] = {}
-        self._head = {"build": build.model_dump(), "machine": machine().model_dump()}
+        self._head = {"build": build_info().model_dump(), "machine": machine().model_dump()}
         self._started = time.gmtime()
         print(f"{'verdict':<18} {'claim':<62} {'figure':<44} bar")
 
@@ -100,9 +97,9 @@ def interleave(subjects: Mapping[str, Callable[[], Any]], repeats: int) -> dict[
         if not wanting or (turn >= repeats and not any(found[name].discarded for name in wanting)):
             break
         for name in wanting:
-            steal = Steal()
-            value = subjects[name]()
-            if steal.share() > STEAL_MAX:
+            with HostWatch() as host:
+                value = subjects[name]()
+            if host.seen.steal_share > STEAL_MAX:
                 found[name].discarded += 1
             else:
                 found[name].values.append(value)

@@ -18,7 +18,8 @@ from flyball.bench.bare import measure_bare
 from flyball.bench.models import fraud_rows, make_fraud_gbdt, make_int8_mlp, make_mlp
 from flyball.bench.payloads import make_payloads
 from flyball.bench.process import Process, on_cpus, split_cpus
-from flyball.bench.run import first_answer, mean_batch_rows, metrics
+from flyball.bench.run import first_answer
+from flyball.bench.stages import mean_batch_rows, metrics
 from flyball.bench.table import latency, size
 from flyball.engine import inspect
 from flyball.errors import FlyballError

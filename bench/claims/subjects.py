@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from flyball.bench.process import Process, split_cpus
 from flyball.bench.run import run_load
-from flyball.engine import LoadPlan, LoadResult, ort_library
+from flyball.engine import LoadPlan, LoadResult, Warmup, ort_library
 from flyball.errors import FlyballError, UsageError
 from flyball.snapshot import compile_models
 
@@ -64,7 +64,7 @@ class Subject:
             model=self.name,
             connections=connections,
             duration_s=self.seconds,
-            warmup_s=0.5,
+            warmup=Warmup(least_s=0.5, most_s=0.5),
             timeout_ms=10_000,
             cpus=split_cpus()[1],
         )

@@ -7,6 +7,7 @@ Documents cross as JSON bytes, few and coarse. Only `flyball.engine` imports thi
 from typing import final
 
 __all__ = [
+    "Echo",
     "LoadRun",
     "NativeError",
     "Server",
@@ -15,6 +16,7 @@ __all__ = [
     "inspect",
     "machine",
     "model_files",
+    "read_histograms",
 ]
 
 class NativeError(Exception):
@@ -69,6 +71,12 @@ class Server:
     def totals(self) -> bytes:
         """{"received", "answered", "refused", "failed", "abandoned", "in_flight"}."""
 
+def read_histograms(document: bytes) -> bytes:
+    """{"histograms": [base64 of HdrHistogram V2, ...]} merged into one.
+
+    {"count", "min_us", "max_us", "mean_us", "values_us": [...], "counts": [...]}; a value is the middle of its bucket.
+    """
+
 @final
 class LoadRun:
     """A running load. `payloads` is JSONL: {"inputs": [...], "outputs": [...] | null} a line."""
@@ -85,3 +93,17 @@ class LoadRun:
 
     def result(self) -> bytes:
         """Wait for the end, without the GIL, and give the measurements."""
+
+@final
+class Echo:
+    """A bare HTTP/1.1 server on one thread, for measuring the generator and for known faults.
+
+    {"listen", "cpus", "reply_bytes", "service_us", "stall_ms", "stall_every_s"}; all have defaults.
+    """
+
+    def __new__(cls, options: bytes) -> Echo: ...
+    def url(self) -> str:
+        """Where it listens, "http://127.0.0.1:8080"."""
+
+    def stop(self) -> None:
+        """End it, and wait until it has ended."""

@@ -19,11 +19,62 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter
 
 from flyball.errors import FlyballError, ModelRefusedError, UsageError, from_native
 from flyball.faults import Fault
+from flyball.load_documents import (
+    Arrivals,
+    EchoOptions,
+    ErrorCount,
+    Generator,
+    LatencyFigures,
+    LoadPlan,
+    LoadResult,
+    MergedHistogram,
+    TimelineInterval,
+    WarmedUp,
+    Warmup,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from flyball.config import ServerConfig
+
+__all__ = [
+    "Ack",
+    "Arrivals",
+    "Batching",
+    "BuildInfo",
+    "Echo",
+    "EchoOptions",
+    "ErrorCount",
+    "ExternalData",
+    "Generator",
+    "Inspection",
+    "Latency",
+    "LatencyFigures",
+    "LoadPlan",
+    "LoadResult",
+    "LoadRun",
+    "Machine",
+    "MergedHistogram",
+    "ModelFiles",
+    "Opset",
+    "Opsets",
+    "Right",
+    "Server",
+    "TensorSpec",
+    "TimelineInterval",
+    "Totals",
+    "VersionAck",
+    "WarmedUp",
+    "Warmup",
+    "build_info",
+    "check_snapshot",
+    "inspect",
+    "machine",
+    "model_files",
+    "ort_library",
+    "read_histograms",
+]
 
 
 class _Document(BaseModel):
@@ -163,61 +214,6 @@ class Totals(_Document):
     in_flight: int
 
 
-class LoadPlan(BaseModel):
-    """What to send, where, and how fast. `path` replaces /v2/models/<model>/infer, for peers and the echo."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    url: str
-    model: str
-    protocol: Literal["http", "grpc"] = "http"
-    connections: int = 16
-    streams: int = 1
-    mode: Literal["closed", "open"] = "closed"
-    rate_per_s: float | None = None
-    duration_s: float = 5.0
-    warmup_s: float = 1.0
-    timeout_ms: int = 1000
-    cpus: list[int] | None = None
-    path: str | None = None
-
-
-class LatencyFigures(_Document):
-    """Figures of a run, in µs."""
-
-    p50: float
-    p95: float
-    p99: float
-    p999: float
-    max: float
-    mean: float
-
-
-class ErrorCount(_Document):
-    """How often a request failed for one reason."""
-
-    reason: str
-    count: int
-
-
-class LoadResult(_Document):
-    """What a load run measured. `bottleneck` names the generator where it, not the server, was the limit."""
-
-    sent: int
-    answered: int
-    refused: int
-    failed: int
-    mismatched: int
-    first_problem: str | None
-    errors: list[ErrorCount]
-    elapsed_s: float
-    rate_per_s: float
-    latency_us: LatencyFigures
-    histogram: str
-    late_share: float
-    bottleneck: str | None
-
-
 _ACKS = TypeAdapter(list[Ack])
 
 
@@ -280,6 +276,15 @@ def check_snapshot(kind: Literal["index", "deployment"], document: bytes) -> lis
         from flyball import _native
 
         return [Fault.from_document(item) for item in json.loads(_native.check_snapshot(kind, document))]
+
+
+def read_histograms(encoded: Sequence[str]) -> MergedHistogram:
+    """Merge histograms of load results."""
+    with _boundary():
+        from flyball import _native
+
+        document = json.dumps({"histograms": list(encoded)}).encode()
+        return MergedHistogram.model_validate_json(_native.read_histograms(document))
 
 
 class Server:
@@ -357,6 +362,26 @@ class LoadRun:
         """Wait for the end and tell what was measured."""
         with _boundary():
             return LoadResult.model_validate_json(self._run.result())
+
+
+class Echo:
+    """A bare HTTP/1.1 server in this process, on a thread of its own."""
+
+    def __init__(self, options: EchoOptions | None = None) -> None:
+        with _boundary():
+            from flyball import _native
+
+            self._echo = _native.Echo((options or EchoOptions()).model_dump_json().encode())
+
+    def url(self) -> str:
+        """Where it listens."""
+        with _boundary():
+            return self._echo.url()
+
+    def stop(self) -> None:
+        """End it, and wait until it has ended."""
+        with _boundary():
+            self._echo.stop()
 
 
 @contextmanager

@@ -85,6 +85,13 @@ class ConfigRefusedError(RefusedError):
     code = "invalid_config"
 
 
+class GateRefusedError(FlyballError):
+    """A promise that governance asks for was broken, or not proven; nothing is promoted on it."""
+
+    code = "gate_refused"
+    exit_code = 4
+
+
 class UnavailableError(FlyballError):
     """The server cannot be reached or is leaving, or the model is not ready."""
 

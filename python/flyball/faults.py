@@ -40,6 +40,21 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class LineFault(Fault):
+    """A fault of a file that people write: `at` is its file and line, `words` say what is wrong there."""
+
+    at: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.at}  {self.path}   {self.words}" if self.path else f"{self.at}  {self.words}"
+
+    def document(self) -> dict[str, object]:
+        """The form for machines: a fault's, with the place in the file."""
+        return {**Fault.document(self), "at": self.at}
+
+
+@dataclass(frozen=True, slots=True)
 class Allowed:
     """Annotation of a field: whatever is wrong with its value, the fault says this, once.
 

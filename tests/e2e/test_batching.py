@@ -12,7 +12,7 @@ from serving import Server
 from wire import Metrics, Raw, Reply, assert_same, from_json, metrics, raw_infer, raws
 
 from flyball.bench.payloads import make_payloads
-from flyball.engine import LoadPlan, LoadRun
+from flyball.engine import LoadPlan, LoadRun, Warmup
 
 Reference = Callable[[str, Arrays], Arrays]
 
@@ -36,7 +36,8 @@ def test_sixteen_busy_connections_make_batches_of_four_and_more(
     """Readiness batching rests on the order in which the runtime polls, which it does not promise: this holds it."""
     server = serve("gbdt", more=("--lanes", "1"))
     pool = make_payloads(model("gbdt"), count=200, seed=1)
-    plan = LoadPlan(url=f"http://{server.address}", model="gbdt", connections=16, duration_s=1.5, warmup_s=0.2)
+    warmup = Warmup(least_s=0.2, most_s=0.2)
+    plan = LoadPlan(url=f"http://{server.address}", model="gbdt", connections=16, duration_s=1.5, warmup=warmup)
     outcome = LoadRun(plan, pool).result()
     assert (outcome.mismatched, outcome.failed, outcome.refused) == (0, 0, 0)
     assert mean_batch(metrics(server), "gbdt") >= 4

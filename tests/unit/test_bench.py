@@ -1,4 +1,4 @@
-"""What measuring rests on: payloads with right answers, figures that read well, metrics, processes on chosen cores."""
+"""What measuring rests on: payloads with right answers, figures that read well, processes on chosen cores."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from flyball.bench import models
 from flyball.bench.bare import measure_bare
 from flyball.bench.payloads import make_payloads, one_thread_session
 from flyball.bench.process import Process, on_cpus, split_cpus
-from flyball.bench.run import Steal, check_answer, first_answer, mean_batch_rows
+from flyball.bench.run import check_answer, first_answer
 from flyball.bench.table import Row, latency, rate, results_table, size
 from flyball.errors import FlyballError
 
@@ -110,27 +110,12 @@ def test_cores_are_split_between_server_and_generator():
         assert split_cpus() == (server[:1], server[:1])
 
 
-def test_the_mean_batch_is_that_between_two_readings():
-    before = 'flyball_batch_rows_sum{model="a"} 10\nflyball_batch_rows_count{model="a"} 10\n'
-    after = (
-        'flyball_batch_rows_bucket{model="a",le="1"} 10\nflyball_batch_rows_sum{model="a"} 50\n'
-        'flyball_batch_rows_count{model="a"} 15\nflyball_batch_rows_sum{model="ab"} 99\n'
-    )
-    assert mean_batch_rows(before, after, "a") == 8.0
-    assert mean_batch_rows(after, after, "a") is None
-    assert mean_batch_rows("", after, "a") == 50 / 15
-
-
 def test_answers_are_compared_as_the_numbers_they_are():
     expected = [{"name": "y", "data": [0.1]}]
     check_answer(expected, [{"name": "z", "data": []}, {"name": "y", "data": [0.10000000149011612]}])
     for wrong in ([], [{"name": "y", "data": [0.11]}], [{"name": "y", "data": [0.1, 0.1]}]):
         with pytest.raises(FlyballError, match="expected"):
             check_answer(expected, wrong)
-
-
-def test_the_share_of_steal_is_a_share():
-    assert 0 <= Steal().share() <= 1
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,10 @@ from bench.claims.report import Report, Windows, interleave, too_few
 from bench.claims.skeleton import lanes_apart
 from bench.claims.subjects import Subject
 from flyball import engine
-from flyball.errors import UsageError
+from flyball.bench import machine as recording
+from flyball.bench.machine import HostWatch
+from flyball.bench.record import HostSeen
+from flyball.errors import RefusedError
 
 
 @pytest.fixture(autouse=True)
@@ -21,11 +24,11 @@ def results_stay_here(monkeypatch, tmp_path):
 def steal(monkeypatch):
     shares = []
 
-    class Scripted:
-        def share(self):
-            return shares.pop(0) if shares else 0.0
+    class Scripted(HostWatch):
+        def __exit__(self, *error):
+            self.seen = HostSeen(steal_share=shares.pop(0) if shares else 0.0, load_1m=0.0)
 
-    monkeypatch.setattr(reporting, "Steal", Scripted)
+    monkeypatch.setattr(reporting, "HostWatch", Scripted)
     return shares
 
 
@@ -74,8 +77,8 @@ def test_each_claim_is_one_line_and_one_that_falls_short_fails_the_run(capsys, t
 def test_a_debug_build_proves_nothing(monkeypatch):
     # `make build` makes a release build, so only the one fact is changed that a debug build would tell otherwise.
     debug = engine.build_info().model_copy(update={"debug_assertions": True})
-    monkeypatch.setattr(reporting, "build_info", lambda: debug)
-    with pytest.raises(UsageError, match="debug build"):
+    monkeypatch.setattr(recording, "build_info", lambda: debug)
+    with pytest.raises(RefusedError, match="debug build"):
         Report("test")
 
 

@@ -2,6 +2,7 @@
 
 use crate::session::{Session, Ticket};
 use crate::tally::{Ending, Problem};
+use crate::worker::Client;
 use bytes::{BufMut, Bytes, BytesMut};
 use flyball_wire::frame;
 use flyball_wire::proto::inference::ModelInferResponse;
@@ -11,11 +12,7 @@ use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use prost::Message;
 use std::future::Future;
-use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
 use tokio::sync::Mutex;
-
-const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 
 /// The field `id` of `ModelInferRequest`, as it stands before its text on the wire.
 const ID_TAG: u8 = 3 << 3 | 2;
@@ -26,29 +23,35 @@ pub(crate) struct Channel {
     sender: Mutex<Option<SendRequest<Full<Bytes>>>>,
 }
 
-/// Sends requests on one stream until there are no more. `messages` holds each row's request without its id.
-pub(crate) async fn work(session: &Session, channel: &Channel, messages: &[Vec<u8>]) {
-    let uri = format!("http://{}/inference.GRPCInferenceService/ModelInfer", session.target.authority);
-    while let Some(ticket) = session.next().await {
-        let left = Instant::now();
-        let message = &messages[session.payloads.place(ticket.sequence)];
-        let exchange = exchange(session, channel, &uri, request_body(message, ticket.sequence));
-        let answer = tokio::time::timeout(session.target.timeout, exchange).await;
-        let ended = Instant::now();
-        let unreachable = matches!(&answer, Ok(Err(problem)) if problem.reason.starts_with("connect"));
-        let ending = match answer {
-            Ok(Ok(answer)) => judge(session, ticket, &answer),
-            Ok(Err(problem)) => Ending::Failed(problem),
-            Err(_) => Ending::Failed(Problem::new("timeout", format!("after {:?}", session.target.timeout))),
-        };
-        session.finish(ticket, left, ended, ending);
-        if unreachable {
-            tokio::time::sleep(CONNECT_PAUSE).await;
-        }
+/// One stream of a channel.
+pub(crate) struct Caller<'s> {
+    session: &'s Session,
+    channel: &'s Channel,
+    uri: String,
+}
+
+impl<'s> Caller<'s> {
+    pub(crate) fn new(session: &'s Session, channel: &'s Channel) -> Caller<'s> {
+        let authority = &session.target.authority;
+        let uri = format!("http://{authority}/inference.GRPCInferenceService/ModelInfer");
+        Caller { session, channel, uri }
     }
 }
 
-struct Answer {
+impl Client for Caller<'_> {
+    type Answer = Answer;
+
+    async fn exchange(&mut self, ticket: Ticket) -> Result<Answer, Problem> {
+        let body = request_body(&self.session.row(ticket.sequence).body.text, ticket.sequence);
+        exchange(self.session, self.channel, &self.uri, body).await
+    }
+
+    fn judge(&self, ticket: Ticket, answer: &Answer) -> Ending {
+        judge(self.session, ticket, answer)
+    }
+}
+
+pub(crate) struct Answer {
     /// Where `grpc-status` stands: the trailers, or the head of an answer that has nothing else.
     status: HeaderMap,
     body: Bytes,
@@ -71,12 +74,16 @@ fn request_body(message: &[u8], sequence: u64) -> Bytes {
 
 async fn exchange(session: &Session, channel: &Channel, uri: &str, body: Bytes) -> Result<Answer, Problem> {
     let mut sender = channel.sender(session).await?;
-    let request = Request::post(uri)
+    let mut request = Request::post(uri)
         .version(Version::HTTP_2)
         .header("content-type", "application/grpc")
-        .header("te", "trailers")
+        .header("te", "trailers");
+    if let Some(deadline) = session.target.deadline {
+        request = request.header("grpc-timeout", format!("{}m", deadline.as_millis()));
+    }
+    let request = request
         .body(Full::new(body))
-        .map_err(|error| Problem::new("connection broken", error.to_string()))?;
+        .map_err(|error| Problem::broken("connection broken", error.to_string()))?;
     let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
     let http_status = response.status();
     if http_status != 200 {
@@ -94,17 +101,10 @@ impl Channel {
         if let Some(sender) = kept.as_ref().filter(|sender| !sender.is_closed()) {
             return Ok(sender.clone());
         }
-        let failed = |error: &dyn std::error::Error| Problem::new("connect failed", error.to_string());
-        let stream = TcpStream::connect(session.target.address).await.map_err(|error| {
-            if error.kind() == std::io::ErrorKind::ConnectionRefused {
-                Problem::new("connect refused", "")
-            } else {
-                failed(&error)
-            }
-        })?;
-        stream.set_nodelay(true).map_err(|error| failed(&error))?;
-        let (sender, connection) =
-            handshake(LocalExecutor, TokioIo::new(stream)).await.map_err(|error| failed(&error))?;
+        let stream = session.target.address.connect().await?;
+        let (sender, connection) = handshake(LocalExecutor, TokioIo::new(stream))
+            .await
+            .map_err(|error| Problem::unreachable("connect failed", error.to_string()))?;
         // Ends with its connection, at the latest when the local set that owns it is dropped; what breaks it is told
         // to the requests that it breaks.
         tokio::task::spawn_local(async move {
@@ -142,7 +142,7 @@ fn judge(session: &Session, ticket: Ticket, answer: &Answer) -> Ending {
     let message = frame::decode(&answer.body)
         .map_err(|fault| fault.to_string())
         .and_then(|message| ModelInferResponse::decode(message).map_err(|error| error.to_string()));
-    let expected = &session.payloads.row(ticket.sequence).expected;
+    let expected = &session.row(ticket.sequence).expected;
     match message.and_then(|message| expected.check_message(&ticket.sequence.to_string(), &message)) {
         Ok(()) => Ending::Answered,
         Err(text) => Ending::Mismatched(text),
@@ -173,5 +173,5 @@ fn broken(error: &hyper::Error) -> Problem {
         "connection broken"
     };
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-    Problem::new(reason, format!("{error}{cause}"))
+    Problem::broken(reason, format!("{error}{cause}"))
 }

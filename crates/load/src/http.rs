@@ -3,111 +3,59 @@
 
 mod answer;
 
+use crate::expect::HttpBody;
+use crate::payloads::Body;
+use crate::plan::Target;
 use crate::session::{Session, Ticket};
+use crate::stream::Stream;
 use crate::tally::{Ending, Problem};
+use crate::worker::Client;
 use answer::Answer;
-use std::io::{self, Write};
-use std::time::{Duration, Instant};
+use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 /// What an answer may take at most.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 const READ_BYTES: usize = 16 << 10;
 
-/// A pause after a connection that could not be made, so that a dead server is not called a million times a second.
-const CONNECT_PAUSE: Duration = Duration::from_millis(10);
+/// Bodies up to this size are copied behind their head, so that one write sends all; longer ones are not copied.
+const COPIED_BYTES_MAX: usize = 32 << 10;
 
-/// Sends requests on one connection until there are no more.
-pub(crate) async fn work(session: &Session) {
-    let mut connection = Connection::new(session);
-    while let Some(ticket) = session.next().await {
-        let left = Instant::now();
-        let exchange = tokio::time::timeout(session.target.timeout, connection.exchange(ticket)).await;
-        let ended = Instant::now();
-        let reusable = matches!(&exchange, Ok(Ok(answer)) if !answer.close);
-        let ending = match exchange {
-            Ok(Ok(answer)) => connection.judge(ticket, &answer),
-            Ok(Err(problem)) => Ending::Failed(problem),
-            Err(_) => Ending::Failed(Problem::new("timeout", format!("after {:?}", session.target.timeout))),
-        };
-        let unreachable = connection.unreachable;
-        if !reusable {
-            connection.stream = None;
-        }
-        session.finish(ticket, left, ended, ending);
-        if unreachable {
-            tokio::time::sleep(CONNECT_PAUSE).await;
-        }
-    }
-}
-
-struct Connection<'s> {
+/// A connection of a session, for one request at a time.
+pub(crate) struct Connection<'s> {
     session: &'s Session,
-    /// Everything before the value of `Content-Length`.
-    head: Vec<u8>,
-    stream: Option<TcpStream>,
-    unreachable: bool,
+    head: RequestHead,
+    /// Taken for the time of an exchange, so that one that was given up leaves no stream behind.
+    stream: Option<Stream>,
     out: Vec<u8>,
     received: Vec<u8>,
 }
 
 impl<'s> Connection<'s> {
-    fn new(session: &'s Session) -> Connection<'s> {
-        let target = &session.target;
-        let head = format!(
-            "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: ",
-            target.path, target.authority
-        );
+    pub(crate) fn new(session: &'s Session, binary: bool) -> Connection<'s> {
         Connection {
             session,
-            head: head.into_bytes(),
+            head: RequestHead::new(&session.target, binary),
             stream: None,
-            unreachable: false,
             out: Vec::new(),
             received: Vec::with_capacity(READ_BYTES),
         }
     }
 
-    async fn exchange(&mut self, ticket: Ticket) -> Result<Answer, Problem> {
-        self.write_request(ticket);
-        self.received.clear();
-        let mut stream = match self.stream.take().filter(|stream| !closed_by_peer(stream)) {
-            Some(stream) => stream,
-            None => self.connect().await?,
-        };
-        stream.write_all(&self.out).await.map_err(|error| broken(&error))?;
-        let answer = self.read_answer(&mut stream).await?;
-        self.stream = Some(stream);
-        Ok(answer)
+    async fn write_request(&mut self, stream: &mut Stream, ticket: Ticket) -> io::Result<()> {
+        let body = &self.session.row(ticket.sequence).body;
+        self.head.write(&mut self.out, ticket.sequence, body);
+        if body.text.len() + body.raw.len() <= COPIED_BYTES_MAX {
+            self.out.extend_from_slice(&body.text);
+            self.out.extend_from_slice(&body.raw);
+            return stream.write_all(&self.out).await;
+        }
+        stream.write_all(&self.out).await?;
+        stream.write_all(&body.text).await?;
+        stream.write_all(&body.raw).await
     }
 
-    async fn connect(&mut self) -> Result<TcpStream, Problem> {
-        self.unreachable = true;
-        let connect = TcpStream::connect(self.session.target.address).await;
-        let stream = connect.map_err(|error| match error.kind() {
-            io::ErrorKind::ConnectionRefused => Problem::new("connect refused", ""),
-            _ => Problem::new("connect failed", error.to_string()),
-        })?;
-        stream.set_nodelay(true).map_err(|error| Problem::new("connect failed", error.to_string()))?;
-        self.unreachable = false;
-        Ok(stream)
-    }
-
-    /// `{"id":"<sequence>","inputs":…}` behind its head; nothing is serialised anew.
-    fn write_request(&mut self, ticket: Ticket) {
-        let inputs = self.session.payloads.row(ticket.sequence).inputs_text.as_bytes();
-        let digits = ticket.sequence.checked_ilog10().unwrap_or(0) as usize + 1;
-        let length = r#"{"id":"","#.len() + digits + inputs.len() + "}".len();
-        self.out.clear();
-        self.out.extend_from_slice(&self.head);
-        // Writing into memory does not fail.
-        let _ = write!(self.out, "{length}\r\n\r\n{{\"id\":\"{}\",", ticket.sequence);
-        self.out.extend_from_slice(inputs);
-        self.out.push(b'}');
-    }
-
-    async fn read_answer(&mut self, stream: &mut TcpStream) -> Result<Answer, Problem> {
+    async fn read_answer(&mut self, stream: &mut Stream) -> Result<Answer, Problem> {
         loop {
             self.received.reserve(READ_BYTES);
             let count = stream.read_buf(&mut self.received).await.map_err(|error| broken(&error))?;
@@ -115,27 +63,42 @@ impl<'s> Connection<'s> {
                 return Ok(answer);
             }
             if count == 0 {
-                return Err(Problem::new("closed early", "before the answer was complete"));
+                return Err(Problem::broken("closed early", "before the answer was complete"));
             }
             if self.received.len() > ANSWER_BYTES_MAX {
                 return Err(Problem::new("answer too large", format!("more than {ANSWER_BYTES_MAX} bytes")));
             }
         }
     }
+}
+
+impl Client for Connection<'_> {
+    type Answer = Answer;
+
+    async fn exchange(&mut self, ticket: Ticket) -> Result<Answer, Problem> {
+        self.received.clear();
+        let mut stream = match self.stream.take().filter(|stream| !stream.closed_by_peer()) {
+            Some(stream) => stream,
+            None => self.session.target.address.connect().await?,
+        };
+        self.write_request(&mut stream, ticket).await.map_err(|error| broken(&error))?;
+        let answer = self.read_answer(&mut stream).await?;
+        self.stream = (!answer.close).then_some(stream);
+        Ok(answer)
+    }
 
     fn judge(&self, ticket: Ticket, answer: &Answer) -> Ending {
         let body = self.received.get(answer.body.clone()).unwrap_or_default();
         if answer.status == 200 {
-            let mut id = [0_u8; 20];
-            let row = self.session.payloads.row(ticket.sequence);
-            return match row.expected.check_json(
-                decimal(ticket.sequence, &mut id),
-                body,
+            let json_length = answer.json_length.unwrap_or(body.len());
+            let (mut digits, row) = ([0_u8; 20], self.session.row(ticket.sequence));
+            let checked = row.expected.check_http(
+                decimal(ticket.sequence, &mut digits),
+                HttpBody { bytes: body, json_length },
                 self.session.target.foreign,
-            ) {
-                Ok(()) => Ending::Answered,
-                Err(text) => Ending::Mismatched(text),
-            };
+                self.session.verified(ticket.sequence),
+            );
+            return checked.map_or_else(Ending::Mismatched, |()| Ending::Answered);
         }
         let start = String::from_utf8_lossy(&body[..body.len().min(300)]);
         let problem = Problem::new(format!("http {}", answer.status), start);
@@ -144,6 +107,53 @@ impl<'s> Connection<'s> {
             400..=499 | 503 | 504 => Ending::Refused(problem),
             _ => Ending::Failed(problem),
         }
+    }
+}
+
+/// Everything of a request that is the same each time, and where its numbers go.
+struct RequestHead {
+    /// Up to the value of the first length.
+    start: Vec<u8>,
+    binary: bool,
+}
+
+const ID_START: &[u8] = br#"{"id":""#;
+const ID_END: &[u8] = br#"","#;
+
+impl RequestHead {
+    fn new(target: &Target, binary: bool) -> RequestHead {
+        let Target { path, authority, .. } = target;
+        let mut start = format!("POST {path} HTTP/1.1\r\nHost: {authority}\r\n");
+        if let Some(deadline) = target.deadline {
+            // V2 has the parameter `timeout`, which stands in the body; flyball reads the header.
+            start += &format!("X-Request-Timeout-Ms: {}\r\n", deadline.as_millis());
+        }
+        start += if binary {
+            "Content-Type: application/octet-stream\r\nInference-Header-Content-Length: "
+        } else {
+            "Content-Type: application/json\r\nContent-Length: "
+        };
+        RequestHead { start: start.into_bytes(), binary }
+    }
+
+    /// Head and `{"id":"<sequence>",`: what comes before the prepared body. Nothing is serialised anew.
+    fn write(&self, out: &mut Vec<u8>, sequence: u64, body: &Body) {
+        let mut digits = [0_u8; 20];
+        let id = decimal(sequence, &mut digits).as_bytes();
+        let json_length = ID_START.len() + id.len() + ID_END.len() + body.text.len();
+        out.clear();
+        out.extend_from_slice(&self.start);
+        let mut number = [0_u8; 20];
+        out.extend_from_slice(decimal(json_length as u64, &mut number).as_bytes());
+        if self.binary {
+            out.extend_from_slice(b"\r\nContent-Length: ");
+            let length = json_length + body.raw.len();
+            out.extend_from_slice(decimal(length as u64, &mut number).as_bytes());
+        }
+        out.extend_from_slice(b"\r\n\r\n");
+        out.extend_from_slice(ID_START);
+        out.extend_from_slice(id);
+        out.extend_from_slice(ID_END);
     }
 }
 
@@ -161,28 +171,50 @@ fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &str {
     std::str::from_utf8(&digits[start..]).unwrap_or_default()
 }
 
-/// Whether the server ended a kept connection while it was idle. No system call unless something arrived.
-fn closed_by_peer(stream: &TcpStream) -> bool {
-    !matches!(stream.try_read(&mut [0_u8; 1]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
-}
-
 fn broken(error: &io::Error) -> Problem {
     match error.kind() {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof => {
-            Problem::new("closed early", error.to_string())
+            Problem::broken("closed early", error.to_string())
         }
-        _ => Problem::new("connection broken", error.to_string()),
+        _ => Problem::broken("connection broken", error.to_string()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn numbers_are_written_in_decimal() {
         for number in [0, 9, 10, 1234567890, u64::MAX] {
             assert_eq!(decimal(number, &mut [0; 20]), number.to_string());
         }
+    }
+
+    #[test]
+    fn heads_say_how_long_the_json_and_the_whole_body_are() {
+        let target = Target {
+            address: crate::stream::Address::Unix("/none".into()),
+            authority: "h:1".into(),
+            path: "/p".into(),
+            foreign: false,
+            timeout: Duration::ZERO,
+            deadline: Some(Duration::from_millis(7)),
+        };
+        let body = Body { text: br#""inputs":[]}"#.to_vec(), raw: vec![0; 5] };
+        let head = |binary| {
+            let mut out = Vec::new();
+            RequestHead::new(&target, binary).write(&mut out, 42, &body);
+            String::from_utf8(out).expect("text")
+        };
+        let start = "POST /p HTTP/1.1\r\nHost: h:1\r\nX-Request-Timeout-Ms: 7\r\nContent-Type: application/";
+        assert_eq!(head(false), format!("{start}json\r\nContent-Length: 23\r\n\r\n{{\"id\":\"42\","));
+        assert_eq!(
+            head(true),
+            format!(
+                "{start}octet-stream\r\nInference-Header-Content-Length: 23\r\nContent-Length: 28\r\n\r\n{{\"id\":\"42\","
+            )
+        );
     }
 }

@@ -1,23 +1,41 @@
-//! The load generator: closed loop, and open loop at a constant rate with latency from the intended send time.
+//! The load generator: closed loop, and open loop with latency from the intended send time. Beside it an echo, for
+//! measuring the generator itself.
 //!
 //! It knows the wire and nothing else of flyball, so that it measures other servers the same way and cannot cheat. It
 //! encodes tensors and checks answers with code of its own, for the same reason.
 #![forbid(unsafe_code)]
 
+mod arrivals;
+mod control;
+mod drive;
+mod echo;
 mod expect;
+mod generator;
 mod grpc;
+mod histogram;
 mod http;
 mod outcome;
 mod pace;
+mod patience;
 mod payloads;
 mod plan;
+mod queue;
 mod run;
 mod session;
+mod stream;
 mod tally;
 mod tensor;
 mod thread_time;
+mod timeline;
+mod timetable;
+mod warmup;
+mod worker;
 
-pub use outcome::{ErrorCount, LatencyUs, Outcome};
+pub use arrivals::Arrivals;
+pub use echo::{Echo, EchoError, EchoOptions};
+pub use histogram::{HistogramError, LatencyUs, MergedHistogram, read_histograms};
+pub use outcome::{ErrorCount, Generator, Outcome, WarmedUp};
 pub use payloads::{PayloadError, Payloads};
-pub use plan::{Mode, Plan, PlanError, Protocol};
+pub use plan::{Plan, PlanError, Protocol, Warmup};
 pub use run::{LoadError, Run};
+pub use timeline::Interval;

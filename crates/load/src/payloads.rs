@@ -1,14 +1,16 @@
 //! The pool of rows that requests are made of: JSON Lines, each `{"inputs": […], "outputs": […] | null}`. Bodies are
-//! prepared here once; a request only adds its id.
+//! prepared here once; a request only adds its id. Shared by all threads of a run.
 
 use crate::expect::{Expected, ExpectedOutput};
+use crate::plan::{Plan, Protocol};
 use crate::tensor::encode;
 use flyball_wire::proto::inference::ModelInferRequest;
 use flyball_wire::proto::inference::model_infer_request::InferInputTensor;
 use prost::Message;
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 /// The rows of a run; they are sent in turn, again and again.
 #[derive(Debug)]
@@ -18,10 +20,19 @@ pub struct Payloads {
 
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// `"inputs":[…]`, just as it was given.
-    pub(crate) inputs_text: String,
-    inputs: Vec<Tensor>,
+    /// As it was given, until the bodies are made of it.
+    inputs: Box<str>,
     pub(crate) expected: Expected,
+    pub(crate) body: Body,
+}
+
+/// A request's body without its id, in the form of the plan's protocol.
+#[derive(Debug, Default)]
+pub(crate) struct Body {
+    /// HTTP: the JSON from behind the id to its end. gRPC: the message, to which the id may be appended as one more field.
+    pub(crate) text: Vec<u8>,
+    /// Raw tensors behind the JSON.
+    pub(crate) raw: Vec<u8>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,16 +47,17 @@ pub struct PayloadError {
 struct Line<'t> {
     #[serde(borrow)]
     inputs: &'t RawValue,
-    outputs: Option<Vec<Tensor>>,
+    outputs: Option<Vec<Tensor<Value>>>,
 }
 
-/// A V2 tensor in JSON; its parameters do not matter here.
+/// A V2 tensor in JSON; its parameters do not matter here. Data that need not be looked at yet are `IgnoredAny`: the
+/// values of an image take twenty times its size.
 #[derive(Debug, Deserialize)]
-struct Tensor {
+struct Tensor<D> {
     name: String,
     datatype: String,
     shape: Vec<i64>,
-    data: Value,
+    data: D,
 }
 
 impl Payloads {
@@ -68,49 +80,90 @@ impl Payloads {
         usize::try_from(sequence % self.rows.len() as u64).unwrap_or(0)
     }
 
-    /// Each row as an encoded `ModelInferRequest` without its id, which may be appended as one more field.
-    pub(crate) fn messages(&self, model: &str) -> Result<Vec<Vec<u8>>, PayloadError> {
-        let encode = |(place, row): (usize, &Row)| {
-            row.message(model).map_err(|text| PayloadError { line: place + 1, text })
-        };
-        self.rows.iter().enumerate().map(encode).collect()
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Writes the bodies as the plan wants them.
+    pub(crate) fn prepare(&mut self, plan: &Plan) -> Result<(), PayloadError> {
+        for (place, row) in self.rows.iter_mut().enumerate() {
+            let body = match plan.protocol {
+                Protocol::Http => Ok(row.json(plan.deadline_ms)),
+                Protocol::HttpBinary => row.binary(plan.deadline_ms),
+                Protocol::Grpc => row.message(&plan.model),
+            };
+            row.body = body.map_err(|text| PayloadError { line: place + 1, text })?;
+            row.inputs = Box::default();
+        }
+        Ok(())
     }
 }
 
 impl Row {
     fn read(line: &str) -> Result<Row, String> {
         let line: Line<'_> = serde_json::from_str(line).map_err(|error| error.to_string())?;
-        let inputs = serde_json::from_str(line.inputs.get()).map_err(|error| format!("inputs: {error}"))?;
+        tensors::<IgnoredAny>(line.inputs.get())?;
         let outputs = match line.outputs {
             None => None,
             Some(outputs) => Some(outputs.into_iter().map(expected_output).collect::<Result<_, _>>()?),
         };
-        Ok(Row {
-            inputs_text: format!("\"inputs\":{}", line.inputs.get()),
-            inputs,
-            expected: Expected::new(outputs),
-        })
+        Ok(Row { inputs: line.inputs.get().into(), expected: Expected::new(outputs), body: Body::default() })
     }
 
-    fn message(&self, model: &str) -> Result<Vec<u8>, String> {
+    /// V2 JSON, the inputs just as they were given.
+    fn json(&self, deadline_ms: Option<u64>) -> Body {
+        let parameters =
+            deadline_ms.map(|ms| format!(r#""parameters":{},"#, json!({ "timeout": ms * 1000 })));
+        let text = format!(r#"{}"inputs":{}}}"#, parameters.unwrap_or_default(), self.inputs);
+        Body { text: text.into_bytes(), raw: Vec::new() }
+    }
+
+    /// V2 with the binary tensor extension, and answers wanted in the same form.
+    fn binary(&self, deadline_ms: Option<u64>) -> Result<Body, String> {
+        let mut parameters = json!({"binary_data_output": true});
+        if let Some(ms) = deadline_ms {
+            parameters["timeout"] = json!(ms * 1000);
+        }
+        let (mut inputs, mut raw) = (Vec::new(), Vec::new());
+        for input in tensors::<Value>(&self.inputs)? {
+            let bytes = input.encode()?;
+            inputs.push(json!({
+                "name": input.name, "datatype": input.datatype, "shape": input.shape,
+                "parameters": {"binary_data_size": bytes.len()},
+            }));
+            raw.extend(bytes);
+        }
+        let text = format!(r#""parameters":{parameters},"inputs":{}}}"#, Value::Array(inputs));
+        Ok(Body { text: text.into_bytes(), raw })
+    }
+
+    fn message(&self, model: &str) -> Result<Body, String> {
         let mut message = ModelInferRequest { model_name: model.to_owned(), ..ModelInferRequest::default() };
-        for input in &self.inputs {
-            let raw =
-                encode(&input.datatype, &input.data).map_err(|text| format!("{}: {text}", input.name))?;
-            message.raw_input_contents.push(raw.into());
+        for input in tensors::<Value>(&self.inputs)? {
+            message.raw_input_contents.push(input.encode()?.into());
             message.inputs.push(InferInputTensor {
-                name: input.name.clone(),
-                datatype: input.datatype.clone(),
-                shape: input.shape.clone(),
+                name: input.name,
+                datatype: input.datatype,
+                shape: input.shape,
                 ..InferInputTensor::default()
             });
         }
-        Ok(message.encode_to_vec())
+        Ok(Body { text: message.encode_to_vec(), raw: Vec::new() })
     }
 }
 
-fn expected_output(tensor: Tensor) -> Result<ExpectedOutput, String> {
-    let raw = encode(&tensor.datatype, &tensor.data).map_err(|text| format!("{}: {text}", tensor.name))?;
+fn tensors<'t, D: Deserialize<'t>>(text: &'t str) -> Result<Vec<Tensor<D>>, String> {
+    serde_json::from_str(text).map_err(|error| format!("inputs: {error}"))
+}
+
+impl Tensor<Value> {
+    fn encode(&self) -> Result<Vec<u8>, String> {
+        encode(&self.datatype, &self.data).map_err(|text| format!("{}: {text}", self.name))
+    }
+}
+
+fn expected_output(tensor: Tensor<Value>) -> Result<ExpectedOutput, String> {
+    let raw = tensor.encode()?;
     Ok(ExpectedOutput { name: tensor.name, datatype: tensor.datatype, shape: tensor.shape, raw })
 }
 
@@ -141,5 +194,27 @@ mod tests {
         };
         let pool = Payloads::from_jsonl([row(1), row(2)].join("\n").as_bytes()).expect("reads");
         assert_eq!([0, 1, 2].map(|sequence| pool.place(sequence)), [0, 1, 0]);
+    }
+
+    #[test]
+    fn bodies_carry_the_deadline_and_the_binary_form_its_sizes() {
+        let row = r#"{"inputs":[{"name":"x","datatype":"INT16","shape":[2],"data":[1,2]}]}"#;
+        let prepare = |protocol: &str, deadline_ms: Option<u64>| {
+            let plan =
+                json!({"url": "http://h:1", "model": "m", "protocol": protocol, "deadline_ms": deadline_ms});
+            let mut pool = Payloads::from_jsonl(row.as_bytes()).expect("reads");
+            pool.prepare(&Plan::from_json(plan.to_string().as_bytes()).expect("a plan")).expect("prepares");
+            let Body { text, raw } = pool.rows.remove(0).body;
+            (String::from_utf8(text).expect("text"), raw)
+        };
+        let inputs = r#""inputs":[{"name":"x","datatype":"INT16","shape":[2],"data":[1,2]}]}"#;
+        assert_eq!(prepare("http", None), (inputs.to_owned(), vec![]));
+        let timed = format!(r#""parameters":{{"timeout":5000}},{inputs}"#);
+        assert_eq!(prepare("http", Some(5)), (timed, vec![]));
+        let (text, raw) = prepare("http-binary", Some(5));
+        let document: Value = serde_json::from_str(&format!("{{{text}")).expect("JSON");
+        assert_eq!(document["parameters"], json!({"binary_data_output": true, "timeout": 5000}));
+        assert_eq!(document["inputs"][0]["parameters"]["binary_data_size"], 4);
+        assert_eq!((document["inputs"][0].get("data"), raw), (None, vec![1, 0, 2, 0]));
     }
 }

@@ -1,51 +1,80 @@
 //! What to send, where, and how fast: the plan as it is written, and the target that it names once checked.
 
+use crate::arrivals::Arrivals;
+use crate::stream::Address;
 use serde::{Deserialize, Serialize};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// A time line never has more intervals than this; each keeps a histogram.
+const INTERVALS_MAX: f64 = 240.0;
+const INTERVALS_USUAL: f64 = 60.0;
+const INTERVAL_LEAST_S: f64 = 0.05;
 
 /// A run as the caller writes it (JSON; unknown keys are errors).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// `http://host:port` or `grpc://host:port`; the protocol is chosen by `protocol`, not by the scheme.
+    /// `http://host:port`, `grpc://host:port` or `unix:/path`; the protocol is chosen by `protocol`, not by the scheme.
     pub url: String,
     pub model: String,
+    #[serde(default)]
     pub protocol: Protocol,
+    #[serde(default = "sixteen")]
     pub connections: usize,
     /// Requests at a time on each connection; more than one needs gRPC.
     #[serde(default = "one")]
     pub streams: usize,
-    pub mode: Mode,
-    /// Open loop only: requests a second over all connections.
+    /// Threads that the connections and the arrivals are dealt out to.
+    #[serde(default = "one")]
+    pub threads: usize,
+    /// Shared: a trace may have millions of them, and every thread looks at all.
     #[serde(default)]
-    pub rate_per_s: Option<f64>,
+    pub arrivals: Arc<Arrivals>,
+    #[serde(default = "five_s")]
     pub duration_s: f64,
     #[serde(default)]
-    pub warmup_s: f64,
+    pub warmup: Warmup,
+    #[serde(default = "one_second_ms")]
     pub timeout_ms: u64,
-    /// Cores that the generator's thread may run on.
+    /// Told to the server with each request; what is answered later than this after it was due is counted.
+    #[serde(default)]
+    pub deadline_ms: Option<u64>,
+    /// Cores that the generator's threads may run on.
     #[serde(default)]
     pub cpus: Option<Vec<usize>>,
     /// Instead of `/v2/models/<model>/infer`, for peers and for an echo.
     #[serde(default)]
     pub path: Option<String>,
+    /// Length of an interval of the time line; `None` chooses one.
+    #[serde(default)]
+    pub interval_s: Option<f64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Protocol {
+    /// V2 JSON.
+    #[default]
     Http,
+    /// V2 with the binary tensor extension, both ways.
+    HttpBinary,
     Grpc,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// Each connection sends its next request when the last one is answered.
-    Closed,
-    /// Requests are due at a constant rate, whatever the server does.
-    Open,
+/// Lasts `least_s`, then goes on until the load is steady, for `most_s` at the longest.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Warmup {
+    pub least_s: f64,
+    pub most_s: f64,
+}
+
+impl Default for Warmup {
+    fn default() -> Warmup {
+        Warmup { least_s: 1.0, most_s: 1.0 }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,20 +87,35 @@ pub enum PlanError {
     NoAddress { authority: String, cause: String },
 }
 
+const URL_ALLOWED: &str = "http://host:port, grpc://host:port or unix:/path";
+
 /// A checked plan: what the connections need to know.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    pub(crate) address: SocketAddr,
-    /// `host:port`, for the `Host` header.
+    pub(crate) address: Address,
+    /// `host:port`, for the `Host` header; `localhost` over a Unix socket.
     pub(crate) authority: String,
     pub(crate) path: String,
     /// Answers of other protocols carry no id; they are told by the path being given.
     pub(crate) foreign: bool,
     pub(crate) timeout: Duration,
+    pub(crate) deadline: Option<Duration>,
 }
 
 const fn one() -> usize {
     1
+}
+
+const fn sixteen() -> usize {
+    16
+}
+
+const fn five_s() -> f64 {
+    5.0
+}
+
+const fn one_second_ms() -> u64 {
+    1000
 }
 
 impl Plan {
@@ -91,16 +135,9 @@ impl Plan {
             return not_allowed("path", path, "a path that starts with '/' and has no spaces");
         }
         if self.path.is_some() && self.protocol == Protocol::Grpc {
-            return not_allowed("path", "given", "only with protocol \"http\"");
+            return not_allowed("path", "given", "only with HTTP");
         }
-        let authority = self.authority()?;
-        let mut addresses = authority.to_socket_addrs().map_err(|cause| PlanError::NoAddress {
-            authority: authority.clone(),
-            cause: cause.to_string(),
-        })?;
-        let Some(address) = addresses.next() else {
-            return Err(PlanError::NoAddress { authority, cause: "there is none".into() });
-        };
+        let (address, authority) = self.address()?;
         let infer = || format!("/v2/models/{}/infer", self.model);
         Ok(Target {
             address,
@@ -108,7 +145,24 @@ impl Plan {
             path: self.path.clone().unwrap_or_else(infer),
             foreign: self.path.is_some(),
             timeout: Duration::from_millis(self.timeout_ms),
+            deadline: self.deadline_ms.map(Duration::from_millis),
         })
+    }
+
+    pub(crate) fn warms_up(&self) -> bool {
+        self.warmup.most_s > 0.0
+    }
+
+    /// How long the measured time is.
+    pub(crate) fn measured(&self) -> Duration {
+        Duration::from_secs_f64(self.arrivals.span_s(self.duration_s))
+    }
+
+    /// Length of an interval of the time line, such that there are never too many.
+    pub(crate) fn interval(&self) -> Duration {
+        let span_s = self.arrivals.span_s(self.duration_s);
+        let wanted = self.interval_s.unwrap_or((span_s / INTERVALS_USUAL).max(INTERVAL_LEAST_S));
+        Duration::from_secs_f64(wanted.max(span_s / INTERVALS_MAX))
     }
 
     fn check_numbers(&self) -> Result<(), PlanError> {
@@ -118,33 +172,56 @@ impl Plan {
         if !(1..=1000).contains(&self.streams) {
             return not_allowed("streams", self.streams, "1 to 1000");
         }
-        if self.streams > 1 && self.protocol == Protocol::Http {
+        if self.streams > 1 && self.protocol != Protocol::Grpc {
             return not_allowed("streams", self.streams, "1, because HTTP/1.1 carries one request at a time");
         }
-        match (self.mode, self.rate_per_s) {
-            (Mode::Open, Some(rate)) if rate.is_finite() && rate > 0.0 && rate <= 10_000_000.0 => {}
-            (Mode::Open, Some(rate)) => return not_allowed("rate_per_s", rate, "above 0, to 10000000"),
-            (Mode::Open, None) => {
-                return not_allowed("rate_per_s", "null", "a rate, because mode is \"open\"");
-            }
-            (Mode::Closed, None) => {}
-            (Mode::Closed, Some(rate)) => {
-                return not_allowed("rate_per_s", rate, "null, because mode is \"closed\"");
-            }
+        if !(1..=64).contains(&self.threads) || self.threads > self.connections {
+            return not_allowed("threads", self.threads, "1 to 64, and no more than connections");
         }
         if !(self.duration_s > 0.0 && self.duration_s <= 86_400.0) {
             return not_allowed("duration_s", self.duration_s, "above 0, to 86400");
         }
-        if !(0.0..=3600.0).contains(&self.warmup_s) {
-            return not_allowed("warmup_s", self.warmup_s, "0 to 3600");
+        let Warmup { least_s, most_s } = self.warmup;
+        if !(0.0..=3600.0).contains(&least_s) {
+            return not_allowed("warmup.least_s", least_s, "0 to 3600");
+        }
+        if !(least_s..=3600.0).contains(&most_s) {
+            return not_allowed("warmup.most_s", most_s, "least_s to 3600");
         }
         if !(1..=3_600_000).contains(&self.timeout_ms) {
             return not_allowed("timeout_ms", self.timeout_ms, "1 to 3600000");
         }
+        if let Some(deadline) = self.deadline_ms.filter(|ms| !(1..=3_600_000).contains(ms)) {
+            return not_allowed("deadline_ms", deadline, "null, or 1 to 3600000");
+        }
+        if let Some(interval) = self.interval_s.filter(|interval| !(0.001..=86_400.0).contains(interval)) {
+            return not_allowed("interval_s", interval, "null, or 0.001 to 86400");
+        }
         if self.cpus.as_ref().is_some_and(Vec::is_empty) {
             return not_allowed("cpus", "[]", "null, or at least one core");
         }
-        Ok(())
+        self.arrivals.check()
+    }
+
+    fn address(&self) -> Result<(Address, String), PlanError> {
+        if let Some(path) = self.url.strip_prefix("unix:") {
+            if !path.starts_with('/') {
+                return not_allowed("url", &self.url, URL_ALLOWED);
+            }
+            if self.protocol == Protocol::Grpc {
+                return not_allowed("url", &self.url, "http://host:port or grpc://host:port with gRPC");
+            }
+            return Ok((Address::Unix(path.into()), "localhost".into()));
+        }
+        let authority = self.authority()?;
+        let mut addresses = authority.to_socket_addrs().map_err(|cause| PlanError::NoAddress {
+            authority: authority.clone(),
+            cause: cause.to_string(),
+        })?;
+        match addresses.next() {
+            Some(address) => Ok((Address::Tcp(address), authority)),
+            None => Err(PlanError::NoAddress { authority, cause: "there is none".into() }),
+        }
     }
 
     fn authority(&self) -> Result<String, PlanError> {
@@ -158,12 +235,16 @@ impl Plan {
                     authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
                 Ok(if has_port { authority.to_owned() } else { format!("{authority}:80") })
             }
-            _ => not_allowed("url", &self.url, "http://host:port or grpc://host:port"),
+            _ => not_allowed("url", &self.url, URL_ALLOWED),
         }
     }
 }
 
-fn not_allowed<T>(key: &'static str, is: impl ToString, allowed: &'static str) -> Result<T, PlanError> {
+pub(crate) fn not_allowed<T>(
+    key: &'static str,
+    is: impl ToString,
+    allowed: &'static str,
+) -> Result<T, PlanError> {
     Err(PlanError::NotAllowed { key, is: is.to_string(), allowed })
 }
 
@@ -172,12 +253,14 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn check(key: &str, value: Value) -> Result<Target, PlanError> {
-        let mut plan = json!({"url": "http://127.0.0.1:8080", "model": "fraud", "protocol": "http",
-            "connections": 16, "streams": 1, "mode": "closed", "rate_per_s": null, "duration_s": 5.0,
-            "warmup_s": 1.0, "timeout_ms": 1000, "cpus": null, "path": null});
+    fn plan(key: &str, value: Value) -> Result<Plan, PlanError> {
+        let mut plan = json!({"url": "http://127.0.0.1:8080", "model": "fraud"});
         plan[key] = value;
-        Plan::from_json(plan.to_string().as_bytes())?.check()
+        Plan::from_json(plan.to_string().as_bytes())
+    }
+
+    fn check(key: &str, value: Value) -> Result<Target, PlanError> {
+        plan(key, value)?.check()
     }
 
     #[test]
@@ -188,23 +271,68 @@ mod tests {
             ("127.0.0.1:8081", "/v2/models/fraud/infer")
         );
         assert_eq!(check("path", json!("/echo")).expect("checks").path, "/echo");
+        let target = check("url", json!("unix:/run/flyball.sock")).expect("checks");
+        assert!(matches!(target.address, Address::Unix(path) if path.ends_with("flyball.sock")));
+    }
+
+    #[test]
+    fn a_time_line_has_sixty_intervals_unless_they_would_be_too_short_or_too_many() {
+        let interval = |duration_s: f64, interval_s: Option<f64>| {
+            let plan = plan("duration_s", json!(duration_s)).expect("a plan");
+            Plan { interval_s, ..plan }.interval().as_secs_f64()
+        };
+        assert_eq!(interval(60.0, None), 1.0);
+        assert_eq!(interval(1.0, None), 0.05);
+        assert_eq!(interval(10.0, Some(0.1)), 0.1);
+        assert_eq!(interval(240.0, Some(0.001)), 1.0);
     }
 
     #[test]
     fn what_a_plan_may_not_say_is_refused_with_what_it_may() {
         let cases = [
-            ("url", json!("https://h"), "url is https://h; allowed: http://host:port or grpc://host:port"),
+            (
+                "url",
+                json!("https://h"),
+                "url is https://h; allowed: http://host:port, grpc://host:port or unix",
+            ),
+            ("url", json!("unix:here"), "url is unix:here"),
             ("model", json!("a b"), "model is a b; allowed: letters"),
             ("path", json!("echo"), "starts with '/'"),
             ("connections", json!(0), "connections is 0; allowed: 1 to 10000"),
             ("streams", json!(2), "HTTP/1.1 carries one request at a time"),
-            ("rate_per_s", json!(5.0), "null, because mode is \"closed\""),
-            ("mode", json!("open"), "rate_per_s is null; allowed: a rate"),
+            ("threads", json!(17), "threads is 17; allowed: 1 to 64, and no more than connections"),
             ("duration_s", json!(0.0), "duration_s is 0"),
-            ("warmup_s", json!(-1.0), "warmup_s is -1"),
+            ("warmup", json!({"least_s": -1.0, "most_s": 1.0}), "warmup.least_s is -1"),
+            (
+                "warmup",
+                json!({"least_s": 2.0, "most_s": 1.0}),
+                "warmup.most_s is 1; allowed: least_s to 3600",
+            ),
             ("timeout_ms", json!(0), "timeout_ms is 0"),
+            ("deadline_ms", json!(0), "deadline_ms is 0; allowed: null, or 1 to 3600000"),
+            ("interval_s", json!(0.0), "interval_s is 0; allowed: null, or 0.001 to 86400"),
             ("cpus", json!([]), "at least one core"),
             ("rate", json!(1), "unknown field `rate`"),
+            ("arrivals", json!({"kind": "closed", "rate_per_s": 5.0}), "unknown field `rate_per_s`"),
+            ("arrivals", json!({"kind": "constant"}), "missing field `rate_per_s`"),
+            (
+                "arrivals",
+                json!({"kind": "constant", "rate_per_s": 0.0}),
+                "arrivals.rate_per_s is 0; allowed: above",
+            ),
+            (
+                "arrivals",
+                json!({"kind": "burst", "rate_per_s": 1.0, "burst_per_s": 2.0, "burst_s": 2.0, "every_s": 2.0}),
+                "arrivals.burst_s is 2; allowed: above 0, and less than every_s",
+            ),
+            (
+                "arrivals",
+                json!({"kind": "ramp", "from_per_s": 1.0, "to_per_s": 1e8}),
+                "arrivals.to_per_s is 1",
+            ),
+            ("arrivals", json!({"kind": "trace", "offsets_s": []}), "arrivals.offsets_s is 0 offsets"),
+            ("arrivals", json!({"kind": "trace", "offsets_s": [1.0, 0.5]}), "ascending offsets"),
+            ("arrivals", json!({"kind": "steps"}), "unknown variant `steps`"),
         ];
         for (key, value, wanted) in cases {
             let error = check(key, value).expect_err(wanted).to_string();

@@ -1,19 +1,20 @@
-//! One run: a thread of its own with a runtime of its own, watched and stopped from outside.
+//! One run: threads of its own with runtimes of their own, watched and stopped from outside.
 
+use crate::control::{Control, EndedEarly};
+use crate::drive::{Job, Part, drive};
 use crate::outcome::Outcome;
+use crate::pace::Timer;
 use crate::payloads::{PayloadError, Payloads};
-use crate::plan::{Mode, Plan, PlanError, Protocol, Target};
-use crate::session::{Control, Session};
-use crate::tally::Measured;
-use crate::thread_time::ThreadTime;
-use crate::{grpc, http, pace};
+use crate::plan::{Plan, PlanError};
+use crate::session::Share;
 use rustix::thread::{CpuSet, sched_setaffinity};
-use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-use tokio::task::{JoinSet, LocalSet};
+use std::time::Instant;
+use tokio::runtime::Runtime;
+use tokio::task::LocalSet;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
@@ -37,39 +38,37 @@ pub struct Run {
 
 #[derive(Debug)]
 enum Ending {
-    Running(JoinHandle<Result<Outcome, LoadError>>),
-    Known(Result<Outcome, LoadError>),
+    Running(Arc<Job>, Vec<JoinHandle<Result<Part, LoadError>>>),
+    Known(Box<Result<Outcome, LoadError>>),
 }
 
 impl Run {
     /// Checks the plan, and starts.
-    pub fn start(plan: Plan, payloads: Payloads) -> Result<Run, LoadError> {
-        let target = plan.check()?;
-        let messages = match plan.protocol {
-            Protocol::Grpc => payloads.messages(&plan.model)?,
-            Protocol::Http => Vec::new(),
-        };
-        let cpus = cpu_set(plan.cpus.as_deref())?;
-        let control = Arc::new(Control::default());
-        let finish = FinishOnDrop(Arc::clone(&control));
-        let (ready, started) = std::sync::mpsc::sync_channel(1);
-        let thread = std::thread::Builder::new().name("flyball-load".into()).spawn(move || {
-            let finish = finish;
-            let job = Job { plan, target, payloads, messages };
-            match prepare(cpus.as_ref()) {
-                Ok(runtime) => {
-                    let _ = ready.send(Ok(()));
-                    LocalSet::new().block_on(&runtime, drive(&finish.0, job))
-                }
-                Err(error) => {
-                    let _ = ready.send(Err(error.clone()));
-                    Err(error)
-                }
-            }
-        });
-        let thread = thread.map_err(|error| LoadError::Start(error.to_string()))?;
-        started.recv().map_err(|error| LoadError::Start(error.to_string()))??;
-        Ok(Run { control, started: Instant::now(), ending: Mutex::new(Ending::Running(thread)) })
+    pub fn start(plan: Plan, mut payloads: Payloads) -> Result<Run, LoadError> {
+        let target = Arc::new(plan.check()?);
+        payloads.prepare(&plan)?;
+        let (cpus, count) = (cpu_set(plan.cpus.as_deref())?, plan.threads);
+        let control = Arc::new(Control::new(count));
+        let job = Arc::new(Job { plan, target, payloads: Arc::new(payloads), control: Arc::clone(&control) });
+        // Made before the threads: should one of them not start, those that did are stopped by its drop.
+        let run = Run { control, started: Instant::now(), ending: Mutex::new(lost()) };
+        let (ready, started) = std::sync::mpsc::sync_channel(count);
+        let mut threads = Vec::new();
+        for index in 0..count {
+            let (job, cpus, ready) = (Arc::clone(&job), cpus, ready.clone());
+            let share = Share { index, threads: count };
+            let thread = std::thread::Builder::new()
+                .name(format!("flyball-load-{index}"))
+                .spawn(move || generate(job, share, cpus.as_ref(), &ready));
+            threads.push(thread.map_err(|error| LoadError::Start(error.to_string()))?);
+        }
+        // The threads have the others: without one, waiting for a thread that panicked would end as well.
+        drop(ready);
+        for _ in &threads {
+            started.recv().map_err(|error| LoadError::Start(error.to_string()))??;
+        }
+        *run.ending.lock().unwrap_or_else(PoisonError::into_inner) = Ending::Running(job, threads);
+        Ok(run)
     }
 
     /// Seconds gone, and requests that have ended (warm-up included).
@@ -78,49 +77,85 @@ impl Run {
     }
 
     pub fn finished(&self) -> bool {
-        self.control.finished.load(Ordering::Acquire)
+        self.control.finished()
     }
 
     /// Ends the run early: nothing more is sent, what is under way is awaited.
     pub fn stop(&self) {
-        self.control.stop();
+        if !self.finished() {
+            self.control.end(EndedEarly::Stopped);
+        }
     }
 
     /// Waits for the end. May be called again; the answer stays the same.
     pub fn result(&self) -> Result<Outcome, LoadError> {
         let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = Ending::Known(Err(LoadError::Broken("its thread was lost".into())));
-        let known = match std::mem::replace(&mut *ending, waiting) {
-            Ending::Known(known) => known,
-            Ending::Running(thread) => {
-                thread.join().unwrap_or_else(|_| Err(LoadError::Broken("its thread panicked".into())))
-            }
+        let known = match std::mem::replace(&mut *ending, lost()) {
+            Ending::Known(known) => *known,
+            Ending::Running(job, threads) => self.join(&job.plan, threads),
         };
-        *ending = Ending::Known(known.clone());
+        *ending = Ending::Known(Box::new(known.clone()));
         known
+    }
+
+    fn join(
+        &self,
+        plan: &Plan,
+        threads: Vec<JoinHandle<Result<Part, LoadError>>>,
+    ) -> Result<Outcome, LoadError> {
+        let panicked = |_| Err(LoadError::Broken("its thread panicked".into()));
+        let parts: Vec<_> =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect();
+        let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Outcome::of(plan, &self.control.course(), parts)
+            .ok_or_else(|| LoadError::Broken("it had no thread".into()))
     }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
-        self.control.stop();
+        self.stop();
     }
 }
 
-/// Says "finished" however the thread ends.
-struct FinishOnDrop(Arc<Control>);
+fn lost() -> Ending {
+    Ending::Known(Box::new(Err(LoadError::Broken("its threads were lost".into()))))
+}
 
-impl Drop for FinishOnDrop {
+/// Tells the others however its thread ends: that there is one less, and that there is no point in going on without it.
+struct EndOnDrop {
+    control: Arc<Control>,
+    well: bool,
+}
+
+impl Drop for EndOnDrop {
     fn drop(&mut self) {
-        self.0.finished.store(true, Ordering::Release);
+        if !self.well {
+            self.control.end(EndedEarly::Stopped);
+        }
+        self.control.thread_ends();
     }
 }
 
-struct Job {
-    plan: Plan,
-    target: Target,
-    payloads: Payloads,
-    messages: Vec<Vec<u8>>,
+/// One thread of a run, from its start to its end.
+fn generate(
+    job: Arc<Job>,
+    share: Share,
+    cpus: Option<&CpuSet>,
+    ready: &SyncSender<Result<(), LoadError>>,
+) -> Result<Part, LoadError> {
+    let mut ending = EndOnDrop { control: Arc::clone(&job.control), well: false };
+    let (runtime, timer) = match prepare(cpus) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            let _ = ready.send(Err(error.clone()));
+            return Err(error);
+        }
+    };
+    let _ = ready.send(Ok(()));
+    let part = LocalSet::new().block_on(&runtime, drive(job, share, timer));
+    ending.well = part.is_ok();
+    part
 }
 
 fn cpu_set(cpus: Option<&[usize]>) -> Result<Option<CpuSet>, LoadError> {
@@ -138,99 +173,17 @@ fn cpu_set(cpus: Option<&[usize]>) -> Result<Option<CpuSet>, LoadError> {
     Ok(Some(set))
 }
 
-fn prepare(cpus: Option<&CpuSet>) -> Result<tokio::runtime::Runtime, LoadError> {
+fn prepare(cpus: Option<&CpuSet>) -> Result<(Runtime, Timer), LoadError> {
     if let Some(cpus) = cpus {
         sched_setaffinity(None, cpus).map_err(|error| {
             LoadError::Start(format!("cannot pin its thread to the plan's cpus: {error}"))
         })?;
     }
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| LoadError::Start(error.to_string()))
-}
-
-/// The life of a run: workers, warm-up, the measured time, and the end of what is under way.
-async fn drive(control: &Arc<Control>, job: Job) -> Result<Outcome, LoadError> {
-    let Job { plan, target, payloads, messages } = job;
-    let timeout = target.timeout;
-    let begun = Instant::now();
-    let measured_from = begun + Duration::from_secs_f64(plan.warmup_s);
-    let planned_end = measured_from + Duration::from_secs_f64(plan.duration_s);
-    let session = Rc::new(Session::new(target, payloads, Arc::clone(control), plan.mode, measured_from));
-    let mut workers = start_workers(&plan, &session, messages);
-    let pacer =
-        tokio::task::spawn_local(pace(plan.mode, plan.rate_per_s, Rc::clone(&session), begun, planned_end));
-
-    let stopped = until_or_stopped(measured_from, control).await;
-    let thread_before = ThreadTime::now();
-    if !stopped {
-        until_or_stopped(planned_end, control).await;
-    }
-    let thread = ThreadTime::now().since(thread_before);
-    let measured = Measured { start: measured_from, end: Instant::now(), thread };
-    session.close();
-    if pacer.is_finished() {
-        let kept = pacer.await.map_err(|error| LoadError::Broken(error.to_string()))?;
-        kept.map_err(|error| LoadError::Broken(format!("its timer failed: {error}")))?;
-    } else {
-        pacer.abort();
-    }
-
-    // What waits for a connection may still go for as long as a request may take; then only what is under way ends.
-    match tokio::time::timeout(timeout, join(&mut workers)).await {
-        Ok(joined) => joined?,
-        Err(_) => {
-            session.abandon_backlog();
-            join(&mut workers).await?;
-        }
-    }
-    Ok(session.take_tally().outcome(measured))
-}
-
-fn start_workers(plan: &Plan, session: &Rc<Session>, messages: Vec<Vec<u8>>) -> JoinSet<()> {
-    let mut workers = JoinSet::new();
-    let messages = Rc::new(messages);
-    for _ in 0..plan.connections {
-        let channel = Rc::new(grpc::Channel::default());
-        for _ in 0..plan.streams {
-            let session = Rc::clone(session);
-            match plan.protocol {
-                Protocol::Http => workers.spawn_local(async move { http::work(&session).await }),
-                Protocol::Grpc => {
-                    let (channel, messages) = (Rc::clone(&channel), Rc::clone(&messages));
-                    workers.spawn_local(async move { grpc::work(&session, &channel, &messages).await })
-                }
-            };
-        }
-    }
-    workers
-}
-
-async fn pace(
-    mode: Mode,
-    rate_per_s: Option<f64>,
-    session: Rc<Session>,
-    begun: Instant,
-    end: Instant,
-) -> std::io::Result<()> {
-    match (mode, rate_per_s) {
-        (Mode::Open, Some(rate)) => pace::keep(&session, rate, begun, end).await,
-        _ => Ok(()),
-    }
-}
-
-async fn join(workers: &mut JoinSet<()>) -> Result<(), LoadError> {
-    while let Some(worker) = workers.join_next().await {
-        worker.map_err(|error| LoadError::Broken(error.to_string()))?;
-    }
-    Ok(())
-}
-
-/// Waits for a point in time; true when the run was stopped before it.
-async fn until_or_stopped(time: Instant, control: &Control) -> bool {
-    tokio::select! {
-        () = tokio::time::sleep_until(time.into()) => false,
-        () = control.stopped() => true,
-    }
+    let unstarted = |error: std::io::Error| LoadError::Start(error.to_string());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(unstarted)?;
+    let timer = {
+        let _within = runtime.enter();
+        Timer::new().map_err(unstarted)?
+    };
+    Ok((runtime, timer))
 }

@@ -1,150 +1,226 @@
-//! What the connections of one run share: which request is next, until when, and where its end is counted. Lives on
-//! the generator's one thread; only `Control` is seen by others.
+//! What the connections of one thread share: which request is next, until when, and where its end is counted. Lives on
+//! that thread alone; only `Control` is seen by others.
 
-use crate::payloads::Payloads;
-use crate::plan::{Mode, Target};
-use crate::tally::{Ending, Problem, Tally};
+use crate::control::{Control, EndedEarly};
+use crate::expect::Verified;
+use crate::payloads::{Payloads, Row};
+use crate::plan::Target;
+use crate::queue::Queue;
+use crate::tally::{Ending, Origin, Problem, Tally, Times};
+use crate::timetable::{Due, Timetable};
+use crate::warmup::{Window, WindowTally};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
-use tokio::sync::Notify;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::Instant;
 
-/// Requests that may wait for a connection. A server that stalls for half a second at 100,000/s stays within it.
-pub(crate) const BACKLOG_MAX: usize = 65_536;
+/// A server that gives nothing but connection failures for so long is gone.
+const GONE_AFTER: Duration = Duration::from_secs(2);
 
-/// The run as other threads see it.
-#[derive(Debug, Default)]
-pub(crate) struct Control {
-    pub(crate) ended_requests: AtomicU64,
-    pub(crate) finished: AtomicBool,
-    stop: Notify,
-}
-
-impl Control {
-    pub(crate) fn stop(&self) {
-        // Kept until it is awaited, so that a stop before the run looks is not lost.
-        self.stop.notify_one();
-    }
-
-    pub(crate) async fn stopped(&self) {
-        self.stop.notified().await;
-    }
-}
-
-/// One request to be sent: its number, which is its id, and when it is due.
+/// One request to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket {
+    /// Its number in the whole run, which is its id.
     pub(crate) sequence: u64,
     pub(crate) due: Instant,
+    /// A connection was free when it was due.
+    pub(crate) prompt: bool,
+}
+
+/// One of the threads that share a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    pub(crate) index: usize,
+    pub(crate) threads: usize,
+}
+
+impl Share {
+    /// This thread's number of so many things.
+    pub(crate) fn of(self, count: usize) -> usize {
+        count / self.threads + usize::from(self.index < count % self.threads)
+    }
 }
 
 pub(crate) struct Session {
-    pub(crate) target: Target,
-    pub(crate) payloads: Payloads,
+    pub(crate) target: Arc<Target>,
+    payloads: Arc<Payloads>,
+    verified: Vec<Verified>,
     control: Arc<Control>,
-    /// Requests due before this are warm-up.
-    measured_from: Instant,
-    mode: Mode,
-    next_sequence: Cell<u64>,
+    source: Source,
+    queue: RefCell<Queue>,
+    /// Requests due before this are warm-up; unknown while it lasts.
+    measured_from: Cell<Option<Instant>>,
     tally: RefCell<Tally>,
-    backlog: RefCell<VecDeque<Ticket>>,
-    arrival: Notify,
-    closed: Cell<bool>,
+    window: RefCell<WindowTally>,
+    /// Requests taken and ended, and time passed without any.
+    steps: Cell<u64>,
+    spun: Cell<Duration>,
+    /// Since when every request ended in a connection failure.
+    failing_since: Cell<Option<Instant>>,
+}
+
+/// Where requests come from.
+pub(crate) enum Source {
+    /// Closed loop: whoever is free takes the next number, and the one after `step`.
+    Free { next: Cell<u64>, step: u64 },
+    /// Open loop.
+    Timetable(Box<RefCell<Timetable>>),
 }
 
 impl Session {
     pub(crate) fn new(
-        target: Target,
-        payloads: Payloads,
+        target: Arc<Target>,
+        payloads: Arc<Payloads>,
         control: Arc<Control>,
-        mode: Mode,
-        measured_from: Instant,
+        source: Source,
+        queue: Queue,
+        tally: Tally,
     ) -> Session {
         Session {
             target,
+            verified: (0..payloads.len()).map(|_| Verified::default()).collect(),
             payloads,
             control,
-            measured_from,
-            mode,
-            next_sequence: Cell::new(0),
-            tally: RefCell::new(Tally::new()),
-            backlog: RefCell::default(),
-            arrival: Notify::new(),
-            closed: Cell::new(false),
+            source,
+            queue: RefCell::new(queue),
+            measured_from: Cell::new(None),
+            tally: RefCell::new(tally),
+            window: RefCell::new(WindowTally::new()),
+            steps: Cell::new(0),
+            spun: Cell::default(),
+            failing_since: Cell::new(None),
         }
     }
 
-    /// The next request for a connection that is free; `None` once there is nothing more to send.
-    pub(crate) async fn next(&self) -> Option<Ticket> {
-        if self.mode == Mode::Closed {
-            return (!self.closed.get()).then(|| self.ticket(Instant::now()));
-        }
-        loop {
-            let arrival = self.arrival.notified();
-            if let Some(ticket) = self.backlog.borrow_mut().pop_front() {
-                return Some(ticket);
+    pub(crate) fn row(&self, sequence: u64) -> &Row {
+        self.payloads.row(sequence)
+    }
+
+    /// What this thread knows of right answers to the same row.
+    pub(crate) fn verified(&self, sequence: u64) -> &Verified {
+        &self.verified[self.payloads.place(sequence)]
+    }
+
+    /// The next request for the connection on this seat; `None` once there is nothing more to send.
+    pub(crate) async fn next(&self, seat: usize) -> Option<Ticket> {
+        let ticket = self.take(seat).await;
+        self.steps.set(self.steps.get() + 1);
+        ticket
+    }
+
+    async fn take(&self, seat: usize) -> Option<Ticket> {
+        match &self.source {
+            Source::Free { next, step } => {
+                let sequence = next.get();
+                next.set(sequence + step);
+                let open = !self.queue.borrow().is_closed();
+                open.then(|| Ticket { sequence, due: Instant::now(), prompt: true })
             }
-            if self.closed.get() {
-                return None;
-            }
-            arrival.await;
+            Source::Timetable(_) => poll_fn(|context| self.queue.borrow_mut().poll(seat, context)).await,
         }
     }
 
-    /// Open loop: a request is due. It waits here for a connection; without room it has failed.
-    pub(crate) fn offer(&self, due: Instant) {
-        let ticket = self.ticket(due);
-        if self.backlog.borrow().len() < BACKLOG_MAX {
-            self.backlog.borrow_mut().push_back(ticket);
-            self.arrival.notify_one();
-        } else {
-            self.unsent(ticket, "generator backlog full");
+    /// Makes everything due that is, and tells when to look again; `None` once all was offered.
+    pub(crate) fn offer_due(&self, now: Instant) -> Option<Instant> {
+        let Source::Timetable(table) = &self.source else { return None };
+        let mut table = table.borrow_mut();
+        while let Some(Due { sequence, at }) = table.take_due(now) {
+            let full = self.queue.borrow_mut().offer(sequence, at);
+            if let Err(ticket) = full {
+                self.count(ticket, None, now, Ending::Unsent("generator backlog full"));
+            }
         }
+        table.next_at()
+    }
+
+    /// Measuring begins at this time, which must not have come yet.
+    pub(crate) fn begin(&self, from: Instant) {
+        self.measured_from.set(Some(from));
+        if let Source::Timetable(table) = &self.source {
+            table.borrow_mut().begin(from);
+        }
+    }
+
+    /// Changes with every request that is taken or ends.
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps.get()
+    }
+
+    pub(crate) fn add_spun(&self, time: Duration) {
+        self.spun.set(self.spun.get() + time);
+    }
+
+    /// Time in which the thread ran but had nothing to do.
+    pub(crate) fn spun(&self) -> Duration {
+        self.spun.get()
+    }
+
+    pub(crate) fn take_window(&self) -> Window {
+        self.window.borrow_mut().take()
     }
 
     /// Ends the sending: nothing new becomes due, what waits may still go.
     pub(crate) fn close(&self) {
-        self.closed.set(true);
-        self.arrival.notify_waiters();
+        self.queue.borrow_mut().close();
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.get()
+        self.queue.borrow().is_closed()
     }
 
     /// Gives up on what still waits.
     pub(crate) fn abandon_backlog(&self) {
-        let left = std::mem::take(&mut *self.backlog.borrow_mut());
+        let now = Instant::now();
+        let left = self.queue.borrow_mut().take_backlog();
         for ticket in left {
-            self.unsent(ticket, "not sent before the run ended");
+            self.count(ticket, None, now, Ending::Unsent("not sent before the run ended"));
         }
     }
 
+    /// A request has ended. What became due meanwhile is offered at once: at high rates that saves the timer's wake-up.
     pub(crate) fn finish(&self, ticket: Ticket, left: Instant, ended: Instant, ending: Ending) {
+        self.steps.set(self.steps.get() + 1);
         self.count(ticket, Some(left), ended, ending);
+        self.offer_due(ended);
     }
 
-    /// What was counted; counting starts anew.
-    pub(crate) fn take_tally(&self) -> Tally {
-        self.tally.replace(Tally::new())
-    }
-
-    fn ticket(&self, due: Instant) -> Ticket {
-        let sequence = self.next_sequence.get();
-        self.next_sequence.set(sequence + 1);
-        Ticket { sequence, due }
-    }
-
-    fn unsent(&self, ticket: Ticket, reason: &'static str) {
-        self.count(ticket, None, Instant::now(), Ending::Failed(Problem::new(reason, "")));
+    pub(crate) fn into_tally(self) -> Tally {
+        self.tally.into_inner()
     }
 
     fn count(&self, ticket: Ticket, left: Option<Instant>, ended: Instant, ending: Ending) {
         self.control.ended_requests.fetch_add(1, Ordering::Relaxed);
-        if ticket.due >= self.measured_from {
-            self.tally.borrow_mut().record(ticket.due, left, ended, ending);
+        self.watch_server(ended, &ending);
+        match self.measured_from.get() {
+            Some(from) if ticket.due >= from => {
+                let times = Times { due: ticket.due, left, ended, prompt: ticket.prompt };
+                self.tally.borrow_mut().record(from, times, ending);
+            }
+            Some(_) => {}
+            None => {
+                if matches!(ending, Ending::Answered) {
+                    self.window.borrow_mut().record(ended.saturating_duration_since(ticket.due));
+                }
+            }
+        }
+    }
+
+    fn watch_server(&self, ended: Instant, ending: &Ending) {
+        match ending {
+            Ending::Failed(problem) if problem.origin != Origin::Server => self.watch_failure(ended, problem),
+            // Says nothing about the server.
+            Ending::Unsent(_) => {}
+            _ => self.failing_since.set(None),
+        }
+    }
+
+    fn watch_failure(&self, ended: Instant, problem: &Problem) {
+        let since = self.failing_since.get().unwrap_or(ended);
+        self.failing_since.set(Some(since));
+        if ended.saturating_duration_since(since) >= GONE_AFTER {
+            self.control.end(EndedEarly::ServerGone { since, problem: problem.words() });
         }
     }
 }

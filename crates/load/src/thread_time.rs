@@ -26,6 +26,11 @@ impl ThreadTime {
             starved: self.starved.saturating_sub(earlier.starved),
         }
     }
+
+    /// Less the time in which it ran for nothing.
+    pub(crate) fn without(self, spun: Duration) -> ThreadTime {
+        ThreadTime { ran: self.ran.saturating_sub(spun), ..self }
+    }
 }
 
 /// The second number of schedstat; kernels without it do not say.

@@ -2,10 +2,7 @@
 
 mod server;
 
-use base64::Engine;
-use flyball_load::{LoadError, Outcome, Payloads, Plan, Run};
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::Deserializer;
+use flyball_load::{LoadError, MergedHistogram, Outcome, Payloads, Plan, Run, read_histograms};
 use serde_json::{Value, json};
 use server::{HttpServer, Reply, answer};
 use std::collections::HashSet;
@@ -13,12 +10,16 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 fn plan(url: &str, more: Value) -> Plan {
-    let mut plan = json!({"url": url, "model": "fraud", "protocol": "http", "connections": 2, "mode": "closed",
-        "duration_s": 0.3, "timeout_ms": 2000});
+    let mut plan = json!({"url": url, "model": "fraud", "connections": 2, "duration_s": 0.3, "timeout_ms": 2000,
+        "warmup": {"least_s": 0.0, "most_s": 0.0}});
     for (key, value) in more.as_object().expect("an object") {
         plan[key] = value.clone();
     }
     Plan::from_json(plan.to_string().as_bytes()).expect("a plan")
+}
+
+fn constant(rate_per_s: f64) -> Value {
+    json!({"kind": "constant", "rate_per_s": rate_per_s})
 }
 
 /// Rows whose expected output is their input, halved.
@@ -39,6 +40,10 @@ fn run(plan: Plan) -> Outcome {
     outcome
 }
 
+fn merged(histograms: &[&str]) -> MergedHistogram {
+    read_histograms(json!({ "histograms": histograms }).to_string().as_bytes()).expect("histograms")
+}
+
 fn count(outcome: &Outcome, reason: &str) -> u64 {
     outcome.errors.iter().find(|error| error.reason == reason).map_or(0, |error| error.count)
 }
@@ -51,7 +56,8 @@ fn a_closed_loop_checks_every_answer_and_no_id_comes_twice() {
         seen.lock().expect("lock").push(body["id"].as_str().expect("an id").to_owned());
         answer(&body)
     });
-    let started = Run::start(plan(&server.url, json!({"warmup_s": 0.1})), rows()).expect("starts");
+    let started = Run::start(plan(&server.url, json!({"warmup": {"least_s": 0.1, "most_s": 0.1}})), rows())
+        .expect("starts");
     let outcome = started.result().expect("ends");
     let ids = ids.lock().expect("lock");
     assert_eq!((outcome.refused, outcome.failed, outcome.mismatched), (0, 0, 0), "{outcome:?}");
@@ -71,17 +77,23 @@ fn a_stall_shows_in_the_latency_of_all_requests_that_were_due_in_it() {
         delay: if place == 30 { stall } else { Duration::ZERO },
         ..answer(&body)
     });
-    let open = json!({"mode": "open", "rate_per_s": 100.0, "connections": 1, "duration_s": 1.0});
+    let open = json!({"arrivals": constant(100.0), "connections": 1, "duration_s": 1.0});
     let outcome = run(plan(&server.url, open));
     assert_eq!(outcome.sent, 100);
     assert_eq!(outcome.answered, 100, "{outcome:?}");
-    let bytes = base64::engine::general_purpose::STANDARD.decode(&outcome.histogram).expect("base64");
-    let latency_ns: Histogram<u64> =
-        Deserializer::new().deserialize(&mut bytes.as_slice()).expect("a histogram");
-    assert_eq!(latency_ns.len(), 100);
+    let latencies = merged(&[&outcome.histogram]);
+    assert_eq!(latencies.count, 100);
     // Twenty were due while the server slept; a generator that waits politely would show one.
-    let slow = latency_ns.count_between(50_000_000, u64::MAX);
+    let slow: u64 = latencies
+        .values_us
+        .iter()
+        .zip(&latencies.counts)
+        .filter(|(us, _)| **us > 50_000.0)
+        .map(|(_, n)| n)
+        .sum();
     assert!(slow >= 10, "{slow} of 100 were slow");
+    let intervals: Vec<_> = outcome.timeline.iter().map(|interval| interval.histogram.as_str()).collect();
+    assert_eq!(merged(&intervals), latencies, "the time line has the same requests");
     assert!(outcome.latency_us.p99 >= 100_000.0);
     assert!(outcome.late_share >= 0.1, "{}", outcome.late_share);
 }
@@ -138,13 +150,14 @@ fn a_server_that_is_not_there_and_one_that_never_answers_are_told_apart() {
     let outcome = run(plan(&server.url, json!({"timeout_ms": 50})));
     assert_eq!(outcome.failed, count(&outcome, "timeout"), "{outcome:?}");
     assert!(outcome.failed > 0 && outcome.answered == 0);
+    assert_eq!((outcome.timed_out, merged(&[&outcome.histogram]).count), (outcome.failed, outcome.failed));
+    assert!(outcome.latency_us.p50 >= 50_000.0, "what was not answered took at least that long");
 }
 
 #[test]
 fn the_backlog_is_bounded_and_what_does_not_fit_has_failed() {
     let server = HttpServer::start(|_, body| Reply { delay: Duration::from_millis(100), ..answer(&body) });
-    let open =
-        json!({"mode": "open", "rate_per_s": 1e6, "connections": 1, "duration_s": 0.2, "timeout_ms": 300});
+    let open = json!({"arrivals": constant(1e6), "connections": 1, "duration_s": 0.2, "timeout_ms": 300});
     let outcome = run(plan(&server.url, open));
     assert_eq!(outcome.sent, 200_000);
     assert!(count(&outcome, "generator backlog full") > 100_000, "{outcome:?}");
@@ -162,7 +175,8 @@ fn a_run_that_is_stopped_ends_early_with_what_it_has() {
     assert!(!run.finished());
     run.stop();
     let outcome = run.result().expect("ends");
-    assert!(outcome.answered >= 20 && outcome.elapsed_s < 60.0, "{outcome:?}");
+    assert!(outcome.elapsed_s < 60.0, "{outcome:?}");
+    assert_eq!(outcome.ended_early.as_deref(), Some("stopped"));
 }
 
 #[test]
@@ -184,7 +198,7 @@ fn an_echo_that_is_no_v2_server_is_judged_by_its_status_alone() {
 
 #[test]
 fn over_grpc_answers_are_checked_and_refusals_are_counted_by_code() {
-    let server = server::grpc_server(|place| place % 5 == 0);
+    let server = server::grpc_server(|place, _| place % 5 == 0);
     let more = json!({"protocol": "grpc", "connections": 2, "streams": 4});
     let outcome = run(plan(&server, more));
     assert!(outcome.answered > 20 && outcome.mismatched == 0 && outcome.failed == 0, "{outcome:?}");
@@ -193,7 +207,150 @@ fn over_grpc_answers_are_checked_and_refusals_are_counted_by_code() {
 }
 
 #[test]
+fn over_grpc_a_deadline_is_the_calls_own_timeout() {
+    let server =
+        server::grpc_server(|_, headers| headers.get("grpc-timeout").is_none_or(|value| value != "250m"));
+    let outcome = run(plan(&server, json!({"protocol": "grpc", "deadline_ms": 250})));
+    assert!(outcome.answered > 0 && outcome.refused == 0, "{outcome:?}");
+}
+
+#[test]
 fn cores_that_do_not_exist_are_refused_at_the_start() {
     let error = Run::start(plan("http://127.0.0.1:9", json!({"cpus": [1023]})), rows()).expect_err("refused");
     assert!(matches!(error, LoadError::Start(_)), "{error}");
+}
+
+#[test]
+fn binary_tensors_go_both_ways_and_a_wrong_bit_is_found() {
+    let server = HttpServer::start_binary(|place, x| if place == 9 { x } else { x / 2.0 });
+    let outcome = run(plan(&server.url, json!({"protocol": "http-binary", "connections": 1})));
+    assert!(outcome.answered > 20 && outcome.failed == 0, "{outcome:?}");
+    assert_eq!(outcome.mismatched, 1);
+    assert!(outcome.first_problem.is_some_and(|text| text.contains("output 'y' differs")));
+}
+
+#[test]
+fn a_body_that_is_too_long_to_be_copied_arrives_whole() {
+    let server = HttpServer::start(|_, body| {
+        assert_eq!(body["inputs"][0]["data"].as_array().map(Vec::len), Some(40_000));
+        answer(&body)
+    });
+    let input = json!({"name": "x", "datatype": "FP32", "shape": [40_000], "data": vec![3.5; 40_000]});
+    let output = json!({"name": "y", "datatype": "FP32", "shape": [1], "data": [1.75]});
+    let row = json!({"inputs": [input], "outputs": [output]}).to_string();
+    let payloads = Payloads::from_jsonl(row.as_bytes()).expect("a row");
+    let outcome = Run::start(plan(&server.url, json!({})), payloads).expect("starts").result().expect("ends");
+    assert!(outcome.answered > 0 && outcome.answered == outcome.sent, "{outcome:?}");
+}
+
+#[test]
+fn a_unix_socket_carries_the_same_requests_and_one_that_is_gone_refuses() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("server.sock");
+    server::unix_server(&path, |_, body| answer(&body));
+    let outcome = run(plan(&format!("unix:{}", path.display()), json!({})));
+    assert!(outcome.answered > 20 && outcome.mismatched + outcome.failed == 0, "{outcome:?}");
+    let gone = run(plan(&format!("unix:{}", folder.path().join("gone").display()), json!({})));
+    assert_eq!((gone.answered, gone.failed), (0, count(&gone, "connect refused")), "{gone:?}");
+}
+
+#[test]
+fn several_threads_send_one_schedule_and_their_counts_add_up() {
+    let ids = std::sync::Arc::new(Mutex::new(Vec::new()));
+    let seen = std::sync::Arc::clone(&ids);
+    let server = HttpServer::start(move |_, body| {
+        seen.lock()
+            .expect("lock")
+            .push(body["id"].as_str().expect("an id").parse::<u64>().expect("a number"));
+        answer(&body)
+    });
+    let arrivals = json!({"kind": "poisson", "rate_per_s": 1000.0, "seed": 5});
+    let more = json!({"arrivals": arrivals, "threads": 3, "connections": 7, "duration_s": 0.5});
+    let outcome = run(plan(&server.url, more));
+    let mut ids = std::mem::take(&mut *ids.lock().expect("lock"));
+    ids.sort_unstable();
+    assert_eq!(ids, (0..outcome.sent).collect::<Vec<_>>(), "each arrival of the schedule once");
+    assert_eq!((outcome.answered, outcome.generator.threads), (outcome.sent, 3));
+    assert_eq!(outcome.timeline.iter().map(|interval| interval.sent).sum::<u64>(), outcome.sent);
+    assert_eq!(merged(&[&outcome.histogram]).count, outcome.sent);
+    assert_eq!(server.connections(), 7);
+}
+
+#[test]
+fn ids_stay_distinct_over_the_threads_of_a_closed_loop() {
+    let ids = std::sync::Arc::new(Mutex::new(Vec::new()));
+    let seen = std::sync::Arc::clone(&ids);
+    let server = HttpServer::start(move |_, body| {
+        seen.lock().expect("lock").push(body["id"].as_str().expect("an id").to_owned());
+        answer(&body)
+    });
+    let warmup = json!({"least_s": 0.05, "most_s": 0.05});
+    let outcome = run(plan(&server.url, json!({"threads": 2, "warmup": warmup})));
+    let ids = ids.lock().expect("lock");
+    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len());
+    assert!(outcome.answered > 20 && outcome.mismatched == 0, "{outcome:?}");
+}
+
+#[test]
+fn a_deadline_is_told_to_the_server_and_what_comes_after_it_is_counted() {
+    let server = HttpServer::start(|place, body| {
+        assert_eq!(body["parameters"]["timeout"], 20_000, "in µs");
+        Reply { delay: Duration::from_millis(if place % 2 == 0 { 40 } else { 0 }), ..answer(&body) }
+    });
+    let outcome = run(plan(&server.url, json!({"deadline_ms": 20, "connections": 1})));
+    assert!(outcome.failed + outcome.mismatched == 0 && outcome.answered > 3, "{outcome:?}");
+    assert!(outcome.past_deadline.abs_diff(outcome.answered / 2) <= 1, "{outcome:?}");
+}
+
+#[test]
+fn a_server_that_dies_ends_the_run_with_what_was_measured_and_says_when() {
+    let server = HttpServer::start(|_, body| answer(&body));
+    let arrivals = constant(500.0);
+    let run = Run::start(plan(&server.url, json!({"arrivals": arrivals, "duration_s": 600.0})), rows());
+    let run = run.expect("starts");
+    while run.progress().1 < 100 {
+        std::thread::yield_now();
+    }
+    server.die();
+    let outcome = run.result().expect("ends");
+    assert!(outcome.answered > 50 && outcome.failed > 0 && outcome.elapsed_s < 60.0, "{outcome:?}");
+    let words = outcome.ended_early.expect("a reason");
+    assert!(words.starts_with("the server stopped answering after "), "{words}");
+    assert!(words.ends_with(": connect refused"), "{words}");
+    assert!(outcome.timeline.len() < 10, "only what had begun: {}", outcome.timeline.len());
+}
+
+#[test]
+fn a_server_that_never_was_there_ends_the_warm_up() {
+    let gone = HttpServer::start(|_, body| answer(&body)).into_dead_url();
+    let outcome = run(plan(&gone, json!({"warmup": {"least_s": 60.0, "most_s": 60.0}})));
+    let words = outcome.ended_early.expect("a reason");
+    assert_eq!(words, "the server did not answer in the warm-up: connect refused");
+    assert_eq!(outcome.sent, 0);
+}
+
+#[test]
+fn a_trace_ends_the_run_with_its_last_request() {
+    let server = HttpServer::start(|_, body| answer(&body));
+    let offsets_s: Vec<_> = (0..50).map(|place| f64::from(place) * 0.004).collect();
+    let arrivals = json!({"kind": "trace", "offsets_s": offsets_s});
+    let outcome = run(plan(&server.url, json!({"arrivals": arrivals, "duration_s": 600.0})));
+    assert_eq!((outcome.sent, outcome.answered), (50, 50), "{outcome:?}");
+    assert!((outcome.offered_per_s - 250.0).abs() < 1e-6, "{}", outcome.offered_per_s);
+    assert!(outcome.elapsed_s < 30.0);
+}
+
+#[test]
+fn a_warm_up_ends_once_the_load_is_steady_and_goes_on_while_it_is_not() {
+    // Ten times what one connection can carry: the queue only grows.
+    let server = HttpServer::start(|_, body| Reply { delay: Duration::from_millis(10), ..answer(&body) });
+    let warmup = json!({"least_s": 0.4, "most_s": 0.8});
+    let more = json!({"warmup": warmup, "arrivals": constant(1000.0), "connections": 1, "duration_s": 0.1,
+        "timeout_ms": 100});
+    let growing = run(plan(&server.url, more));
+    assert!(!growing.warmup.steady && growing.warmup.used_s >= 0.8, "{:?}", growing.warmup);
+    let server = HttpServer::start(|_, body| Reply { delay: Duration::from_millis(2), ..answer(&body) });
+    let warmup = json!({"least_s": 0.2, "most_s": 20.0});
+    let even = run(plan(&server.url, json!({"warmup": warmup, "duration_s": 0.1})));
+    assert!(even.warmup.steady && even.warmup.used_s < 20.0, "{:?}", even.warmup);
 }

@@ -21,7 +21,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engine::model_files, module)?)?;
     module.add_function(wrap_pyfunction!(engine::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(engine::check_snapshot, module)?)?;
+    module.add_function(wrap_pyfunction!(load::read_histograms, module)?)?;
     module.add_class::<server::Server>()?;
     module.add_class::<load::LoadRun>()?;
+    module.add_class::<load::Echo>()?;
     Ok(())
 }

@@ -1,37 +1,49 @@
 """Seeded requests for a model, with the answers that ONNX Runtime gives, as the JSONL that the load generator reads.
 
+Rows come from the model's maker, from its signature, or from a file; no row comes twice as long as the source has more.
 Floats are written with the fewest digits that give the same float back, as servers write them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flyball.errors import ModelRefusedError
+from flyball.client.metadata import TensorMetadata
+from flyball.client.tensors import Array, as_array, datatype_of
+from flyball.errors import ModelRefusedError, RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-Array = np.ndarray[Any, np.dtype[Any]]
+    from flyball.bench.scenario import MakerName, ModelSource, PayloadSource
 
-_DATATYPES: dict[str, tuple[str, type]] = {
-    "tensor(bool)": ("BOOL", np.bool_),
-    "tensor(uint8)": ("UINT8", np.uint8),
-    "tensor(uint16)": ("UINT16", np.uint16),
-    "tensor(uint32)": ("UINT32", np.uint32),
-    "tensor(uint64)": ("UINT64", np.uint64),
-    "tensor(int8)": ("INT8", np.int8),
-    "tensor(int16)": ("INT16", np.int16),
-    "tensor(int32)": ("INT32", np.int32),
-    "tensor(int64)": ("INT64", np.int64),
-    "tensor(float)": ("FP32", np.float32),
-    "tensor(double)": ("FP64", np.float64),
-    "tensor(string)": ("BYTES", np.object_),
+    Inputs = Sequence[TensorMetadata]
+    Row = dict[str, Array]
+    Told = Callable[[str], None]
+    Progress = Callable[[int, int], None]
+
+_DATATYPES = {
+    "tensor(bool)": "BOOL",
+    "tensor(uint8)": "UINT8",
+    "tensor(uint16)": "UINT16",
+    "tensor(uint32)": "UINT32",
+    "tensor(uint64)": "UINT64",
+    "tensor(int8)": "INT8",
+    "tensor(int16)": "INT16",
+    "tensor(int32)": "INT32",
+    "tensor(int64)": "INT64",
+    "tensor(float16)": "FP16",
+    "tensor(float)": "FP32",
+    "tensor(double)": "FP64",
+    "tensor(string)": "BYTES",
 }
+_BYTES_MAX = 256 * 1024 * 1024  # the generator keeps every number of a pool, at many times the length of its text
+_TRIES = 50
 
 
 def one_thread_session(path: Path) -> Any:
@@ -43,7 +55,43 @@ def one_thread_session(path: Path) -> Any:
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3  # some converted models warn at every run
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its errors have no base of their own
+        raise ModelRefusedError(f"ONNX Runtime cannot load {path}: {error}") from error
+
+
+def payloads_for(
+    source: PayloadSource,
+    model: Path,
+    wanted: ModelSource,
+    *,
+    told: Told | None = None,
+    progress: Progress | None = None,
+) -> bytes:
+    """The payloads of a model that lies here. `told` is given what a reader must know of them, `progress` done and all."""
+    session = one_thread_session(model)
+    rows = _rows(source, signature_of(session), wanted.make, told)
+    return _written(rows, source.count, session if source.check else None, told, progress)
+
+
+def payloads_for_server(
+    source: PayloadSource,
+    url: str,
+    model: str,
+    *,
+    maker: MakerName | None = None,
+    told: Told | None = None,
+    progress: Progress | None = None,
+) -> bytes:
+    """The payloads of a model that runs elsewhere: the server tells its signature, and nobody the right answers."""
+    from flyball.client import Client
+
+    with Client(url) as client:
+        inputs = client.metadata(model).inputs
+    if not inputs:
+        raise ModelRefusedError(f"{url} tells no inputs of the model {model!r}, so that no payload can be made")
+    return _written(_rows(source, inputs, maker, told), source.count, None, told, progress)
 
 
 def make_payloads(
@@ -51,48 +99,122 @@ def make_payloads(
 ) -> bytes:
     """JSONL of `count` requests of one row each. `rows(count)` gives the rows of a model with a single input."""
     session = one_thread_session(path)
+    inputs = signature_of(session)
+    if rows is None:
+        made = made_up(inputs, count, seed)
+    else:
+        given = rows(count)
+        made = _of_only_input(inputs, (given[place : place + 1] for place in range(count)))
+    return _written(made, count, session if check else None)
+
+
+def signature_of(session: Any) -> list[TensorMetadata]:
+    """A model's inputs as a server would tell them."""
+    inputs = []
+    for spec in session.get_inputs():
+        if spec.type not in _DATATYPES:
+            raise ModelRefusedError(f"input {spec.name!r} has type {spec.type}, which payloads cannot carry")
+        shape = tuple(size if isinstance(size, int) and size > 0 else -1 for size in spec.shape)
+        inputs.append(TensorMetadata(spec.name, _DATATYPES[spec.type], shape))
+    return inputs
+
+
+def made_up(inputs: Inputs, count: int, seed: int, told: Told | None = None) -> Iterator[Row]:
+    """Rows of a signature alone, distinct as long as it has others; a free dimension has the size 1."""
     random = np.random.default_rng(seed)
-    specs = session.get_inputs()
-    if rows is not None and len(specs) != 1:
-        raise ModelRefusedError(f"{path} has {len(specs)} inputs; rows can be given for one only")
-    given = rows(count) if rows is not None else None
-    lines = []
-    for place in range(count):
-        if given is not None:
-            inputs = {specs[0].name: given[place : place + 1]}
+    seen: set[bytes] = set()
+    tries = _TRIES
+    for _ in range(count):
+        for _ in range(tries):
+            row = {spec.name: _made_up(spec, random) for spec in inputs}
+            mark = hashlib.sha256(b"".join(_mark(array) for array in row.values())).digest()
+            if mark not in seen:
+                break
         else:
-            inputs = {spec.name: _made_up(spec, random) for spec in specs}
-        document: dict[str, Any] = {"inputs": [tensor_document(name, array) for name, array in inputs.items()]}
-        document["outputs"] = _expected(session, inputs) if check else None
-        lines.append(json.dumps(document, separators=(",", ":")))
-    return ("\n".join(lines) + "\n").encode()
+            tries = 1
+        seen.add(mark)
+        yield row
+    if len(seen) < count and told:
+        told(f"only {len(seen):,} of {count:,} payloads are distinct: the signature has hardly more")
 
 
 def tensor_document(name: str, array: Array) -> dict[str, Any]:
     """A V2 JSON tensor with flat data."""
-    datatype = next(name for name, dtype in _DATATYPES.values() if np.dtype(dtype) == array.dtype)
-    return {"name": name, "datatype": datatype, "shape": list(array.shape), "data": _plain(array.ravel())}
+    flat = array.ravel()
+    data = [float(str(item)) for item in flat] if array.dtype in (np.float32, np.float16) else flat.tolist()
+    return {"name": name, "datatype": datatype_of(name, array), "shape": list(array.shape), "data": data}
 
 
-def _expected(session: Any, inputs: dict[str, Array]) -> list[dict[str, Any]]:
+def _rows(source: PayloadSource, inputs: Inputs, maker: MakerName | None, told: Told | None) -> Iterable[Row]:
+    match source.source:
+        case "signature":
+            return made_up(inputs, source.count, source.seed, told)
+        case "maker":
+            if maker is None:
+                raise UsageError("payloads come from the maker, and the model has none", next_step="set source: signature")
+            from flyball.bench.models import maker_rows
+
+            return _of_only_input(inputs, maker_rows(maker, source.count, source.seed))
+        case "file":
+            from flyball.bench.row_tensors import rows_from_file
+
+            return rows_from_file(Path(source.file or ""), inputs, source.count, source.seed, told)
+
+
+def _of_only_input(inputs: Inputs, arrays: Iterable[Array]) -> Iterator[Row]:
+    if len(inputs) != 1:
+        names = ", ".join(spec.name for spec in inputs)
+        raise ModelRefusedError(f"the model has {len(inputs)} inputs ({names}); rows can be given for one only")
+    return ({inputs[0].name: array} for array in arrays)
+
+
+def _written(
+    rows: Iterable[Row], count: int, session: Any | None, told: Told | None = None, progress: Progress | None = None
+) -> bytes:
+    """The lines of all rows, with what `session` answers to each."""
+    lines: list[str] = []
+    size = 0
+    if session is None and told:
+        told("the answers are not checked")
+    for done, row in enumerate(rows, start=1):
+        document: dict[str, Any] = {"inputs": [tensor_document(name, array) for name, array in row.items()]}
+        document["outputs"] = _expected(session, row, done) if session is not None else None
+        try:
+            lines.append(json.dumps(document, separators=(",", ":"), allow_nan=False))
+        except ValueError as error:
+            raise RefusedError(
+                f"payload {done} or its answer has a number that is not finite, which the lines cannot carry",
+                next_step="leave the answers unchecked:  check: false",
+            ) from error
+        size += len(lines[-1])
+        if size > _BYTES_MAX:
+            raise RefusedError(f"the first {done} payloads are {size >> 20} MiB already", next_step="lower payloads.count")
+        if progress:
+            progress(done, count)
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _expected(session: Any, row: Row, number: int) -> list[dict[str, Any]]:
     names = [output.name for output in session.get_outputs()]
-    return [tensor_document(name, array) for name, array in zip(names, session.run(None, inputs), strict=True)]
+    try:
+        arrays = session.run(None, row)
+    except Exception as error:  # its errors have no base of their own
+        raise RefusedError(f"the model cannot run payload {number}: {error}") from error
+    return [tensor_document(name, array) for name, array in zip(names, arrays, strict=True)]
 
 
-def _plain(flat: Array) -> list[Any]:
-    if flat.dtype == np.float32:
-        return [float(str(item)) for item in flat]
-    return list(flat.tolist())
+def _mark(array: Array) -> bytes:
+    return repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes()
 
 
-def _made_up(spec: Any, random: np.random.Generator) -> Array:
-    if spec.type not in _DATATYPES:
-        raise ModelRefusedError(f"input {spec.name!r} has type {spec.type}, which JSON payloads cannot carry")
-    _, dtype = _DATATYPES[spec.type]
-    shape = [size if isinstance(size, int) and size > 0 else 1 for size in spec.shape]
-    if dtype is np.object_:
+def _made_up(spec: TensorMetadata, random: np.random.Generator) -> Array:
+    shape = [max(size, 1) for size in spec.shape]
+    if spec.datatype == "BYTES":
         return random.choice(np.array(["a", "b", "c", "d"], dtype=object), shape)
-    if np.issubdtype(dtype, np.floating):
+    if spec.datatype not in _DATATYPES.values():
+        raise ModelRefusedError(f"input {spec.name!r} has datatype {spec.datatype}, which payloads cannot carry")
+    dtype = as_array([], spec.datatype).dtype
+    if dtype.kind == "f":
         return random.standard_normal(shape).astype(dtype)
-    # Zero and one are what every vocabulary and category has.
-    return random.integers(0, 2, shape).astype(dtype)
+    # Bytes are pixels. In other whole numbers, zero and one are what every vocabulary and category has.
+    return random.integers(0, 256 if spec.datatype == "UINT8" else 2, shape).astype(dtype)

@@ -6,7 +6,9 @@ a child inherits the affinity of the thread that starts it.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -22,16 +24,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
-_READY_S = 60.0
+READY_S = 60.0
 _STOP_S = 35.0
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Process:
-    """A server process that has said `ready http://…`. Use it in a `with`; leaving ends it."""
+    """A server process, with all that it starts, that has said `ready http://…`. Use it in a `with`; leaving ends them."""
 
     def __init__(
-        self, command: Sequence[str], *, cpus: Sequence[int] | None = None, environment: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        *,
+        cpus: Sequence[int] | None = None,
+        environment: Mapping[str, str] | None = None,
+        ready_s: float = READY_S,
     ) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self.started = time.perf_counter()
@@ -43,9 +50,10 @@ class Process:
                 stderr=self._errors,
                 env={**os.environ, **(environment or {})},
                 text=True,
+                start_new_session=True,  # what it starts can then be found, and ended, as one group
             )
         self.command = list(command)
-        self.url = self._wait_ready()
+        self.url = self._wait_ready(ready_s)
 
     @property
     def pid(self) -> int:
@@ -58,6 +66,14 @@ class Process:
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
         raise FlyballError(f"/proc/{self.pid}/status has no VmRSS: the process has ended")
+
+    def memory_bytes(self) -> int:
+        """Memory of the process and of all that it started; pages that several share are divided among them (PSS)."""
+        return sum(_pss_bytes(pid) for pid in self._group())
+
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._child.poll() is None
 
     def thread_cpu_s(self) -> dict[str, float]:
         """CPU time of each thread by name; threads of one name are added up."""
@@ -78,6 +94,7 @@ class Process:
             except subprocess.TimeoutExpired:
                 self._child.kill()
                 self._child.wait()
+        self._kill_group()
         self._errors.close()
         return self._child.returncode
 
@@ -93,7 +110,31 @@ class Process:
     ) -> None:
         self.stop()
 
-    def _wait_ready(self) -> str:
+    def words(self) -> str:
+        """The end of what the process wrote to stderr."""
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace").strip()[-2000:]
+
+    def _group(self) -> list[int]:
+        """Processes of the session, which is named after its first one."""
+        found = []
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit():
+                try:
+                    fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                except OSError:  # ended meanwhile
+                    continue
+                if int(fields[3]) == self.pid:
+                    found.append(int(folder.name))
+        return found
+
+    def _kill_group(self) -> None:
+        """End what outlived its parent; the next server must have the cores to itself."""
+        for pid in self._group():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _wait_ready(self, ready_s: float) -> str:
         found: list[str] = []
         ready = threading.Event()
 
@@ -108,15 +149,24 @@ class Process:
             ready.set()
 
         threading.Thread(target=read, daemon=True).start()
-        if ready.wait(_READY_S) and found:
+        if ready.wait(ready_s) and found:
             return found[0]
         if self._child.poll() is None:
             self._child.kill()
         self._child.wait()
-        self._errors.seek(0)
-        words = self._errors.read().decode(errors="replace").strip()[-2000:]
+        self._kill_group()
+        words = self.words()
         self._errors.close()
         raise FlyballError(f"{' '.join(self.command)} did not become ready (exit {self._child.returncode}):\n{words}")
+
+
+def _pss_bytes(pid: int) -> int:
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:  # ended meanwhile
+        return 0
+    found = re.search(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)
+    return int(found.group(1)) * 1024 if found else 0
 
 
 @contextmanager

@@ -1,13 +1,10 @@
-"""Runs: load on a server with its progress, cold starts, mean batch sizes, and the host's stolen time."""
+"""Runs: load on a server with its progress, and cold starts to the first right answer."""
 
 from __future__ import annotations
 
 import http.client
 import json
-import math
-import re
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -36,8 +33,8 @@ def run_load(plan: LoadPlan, payloads: bytes, progress: Callable[[float, int], N
     return run.result()
 
 
-def first_answer(url: str, model: str, payload: bytes, *, started: float) -> float:
-    """Seconds from `started` (time.perf_counter) to the first right answer to a payload line."""
+def first_answer(url: str, model: str, payload: bytes, *, started: float, path: str | None = None) -> float:
+    """Seconds from `started` (time.perf_counter) to the first right answer to a payload line; `path` as in a plan."""
     document = json.loads(payload)
     body = json.dumps({"id": "first", "inputs": document["inputs"]}).encode()
     address = urlsplit(url).netloc
@@ -46,7 +43,7 @@ def first_answer(url: str, model: str, payload: bytes, *, started: float) -> flo
     while time.perf_counter() < end:
         connection = http.client.HTTPConnection(address, timeout=5)
         try:
-            connection.request("POST", f"/v2/models/{model}/infer", body, {"Content-Type": "application/json"})
+            connection.request("POST", path or f"/v2/models/{model}/infer", body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
             text = answer.read()
             if answer.status == 200:
@@ -69,53 +66,6 @@ def check_answer(expected: list[dict[str, Any]], got: list[dict[str, Any]]) -> N
         other = by_name.get(output["name"])
         if other is None or not _same(output["data"], other["data"]):
             raise FlyballError(f"output {output['name']!r} is {other and other['data']}, expected {output['data']}")
-
-
-def mean_batch_rows(before: str, after: str, model: str) -> float | None:
-    """Mean rows of a run between two texts of /metrics; None where nothing ran."""
-    runs = _sample(after, "flyball_batch_rows_count", model) - _sample(before, "flyball_batch_rows_count", model)
-    rows = _sample(after, "flyball_batch_rows_sum", model) - _sample(before, "flyball_batch_rows_sum", model)
-    return rows / runs if runs > 0 else None
-
-
-def metrics(url: str) -> str:
-    """The text of /metrics."""
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=5)
-    try:
-        connection.request("GET", "/metrics")
-        answer = connection.getresponse()
-        text = answer.read().decode()
-    except OSError as error:
-        raise FlyballError(f"cannot read {url}/metrics: {error}") from error
-    finally:
-        connection.close()
-    if answer.status != 200:
-        raise FlyballError(f"{url}/metrics answered {answer.status}")
-    return text
-
-
-class Steal:
-    """The share of CPU time that the host gave to others since this was made, from /proc/stat."""
-
-    def __init__(self) -> None:
-        self._before = _cpu_times()
-
-    def share(self) -> float:
-        """0 to 1; windows above 0.03 say more about the host than about the server."""
-        gone = [now - then for now, then in zip(_cpu_times(), self._before, strict=True)]
-        total = sum(gone)
-        return gone[7] / total if total else 0.0
-
-
-def _cpu_times() -> list[int]:
-    first = Path("/proc/stat").read_text().partition("\n")[0]
-    return [int(field) for field in first.split()[1:9]]
-
-
-def _sample(text: str, name: str, model: str) -> float:
-    """The sum of a metric's samples for one model; 0 where there is none yet."""
-    pattern = re.compile(rf'^{name}\{{[^}}]*\bmodel="{re.escape(model)}"[^}}]*\}} (\S+)', re.MULTILINE)
-    return math.fsum(float(value) for value in pattern.findall(text))
 
 
 def _same(expected: list[Any], got: list[Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from rich.table import Table
@@ -55,6 +56,8 @@ def latency(us: float | None) -> str:
     """A time in the unit that reads best: µs, ms or s, three figures."""
     if us is None:
         return "—"
+    if us < 0:
+        return f"−{latency(-us)}"
     for limit, divisor, unit in ((1e3, 1.0, "µs"), (1e6, 1e3, "ms")):
         if us < limit:
             return f"{_three(us / divisor)} {unit}"
@@ -69,6 +72,30 @@ def size(count: int | None) -> str:
         if count < limit:
             return f"{_three(count / divisor)} {unit}"
     return f"{_three(count / 1e9)} GB"
+
+
+def percent(share: float | None) -> str:
+    """A share of one in per cent, two figures."""
+    if share is None:
+        return "—"
+    return f"{share:.0%}".replace("%", " %") if share == 0 or share >= 0.0995 else f"{_plain(share * 100)} %"
+
+
+def latency_span(us: float, low: float, high: float) -> str:
+    """An interval around a time, in the unit in which `latency` shows that time: "1.18–1.25"."""
+    divisor = next((divisor for limit, divisor in ((1e3, 1.0), (1e6, 1e3)) if us < limit), 1e6)
+    return f"{_three(low / divisor)}–{_three(high / divisor)}"
+
+
+def rate_span(low: float, high: float) -> str:
+    """An interval of rates."""
+    return f"{low:,.0f}–{high:,.0f}"
+
+
+def _plain(value: float) -> str:
+    """Two figures, never with an exponent."""
+    digits = max(0, 1 - math.floor(math.log10(abs(value))))
+    return f"{value:.{digits}f}"
 
 
 def _three(value: float) -> str:

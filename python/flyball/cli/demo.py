@@ -11,8 +11,8 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from flyball.bench.progress import Progress
     from flyball.bench.table import Row
-    from flyball.cli.progress import Progress
 
 _FOLDER = Path(".flyball/demo")
 _MODEL = "fraud"
@@ -84,9 +84,10 @@ def _measured(out: Console, model: Path, payloads: bytes, seconds: float) -> lis
 def _server(name: str, command: list[str], payloads: bytes, seconds: float, progress: Progress) -> Row:
     """Start, time the first answer, load with many connections and then with one."""
     from flyball.bench.process import Process, split_cpus
-    from flyball.bench.run import first_answer, mean_batch_rows, metrics, run_load
+    from flyball.bench.run import first_answer, run_load
+    from flyball.bench.stages import mean_batch_rows, metrics
     from flyball.bench.table import Row
-    from flyball.engine import LoadPlan, LoadResult
+    from flyball.engine import LoadPlan, LoadResult, Warmup
     from flyball.errors import ServerFaultError
 
     server_cpus, generator_cpus = split_cpus()
@@ -107,7 +108,12 @@ def _server(name: str, command: list[str], payloads: bytes, seconds: float, prog
     with Process(command, cpus=server_cpus) as server:
         cold_start_s = first_answer(server.url, _MODEL, payloads.split(b"\n", 1)[0], started=server.started)
         plan = LoadPlan(
-            url=server.url, model=_MODEL, connections=_CONNECTIONS, duration_s=seconds, warmup_s=0.5, cpus=generator_cpus
+            url=server.url,
+            model=_MODEL,
+            connections=_CONNECTIONS,
+            duration_s=seconds,
+            warmup=Warmup(least_s=0.5, most_s=0.5),
+            cpus=generator_cpus,
         )
         ours = "flyball" in name
         before = metrics(server.url) if ours else ""

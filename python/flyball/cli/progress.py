@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -11,22 +11,7 @@ if TYPE_CHECKING:
     import rich.progress
     from rich.console import Console
 
-
-class Step(Protocol):
-    """One step of a command."""
-
-    def update(self, completed: float, told: str) -> None:
-        """How much is done, and a few words on it."""
-
-    def end(self, told: str) -> None:
-        """The step is done; its last words."""
-
-
-class Progress(Protocol):
-    """Shows steps, one after another."""
-
-    def begin(self, name: str, total: float) -> Step:
-        """Begin a step; `total` is what `completed` will reach."""
+    from flyball.bench.progress import Progress, Step
 
 
 @contextmanager

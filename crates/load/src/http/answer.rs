@@ -7,10 +7,12 @@ const HEADERS_MAX: usize = 64;
 
 /// A whole answer; its body lies at `body` in the buffer that it was found in.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     pub(super) status: u16,
     pub(super) close: bool,
     pub(super) body: Range<usize>,
+    /// Where raw tensors follow: the bytes of the JSON before them.
+    pub(super) json_length: Option<usize>,
 }
 
 enum Framing {
@@ -23,6 +25,7 @@ struct Head {
     status: u16,
     close: bool,
     framing: Framing,
+    json_length: Option<usize>,
     length: usize,
 }
 
@@ -30,8 +33,10 @@ impl Answer {
     /// `None` while bytes are missing. `ended`: no more will come. Chunks are joined in place once all have come.
     pub(super) fn find(received: &mut Vec<u8>, ended: bool) -> Result<Option<Answer>, Problem> {
         let Some(head) = Head::parse(received)? else { return Ok(None) };
-        let answer =
-            |close: bool, body| Some(Answer { status: head.status, close: head.close || close, body });
+        let answer = |close: bool, body| {
+            let (status, json_length) = (head.status, head.json_length);
+            Some(Answer { status, close: head.close || close, body, json_length })
+        };
         match head.framing {
             Framing::Length(length) => {
                 let end = head.length.saturating_add(length);
@@ -62,6 +67,7 @@ impl Head {
             status: response.code.unwrap_or_default(),
             close: response.version == Some(0),
             framing: Framing::UntilClose,
+            json_length: None,
             length,
         };
         for header in response.headers.iter() {
@@ -70,6 +76,8 @@ impl Head {
                 head.framing = Framing::Length(value.parse().map_err(not_http)?);
             } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
                 head.framing = Framing::Chunked;
+            } else if header.name.eq_ignore_ascii_case("inference-header-content-length") {
+                head.json_length = Some(value.parse().map_err(not_http)?);
             } else if header.name.eq_ignore_ascii_case("connection") {
                 head.close = value.eq_ignore_ascii_case("close")
                     || head.close && !value.eq_ignore_ascii_case("keep-alive");
@@ -144,6 +152,14 @@ mod tests {
                 assert_eq!(find(&text[..end], false).expect("no fault yet"), None, "{end} of {text}");
             }
         }
+    }
+
+    #[test]
+    fn the_length_of_the_json_before_raw_tensors_is_read() {
+        let mut received =
+            b"HTTP/1.1 200 OK\r\nInference-Header-Content-Length: 2\r\ncontent-length: 3\r\n\r\n{}x".to_vec();
+        let answer = Answer::find(&mut received, false).expect("HTTP").expect("whole");
+        assert_eq!((answer.json_length, &received[answer.body]), (Some(2), &b"{}x"[..]));
     }
 
     #[test]

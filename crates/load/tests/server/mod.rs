@@ -11,8 +11,10 @@ use prost::Message;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::LocalSet;
 
@@ -42,60 +44,115 @@ pub(crate) fn answer(request: &Value) -> Reply {
 pub(crate) struct HttpServer {
     pub(crate) url: String,
     listener: TcpListener,
-    connections: Arc<AtomicU64>,
+    connections: Arc<Mutex<Vec<TcpStream>>>,
 }
+
+/// How long a request takes, the bytes that answer it (none: the connection just ends), and whether it ends after.
+type Answered = (Duration, Option<Vec<u8>>, bool);
 
 impl HttpServer {
     /// `handler` gets each request's number over all connections, and its body.
     pub(crate) fn start(handler: impl Fn(u64, Value) -> Reply + Send + Sync + 'static) -> HttpServer {
+        HttpServer::serve(move |place, body| {
+            let reply = handler(place, serde_json::from_slice(body).expect("JSON"));
+            let close = if reply.close { "Connection: close\r\n" } else { "" };
+            let length = reply.body.len();
+            let head = format!("HTTP/1.1 {} X\r\n{close}Content-Length: {length}\r\n\r\n", reply.status);
+            (reply.delay, (!reply.hang_up).then(|| (head + &reply.body).into_bytes()), reply.close)
+        })
+    }
+
+    /// Speaks binary tensors: `handler` gets a request's number and its one element, and gives the answer's.
+    pub(crate) fn start_binary(handler: impl Fn(u64, f32) -> f32 + Send + Sync + 'static) -> HttpServer {
+        HttpServer::serve(move |place, body| {
+            let (json, raw) = body.split_at(body.len() - 4);
+            let request: Value = serde_json::from_slice(json).expect("JSON before four raw bytes");
+            assert_eq!(request["inputs"][0]["parameters"]["binary_data_size"], 4);
+            assert_eq!(request["parameters"]["binary_data_output"], true);
+            let y = handler(place, f32::from_le_bytes(raw.try_into().expect("four bytes")));
+            let output =
+                json!({"name": "y", "datatype": "FP32", "shape": [1], "parameters": {"binary_data_size": 4}});
+            let json = json!({"id": request["id"], "outputs": [output]}).to_string();
+            let (whole, part) = (json.len() + 4, json.len());
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {whole}\r\nInference-Header-Content-Length: {part}\r\n\r\n{json}"
+            );
+            (Duration::ZERO, Some([head.as_bytes(), &y.to_le_bytes()].concat()), false)
+        })
+    }
+
+    fn serve(answer: impl Fn(u64, &[u8]) -> Answered + Send + Sync + 'static) -> HttpServer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let connections = Arc::new(AtomicU64::new(0));
-        let (handler, requests) = (Arc::new(handler), Arc::new(AtomicU64::new(0)));
-        let (accepting, counted) = (listener.try_clone().expect("a clone"), Arc::clone(&connections));
+        let connections = Arc::new(Mutex::new(Vec::new()));
+        let (answer, requests) = (Arc::new(answer), Arc::new(AtomicU64::new(0)));
+        let (accepting, kept) = (listener.try_clone().expect("a clone"), Arc::clone(&connections));
         std::thread::spawn(move || {
             for stream in accepting.incoming().map_while(Result::ok) {
-                counted.fetch_add(1, Ordering::Relaxed);
-                let (handler, requests) = (Arc::clone(&handler), Arc::clone(&requests));
+                kept.lock().expect("lock").push(stream.try_clone().expect("a clone"));
+                let (answer, requests) = (Arc::clone(&answer), Arc::clone(&requests));
                 std::thread::spawn(move || {
-                    let mut stream = stream;
-                    while serve_one(&mut stream, &*handler, &requests).is_some() {}
+                    converse(&stream, &*answer, &requests);
+                    // Not by dropping it: `die` keeps a clone. It may be shut already.
+                    let _ = stream.shutdown(std::net::Shutdown::Both);
                 });
             }
         });
         HttpServer { url, listener, connections }
     }
 
-    pub(crate) fn connections(&self) -> u64 {
-        self.connections.load(Ordering::Relaxed)
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.lock().expect("lock").len()
     }
 
     /// An address at which nobody listens any more.
     pub(crate) fn into_dead_url(self) -> String {
-        // Ends the thread that accepts: accepting fails once the socket is shut for reading.
-        rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Read).expect("shuts down");
+        self.die();
         self.url
     }
-}
 
-fn serve_one(
-    stream: &mut TcpStream,
-    handler: &dyn Fn(u64, Value) -> Reply,
-    requests: &AtomicU64,
-) -> Option<()> {
-    let body = read_request(stream)?;
-    let reply = handler(requests.fetch_add(1, Ordering::Relaxed), body);
-    std::thread::sleep(reply.delay);
-    if reply.hang_up {
-        return None;
+    /// Hangs up for good.
+    pub(crate) fn die(&self) {
+        // Ends the thread that accepts: accepting fails once the socket is shut for reading.
+        rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Read).expect("shuts down");
+        for connection in &*self.connections.lock().expect("lock") {
+            // Those that have ended already cannot be shut once more.
+            let _ = connection.shutdown(std::net::Shutdown::Both);
+        }
     }
-    let close = if reply.close { "Connection: close\r\n" } else { "" };
-    let head = format!("HTTP/1.1 {} X\r\n{close}Content-Length: {}\r\n\r\n", reply.status, reply.body.len());
-    stream.write_all((head + &reply.body).as_bytes()).ok()?;
-    (!reply.close).then_some(())
 }
 
-fn read_request(stream: &mut TcpStream) -> Option<Value> {
+/// Like `HttpServer`, at a path.
+pub(crate) fn unix_server(path: &Path, handler: impl Fn(u64, Value) -> Reply + Send + Sync + 'static) {
+    let listener = UnixListener::bind(path).expect("a socket");
+    let handler = Arc::new(handler);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let handler = Arc::clone(&handler);
+            std::thread::spawn(move || {
+                let answer = |place, body: &[u8]| {
+                    let body = handler(place, serde_json::from_slice(body).expect("JSON")).body;
+                    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+                    (Duration::ZERO, Some((head + &body).into_bytes()), false)
+                };
+                converse(stream, &answer, &AtomicU64::new(0));
+            });
+        }
+    });
+}
+
+fn converse(mut stream: impl Read + Write, answer: &dyn Fn(u64, &[u8]) -> Answered, requests: &AtomicU64) {
+    while let Some(body) = read_request(&mut stream) {
+        let (delay, answer, close) = answer(requests.fetch_add(1, Ordering::Relaxed), &body);
+        std::thread::sleep(delay);
+        let Some(answer) = answer else { return };
+        if stream.write_all(&answer).is_err() || close {
+            return;
+        }
+    }
+}
+
+fn read_request(stream: &mut impl Read) -> Option<Vec<u8>> {
     let mut received = Vec::new();
     loop {
         let mut piece = [0; 4096];
@@ -107,13 +164,15 @@ fn read_request(stream: &mut TcpStream) -> Option<Value> {
         let length = request.headers.iter().find(|header| header.name == "Content-Length")?.value;
         let length: usize = std::str::from_utf8(length).ok()?.parse().ok()?;
         if received.len() >= start + length {
-            return serde_json::from_slice(&received[start..start + length]).ok();
+            return Some(received[start..start + length].to_vec());
         }
     }
 }
 
-/// Halves over gRPC, and refuses the requests that `refuse` picks by number.
-pub(crate) fn grpc_server(refuse: impl Fn(u64) -> bool + Copy + Send + Sync + 'static) -> String {
+/// Halves over gRPC, and refuses the requests that `refuse` picks by number and headers.
+pub(crate) fn grpc_server(
+    refuse: impl Fn(u64, &http::HeaderMap) -> bool + Copy + Send + Sync + 'static,
+) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("grpc://{}", listener.local_addr().expect("an address"));
     listener.set_nonblocking(true).expect("non-blocking");
@@ -125,8 +184,10 @@ pub(crate) fn grpc_server(refuse: impl Fn(u64) -> bool + Copy + Send + Sync + 's
             while let Ok((stream, _)) = listener.accept().await {
                 let requests = Arc::clone(&requests);
                 tokio::task::spawn_local(async move {
-                    let service = service_fn(move |request| {
-                        halve(request, refuse(requests.fetch_add(1, Ordering::Relaxed)))
+                    let service = service_fn(move |request: http::Request<Incoming>| {
+                        let place = requests.fetch_add(1, Ordering::Relaxed);
+                        let refused = refuse(place, request.headers());
+                        halve(request, refused)
                     });
                     let io = hyper_util::rt::TokioIo::new(stream);
                     let builder =

@@ -1,0 +1,142 @@
+//! Whole runs in virtual time, against a server in memory that stalls: what is reported must be what arithmetic says.
+//! Session, pacer, workers and the HTTP code are the real ones; only the clock and the wire are the test's own.
+
+use super::*;
+use crate::outcome::Outcome;
+use crate::stream::Address;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::mpsc;
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::sleep;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Every two seconds, the first time after one, the server stands still for 200 ms. A request takes it 1 ms.
+const STALL: Duration = Duration::from_millis(200);
+const EVERY: Duration = Duration::from_secs(2);
+const FIRST: Duration = Duration::from_secs(1);
+const SERVICE: Duration = MS;
+
+async fn serve(mut clients: mpsc::Receiver<DuplexStream>, start: Instant) {
+    while let Some(client) = clients.recv().await {
+        spawn_local(converse(client, start));
+    }
+}
+
+async fn converse(mut client: DuplexStream, start: Instant) {
+    let mut request = vec![0; 4096];
+    while let Ok(count @ 1..) = client.read(&mut request).await {
+        let since_stall = (start.elapsed() + EVERY - FIRST).as_nanos() % EVERY.as_nanos();
+        let stalled = Duration::from_nanos(u64::try_from(since_stall).expect("fits"));
+        if start.elapsed() >= FIRST && stalled < STALL {
+            sleep(STALL - stalled).await;
+        }
+        sleep(SERVICE).await;
+        let text = std::str::from_utf8(&request[..count]).expect("text");
+        let id = text.split("\"id\":\"").nth(1).and_then(|rest| rest.split('"').next()).expect("an id");
+        let body = format!(r#"{{"id":"{id}"}}"#);
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        client.write_all(answer.as_bytes()).await.expect("writes");
+    }
+}
+
+/// A run of 20 s, which sees ten stalls, and takes no time.
+async fn run(more: Value) -> Outcome {
+    let mut plan = json!({"url": "http://127.0.0.1:1", "model": "m", "duration_s": 20.0,
+        "warmup": {"least_s": 0.0, "most_s": 0.0}});
+    for (key, value) in more.as_object().expect("an object") {
+        plan[key] = value.clone();
+    }
+    let plan = Plan::from_json(plan.to_string().as_bytes()).expect("a plan");
+    let row = br#"{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1]}],"outputs":null}"#;
+    let mut payloads = Payloads::from_jsonl(row).expect("a row");
+    payloads.prepare(&plan).expect("bodies");
+    let (server, clients) = mpsc::channel(16);
+    let target = Target { address: Address::Memory(server), ..plan.check().expect("a target") };
+    let control = Arc::new(Control::new(1));
+    let job = Job {
+        plan: plan.clone(),
+        target: Arc::new(target),
+        payloads: Arc::new(payloads),
+        control: Arc::clone(&control),
+    };
+    // Measuring begins after the notice; the server's time begins then as well.
+    let serving = spawn_local(serve(clients, Instant::now() + NOTICE));
+    let part = drive(Arc::new(job), Share { index: 0, threads: 1 }, Timer::Virtual).await.expect("a part");
+    serving.abort();
+    Outcome::of(&plan, &control.course(), vec![part]).expect("an outcome")
+}
+
+fn in_virtual_time(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    LocalSet::new().block_on(&runtime, test);
+}
+
+/// Within the three digits of a histogram.
+#[track_caller]
+fn assert_is(us: f64, wanted: Duration) {
+    let wanted_us = wanted.as_secs_f64() * 1e6;
+    assert!((us / wanted_us - 1.0).abs() <= 0.001, "{us} µs, not {wanted:?}");
+}
+
+#[test]
+fn the_p99_of_a_server_that_stalls_is_exact_in_an_open_loop() {
+    in_virtual_time(async {
+        let arrivals = json!({"kind": "constant", "rate_per_s": 1000.0});
+        let outcome = run(json!({"arrivals": arrivals, "connections": 256})).await;
+        assert_eq!((outcome.sent, outcome.answered), (20_000, 20_000));
+        // A request that is due x after a stall began waits for its rest. One of a hundred requests is due in the first
+        // hundredth of a period, and waits longer than the others.
+        assert_is(outcome.latency_us.p99, STALL - EVERY / 100 + SERVICE);
+        assert_is(outcome.latency_us.p95, STALL - EVERY / 20 + SERVICE);
+        assert_is(outcome.latency_us.max, STALL + SERVICE);
+        assert_is(outcome.latency_us.p50, SERVICE);
+        assert_eq!(outcome.generator.lateness_us.max, 0.001, "nothing was late in a time without delays");
+        assert_eq!(outcome.offered_per_s, 1000.0);
+    });
+}
+
+#[test]
+fn with_few_connections_the_wait_for_one_counts_and_the_time_on_the_wire_hides_it() {
+    in_virtual_time(async {
+        let arrivals = json!({"kind": "constant", "rate_per_s": 1000.0});
+        let outcome = run(json!({"arrivals": arrivals, "connections": 16})).await;
+        assert_eq!(outcome.answered, 20_000);
+        // Sixteen go at a time once the stall has ended, so that number k of it waits for k / 16 others before it. Twenty
+        // of each two thousand are slower than the p99, which is the next one's: number 20, in the second round.
+        assert_is(outcome.latency_us.p99, STALL - 20 * MS + SERVICE + (20 / 16) * SERVICE);
+        assert_is(outcome.service_us.p99, SERVICE);
+    });
+}
+
+#[test]
+fn a_closed_loop_over_the_same_server_hides_the_stall() {
+    in_virtual_time(async {
+        let outcome = run(json!({"connections": 16})).await;
+        assert!(outcome.answered > 280_000, "{}", outcome.answered);
+        assert_is(outcome.latency_us.p99, SERVICE);
+        assert_is(outcome.latency_us.p999, SERVICE);
+        assert_is(outcome.latency_us.max, STALL + SERVICE);
+    });
+}
+
+#[test]
+fn the_time_line_shows_each_stall_where_it_was() {
+    in_virtual_time(async {
+        let arrivals = json!({"kind": "constant", "rate_per_s": 1000.0});
+        let outcome = run(json!({"arrivals": arrivals, "connections": 256, "interval_s": 0.2})).await;
+        assert_eq!(outcome.timeline.len(), 100);
+        for (place, interval) in outcome.timeline.iter().enumerate() {
+            let document = json!({"histograms": [interval.histogram]}).to_string();
+            let merged = crate::histogram::read_histograms(document.as_bytes()).expect("reads");
+            assert_eq!((interval.sent, merged.count), (200, 200));
+            let wanted = if place % 10 == 5 { STALL + SERVICE } else { SERVICE };
+            assert_is(merged.max_us, wanted);
+        }
+    });
+}

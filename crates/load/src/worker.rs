@@ -1,0 +1,42 @@
+//! The life of one connection: take a request, send it, wait for its answer no longer than the plan allows, judge and
+//! count it.
+
+use crate::patience::Patience;
+use crate::session::{Session, Ticket};
+use crate::tally::{Ending, Origin, Problem};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A pause after a connection that could not be made, so that a dead server is not called a million times a second.
+const CONNECT_PAUSE: Duration = Duration::from_millis(10);
+
+/// One protocol's way to ask.
+pub(crate) trait Client {
+    type Answer;
+
+    /// May be given up at any point; the next exchange then begins on a new connection.
+    async fn exchange(&mut self, ticket: Ticket) -> Result<Self::Answer, Problem>;
+
+    /// Apart from the exchange, so that checking an answer does not count as waiting for it.
+    fn judge(&self, ticket: Ticket, answer: &Self::Answer) -> Ending;
+}
+
+/// Sends requests until there are no more.
+pub(crate) async fn work(session: &Session, seat: usize, mut client: impl Client) {
+    let mut patience = Patience::new(session.target.timeout);
+    while let Some(ticket) = session.next(seat).await {
+        let left = Instant::now();
+        let answer = patience.within(left, client.exchange(ticket)).await;
+        let ended = Instant::now();
+        let unreachable = matches!(&answer, Some(Err(problem)) if problem.origin == Origin::Connect);
+        let ending = match answer {
+            Some(Ok(answer)) => client.judge(ticket, &answer),
+            Some(Err(problem)) => Ending::Failed(problem),
+            None => Ending::TimedOut,
+        };
+        session.finish(ticket, left, ended, ending);
+        if unreachable {
+            tokio::time::sleep(CONNECT_PAUSE).await;
+        }
+    }
+}

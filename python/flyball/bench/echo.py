@@ -1,0 +1,47 @@
+"""A bare server for measuring the generator, and for faults that are known because they were asked for.
+
+Run:  python -m flyball.bench.echo [--listen 127.0.0.1:0] [--service-us N] [--stall-ms N --stall-every-s N] [--reply-bytes N]
+Prints `ready http://127.0.0.1:PORT` once it takes requests, and runs until SIGTERM or SIGINT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+
+from flyball.engine import Echo, EchoOptions
+from flyball.errors import FlyballError
+
+_SIGNALS = {signal.SIGTERM, signal.SIGINT}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serve until a signal comes; the exit code is 0 unless the echo could not start."""
+    options = _options(arguments)
+    # Blocked before the echo's thread starts, which inherits the mask: only this thread takes them.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        echo = Echo(options)
+    except FlyballError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    sys.stdout.write(f"ready {echo.url()}\n")
+    sys.stdout.flush()
+    signal.sigwait(_SIGNALS)
+    echo.stop()
+    return 0
+
+
+def _options(arguments: list[str] | None) -> EchoOptions:
+    parser = argparse.ArgumentParser(prog="python -m flyball.bench.echo", description="A bare HTTP/1.1 server.")
+    parser.add_argument("--listen", default="127.0.0.1:0", metavar="HOST:PORT")
+    parser.add_argument("--service-us", type=int, default=0, help="the thread spins so long for each request")
+    parser.add_argument("--stall-ms", type=int, default=0, help="how long everything stands still")
+    parser.add_argument("--stall-every-s", type=float, default=0.0, help="how often it does")
+    parser.add_argument("--reply-bytes", type=int, default=0, help="answers are padded with spaces to this length")
+    return EchoOptions(**vars(parser.parse_args(arguments)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

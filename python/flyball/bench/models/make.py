@@ -1,0 +1,52 @@
+"""From a scenario's `model` to the file that a server is given, and the rows that a maker knows. Must not know servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flyball.bench.models.fraud import fraud_rows, make_fraud_gbdt
+from flyball.bench.models.perceptron import make_fraud_mlp_12mb
+from flyball.bench.models.vision import make_vision_cnn_int8, pictures
+from flyball.errors import ModelRefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flyball.bench.scenario import MakerName, ModelSource
+
+
+def make_model(source: ModelSource, folder: Path) -> Path:
+    """The ONNX file of a source: made anew in `folder` under the model's name, or the one that it names."""
+    if source.path is not None:
+        path = Path(source.path)
+        if not path.is_file():
+            raise ModelRefusedError(f"there is no model {path}", next_step="model.path must name an ONNX file")
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{source.name}.onnx"
+    match source.make:
+        case "fraud-gbdt":
+            return make_fraud_gbdt(path, seed=source.seed)
+        case "fraud-mlp-12mb":
+            return make_fraud_mlp_12mb(path, seed=source.seed)
+        case "vision-cnn-int8":
+            return make_vision_cnn_int8(path, seed=source.seed)
+        case None:
+            raise AssertionError("a checked source has one of make and path")
+
+
+def maker_rows(maker: MakerName, count: int, seed: int) -> Iterator[np.ndarray[Any, Any]]:
+    """Rows of the kind that a maker's model was made for, one at a time; none of them twice."""
+    match maker:
+        case "fraud-gbdt":
+            rows = fraud_rows(count, seed)[0]
+        case "fraud-mlp-12mb":
+            rows = np.random.default_rng(seed).standard_normal((count, 64)).astype(np.float32)
+        case "vision-cnn-int8":
+            yield from pictures(count, seed)
+            return
+    for place in range(count):
+        yield rows[place : place + 1]

@@ -1,0 +1,65 @@
+"""Perceptrons with seeded weights: large ones that are bound by memory, and one in INT8. Must not know servers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from flyball.bench.models.making import IR_VERSION, OPSET, missing_demo, without_advice
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def make_mlp(path: Path, sizes: tuple[int, ...] = (64, 1024, 1024, 1024, 1024, 1), seed: int = 7) -> Path:
+    """A float32 perceptron with ReLUs; by default 12.9 MB of weights, large enough to be bound by memory."""
+    try:
+        import onnx
+        from onnx import TensorProto, helper, numpy_helper
+    except ImportError as error:
+        raise missing_demo(error) from error
+    random = np.random.default_rng(seed)
+    nodes, weights = [], []
+    here = "input"
+    for place, (wide, narrow) in enumerate(pairwise(sizes)):
+        last = place == len(sizes) - 2
+        matrix = (random.standard_normal((wide, narrow)) / np.sqrt(wide)).astype(np.float32)
+        bias = (random.standard_normal(narrow) * 0.1).astype(np.float32)
+        weights += [numpy_helper.from_array(matrix, f"w{place}"), numpy_helper.from_array(bias, f"b{place}")]
+        there = "output" if last else f"dense{place}"
+        nodes.append(helper.make_node("Gemm", [here, f"w{place}", f"b{place}"], [there]))
+        if not last:
+            nodes.append(helper.make_node("Relu", [there], [f"relu{place}"]))
+            there = f"relu{place}"
+        here = there
+    graph = helper.make_graph(
+        nodes,
+        "mlp",
+        [helper.make_tensor_value_info("input", TensorProto.FLOAT, [None, sizes[0]])],
+        [helper.make_tensor_value_info("output", TensorProto.FLOAT, [None, sizes[-1]])],
+        weights,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    onnx.checker.check_model(model)
+    onnx.save(model, path)
+    return path
+
+
+def make_fraud_mlp_12mb(path: Path, seed: int = 7) -> Path:
+    """64 → 1200 → 1200 → 1200 → 1, the perceptron of the published scenario: 11.8 MB of weights."""
+    return make_mlp(path, sizes=(64, 1200, 1200, 1200, 1), seed=seed)
+
+
+def make_int8_mlp(path: Path, seed: int = 7) -> Path:
+    """The dynamically quantised form of a small perceptron: its scale spans the batch, so rows influence each other."""
+    try:
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+    except ImportError as error:
+        raise missing_demo(error) from error
+    whole = make_mlp(path.with_suffix(".fp32.onnx"), sizes=(32, 128, 128, 1), seed=seed)
+    with without_advice():
+        quantize_dynamic(whole, path, weight_type=QuantType.QInt8)
+    whole.unlink()
+    return path

@@ -1,0 +1,49 @@
+"""What the generator adds by itself: the same requests against an echo that does nothing, on the server's cores."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from flyball.bench.process import Process
+from flyball.bench.record import Overhead
+from flyball.bench.run import run_load
+from flyball.engine import Arrivals, LoadPlan, Warmup
+
+_AT_RATE = 1000.0
+_CONNECTIONS = 32
+_ROWS = 200
+_WARMUP = Warmup(least_s=0.3, most_s=0.3)
+
+
+def measure_overhead(
+    payloads: bytes, server_cpus: list[int] | None, generator_cpus: list[int] | None, seconds: float = 2.0
+) -> Overhead:
+    """Latency at a low rate, which is all the generator's and the kernel's, and the highest rate."""
+    rows = unchecked(payloads, _ROWS)
+    with Process([sys.executable, "-m", "flyball.bench.echo"], cpus=server_cpus) as echo:
+        plan = LoadPlan(
+            url=echo.url,
+            model="echo",
+            path="/",
+            connections=_CONNECTIONS,
+            duration_s=seconds,
+            warmup=_WARMUP,
+            cpus=generator_cpus,
+        )
+        slow = run_load(plan.model_copy(update={"arrivals": Arrivals(kind="constant", rate_per_s=_AT_RATE)}), rows)
+        full = run_load(plan, rows)
+    note = None if server_cpus != generator_cpus else "the echo shares the generator's cores"
+    return Overhead(
+        p50_us=slow.latency_us.p50,
+        p99_us=slow.latency_us.p99,
+        at_rate_per_s=_AT_RATE,
+        rate_max_per_s=full.rate_per_s,
+        note=note,
+    )
+
+
+def unchecked(payloads: bytes, count: int) -> bytes:
+    """The first rows without their expected answers: an echo has none."""
+    lines = payloads.splitlines()[:count]
+    return b"\n".join(json.dumps({"inputs": json.loads(line)["inputs"], "outputs": None}).encode() for line in lines)

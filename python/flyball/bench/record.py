@@ -1,0 +1,206 @@
+"""The one file of a benchmark: everything that was set, seen and counted, from which each report is made anew.
+
+It is written anew after every window, so that a run that ends early leaves what it has, marked as partial.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from flyball.bench.scenario import Contract, Scenario
+from flyball.engine import LoadPlan, LoadResult
+from flyball.errors import RefusedError
+
+Phase = Literal["steady", "search", "curve", "concurrency", "soak", "compare", "gate"]
+
+
+class _Part(BaseModel):
+    # Extra keys are taken silently: a record of a newer flyball may tell more.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class MachineRecord(_Part):
+    """The hardware, and what of it this process might use."""
+
+    cpu_model: str
+    cpu_flags: list[str]
+    cpus_online: int
+    cpus_allowed: list[int]
+    server_cpus: list[int] | None
+    generator_cpus: list[int] | None
+    governor: str | None
+    kernel: str
+    virtualisation: str | None
+    memory_bytes: int
+    cgroup_cpu_quota: float | None
+    cgroup_memory_bytes: int | None
+
+
+class SoftwareRecord(_Part):
+    """What was measured with what."""
+
+    flyball_version: str
+    commit: str
+    profile: str
+    target: str
+    rustc: str
+    ort_version: str | None
+    python: str
+
+
+class ModelRecord(_Part):
+    """The model that was served; a server elsewhere does not tell its digest."""
+
+    name: str
+    digest: str | None
+    size_bytes: int | None
+
+
+class PayloadRecord(_Part):
+    """The requests, by the digest of all of them."""
+
+    source: str
+    seed: int
+    count: int
+    checked: bool
+    digest: str
+
+
+class Overhead(_Part):
+    """What the generator itself adds, measured against an echo on the server's cores. HTTP JSON, whatever the protocol."""
+
+    p50_us: float
+    p99_us: float
+    at_rate_per_s: float
+    rate_max_per_s: float
+    note: str | None = None
+
+
+class Floor(_Part):
+    """ONNX Runtime in a loop without a network."""
+
+    rate_per_s: float
+    p50_us: float
+    p99_us: float
+
+
+class SubjectRecord(_Part):
+    """A server under measurement."""
+
+    name: str
+    url: str | None = None
+    command: list[str] | None = None
+    version: str | None = None
+    cold_start_s: float | None = None
+    rss_bytes: int | None = None
+    note: str | None = None
+
+
+class StageTime(_Part):
+    """One stage of the server's walk in one window, from the server's own histograms."""
+
+    stage: str
+    count: int
+    mean_us: float
+    p50_us: float
+    p99_us: float
+
+
+class ServerSide(_Part):
+    """The server's own view of one window; `whole` is its walk from the body's arrival to the reply."""
+
+    whole: StageTime
+    stages: list[StageTime]
+    mean_batch_rows: float | None = None
+
+
+class HostSeen(_Part):
+    """What the host did meanwhile."""
+
+    steal_share: float
+    load_1m: float
+
+
+class MemorySample(_Part):
+    """Resident memory of the server, so many seconds into the window."""
+
+    at_s: float
+    rss_bytes: int
+
+
+class Window(_Part):
+    """One run of the generator against one subject."""
+
+    subject: str
+    phase: Phase
+    repeat: int = 0
+    started_at: datetime
+    plan: LoadPlan
+    result: LoadResult
+    host: HostSeen
+    server: ServerSide | None = None
+    memory: list[MemorySample] = []
+
+
+class RateKept(_Part):
+    """What a search found for one subject: the highest rate that keeps the SLO, once for each bisection."""
+
+    subject: str
+    estimates_per_s: list[float]
+    rate_per_s: float | None
+    low_per_s: float | None
+    high_per_s: float | None
+    note: str | None = None
+
+
+class BenchRecord(_Part):
+    """A whole benchmark."""
+
+    format: Literal["flyball-bench/1"] = "flyball-bench/1"
+    status: Literal["partial", "complete"] = "partial"
+    partial_reason: str | None = "still running"
+    created_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    command: list[str]
+    scenario: Scenario | None = None
+    contract: Contract | None = None
+    machine: MachineRecord
+    software: SoftwareRecord
+    model: ModelRecord
+    payloads: PayloadRecord
+    overhead: Overhead | None = None
+    floor: Floor | None = None
+    subjects: list[SubjectRecord] = []
+    windows: list[Window] = []
+    rates_kept: list[RateKept] = []
+
+    def windows_of(self, subject: str, phase: Phase) -> list[Window]:
+        """A subject's windows of one phase, in the order in which they were measured."""
+        return [window for window in self.windows if (window.subject, window.phase) == (subject, phase)]
+
+    def write(self, path: Path) -> None:
+        """Write the file whole: made beside and renamed."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(f".{path.name}.new")
+        beside.write_text(self.model_dump_json(indent=1) + "\n")
+        os.replace(beside, path)
+
+    @classmethod
+    def read(cls, path: Path) -> BenchRecord:
+        """A record from its file."""
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except OSError as error:
+            raise RefusedError(f"cannot read {path}: {error.strerror}", code="record_refused") from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"]) or "the document"
+            raise RefusedError(
+                f"{path} is no record of a benchmark: {where}: {first['msg']}",
+                code="record_refused",
+                next_step="make one:  flyball bench --scenario fraud-gbdt",
+            ) from error

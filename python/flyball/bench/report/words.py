@@ -1,0 +1,320 @@
+"""What a report says in words: its title, how figures were taken, what to doubt, the machine. The same on every surface."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from flyball.bench.report.summary import errors_of
+from flyball.bench.statistics import BEYOND_MIN, QUANTILES, STEAL_MAX, trend
+from flyball.bench.table import latency, latency_span, percent, rate, rate_span, size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flyball.bench.record import BenchRecord, MachineRecord, Window
+    from flyball.bench.report.summary import Soak, SubjectFigures, Summary
+    from flyball.bench.statistics import Difference
+
+QUANTILE_NAMES = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9", "max": "max"}
+PROTOCOLS = {"http": "REST JSON", "http-binary": "REST binary", "grpc": "gRPC"}
+_ARRIVALS = {
+    "constant": "open loop, constant",
+    "poisson": "open loop, Poisson",
+    "burst": "open loop, bursts",
+    "ramp": "open loop, ramp",
+    "trace": "open loop, recorded trace",
+}
+_LEVEL_KINDS = ("closed", "constant", "poisson")  # others change by intent
+_HIDDEN_MIN = 1.1
+_REASONS_SHOWN = 3
+_ONE_RATE = 1.05  # Poisson arrivals differ a little from window to window
+
+
+def name_of(record: BenchRecord) -> str:
+    """What the benchmark is called."""
+    if record.scenario:
+        return record.scenario.scenario
+    if record.contract:
+        return record.contract.contract
+    compared = any(window.phase == "compare" for window in record.windows)
+    return f"{record.model.name}, A against B" if compared else record.model.name
+
+
+def setting(summary: Summary, *, with_load: bool = True) -> list[str]:
+    """The rest of the title: protocol, arrivals and windows of the headline, cores, build."""
+    record = summary.record
+    windows = [window for window in record.windows if window.phase == summary.phase] or record.windows
+    parts = []
+    if windows:
+        plan = windows[0].plan
+        socket = " over a Unix socket" if plan.url.startswith("unix:") else ""
+        parts.append(PROTOCOLS[plan.protocol] + socket)
+        if with_load:
+            parts.append(arrivals(windows[0]))
+        if with_load and summary.phase:
+            parts.append(f"{max(_per_subject(windows))} × {plan.duration_s:g} s")
+    elif record.scenario:
+        parts.append(PROTOCOLS[record.scenario.protocol])
+    return [*parts, cores(record.machine), f"{record.software.profile} build"]
+
+
+def arrivals(window: Window) -> str:
+    """How requests became due."""
+    plan = window.plan
+    return _ARRIVALS.get(plan.arrivals.kind) or f"closed loop, {plan.connections} connections"
+
+
+def cores(machine: MachineRecord) -> str:
+    """What the server had, and whether the generator took of it."""
+    server, generator = machine.server_cpus, machine.generator_cpus
+    if server is None:
+        return "server elsewhere"
+    count = f"{len(server)} core{'s' * (len(server) != 1)}"
+    if generator is None or set(server) & set(generator):
+        return f"{count} (shared with the generator)"
+    return f"{count} (the generator on {len(generator)} other{'s' * (len(generator) != 1)})"
+
+
+def partial(record: BenchRecord) -> str | None:
+    """The first thing to know of a record that is not whole."""
+    if record.status == "complete":
+        return None
+    return f"PARTIAL: {record.partial_reason or 'the run did not come to its end'}"
+
+
+def rate_heading(summary: Summary) -> tuple[str, str] | None:
+    """What the column of rates has, in two lines; None where it would have nothing to tell."""
+    if summary.record.rates_kept and summary.slo_ms:
+        return "rate kept at", f"p99 ≤ {summary.slo_ms:g} ms"
+    return ("answered", "a second") if any(subject.rate_per_s for subject in summary.subjects) else None
+
+
+def in_short(summary: Summary) -> list[str]:
+    """What the first subject does, for those who read two sentences."""
+    if not summary.subjects:
+        return []
+    subject = summary.subjects[0]
+    found = []
+    if subject.kept and subject.kept.rate_per_s and summary.slo_ms:
+        low, high = subject.kept.low_per_s, subject.kept.high_per_s
+        span = f" (95 % CI {rate_span(low, high)})" if low is not None and high is not None else ""
+        kept = rate(subject.kept.rate_per_s)
+        found.append(f"{subject.name} keeps p99 ≤ {summary.slo_ms:g} ms up to {kept} requests a second{span}.")
+    p99 = subject.latency_us.get("p99")
+    if p99 and subject.windows[0].plan.arrivals.kind != "closed":
+        told = latency(p99.value)
+        unit = told.rpartition(" ")[2]
+        span = latency_span(p99.value, p99.interval.low, p99.interval.high) if p99.interval else ""
+        found.append(
+            f"At {_offered(subject.windows)} requests a second, 99 % of the answers of {subject.name} came within {told}"
+            + (f" (95 % CI {span} {unit})." if span else ".")
+        )
+    return found
+
+
+def captions(summary: Summary) -> list[str]:
+    """How to read the headline: under which load it was taken, what stands below a figure, what the floor is."""
+    windows = [window for subject in summary.subjects for window in subject.windows]
+    found = []
+    if windows:
+        spans = any(estimate.interval for subject in summary.subjects for estimate in subject.latency_us.values())
+        found.append(_how_taken(windows) + " With 95 % confidence intervals." * spans)
+    if contract := summary.record.contract:
+        promise = f"p99 ≤ {contract.p99_ms:g} ms at {rate(contract.rate_per_s)}/s"
+        found.append(f"The contract: {promise}, errors ≤ {percent(contract.error_budget)}.")
+    if summary.record.floor:
+        found.append("Bare ONNX Runtime has one caller and no network: the floor of a single run, not a server.")
+    return found
+
+
+def _how_taken(windows: Sequence[Window]) -> str:
+    if windows[0].plan.arrivals.kind == "closed":
+        return f"Latency in a {arrivals(windows[0])}: each request waits for the one before it."
+    return f"Latency at {_offered(windows)}/s, from the moment at which each request was due."
+
+
+def _offered(windows: Sequence[Window]) -> str:
+    offered = [window.result.offered_per_s for window in windows]
+    low, high = min(offered), max(offered)
+    return rate(sum(offered) / len(offered)) if high < _ONE_RATE * low else rate_span(low, high)
+
+
+def overhead(record: BenchRecord) -> str:
+    """What the generator itself adds to every figure."""
+    seen = record.overhead
+    if seen is None:
+        return "The generator's own overhead was not measured."
+    note = f" ({seen.note})" if seen.note else ""
+    return (
+        f"The generator adds p50 {latency(seen.p50_us)}, p99 {latency(seen.p99_us)} at {rate(seen.at_rate_per_s)}/s; "
+        f"highest rate {rate(seen.rate_max_per_s)}/s on this machine{note}."
+    )
+
+
+def host(record: BenchRecord) -> str:
+    """The machine and the software in one line."""
+    machine, software = record.machine, record.software
+    parts = [
+        machine.cpu_model,
+        f"{len(machine.cpus_allowed)} of {machine.cpus_online} CPUs",
+        size(machine.memory_bytes),
+        machine.kernel,
+        machine.virtualisation,
+        f"governor {machine.governor}" if machine.governor else None,
+        f"ONNX Runtime {software.ort_version}" if software.ort_version else None,
+        f"flyball {software.flyball_version} ({software.commit[:10]})",
+    ]
+    if record.windows:
+        parts.append(f"steal ≤ {percent(max(window.host.steal_share for window in record.windows))}")
+        parts.append(f"load ≤ {max(window.host.load_1m for window in record.windows):.1f}")
+    return " · ".join(part for part in parts if part)
+
+
+def command(record: BenchRecord) -> str:
+    """What was typed."""
+    return shlex.join(record.command)
+
+
+def compared(difference: Difference) -> dict[str, str]:
+    """A figure of A and B."""
+    shown = rate if difference.name == "rate" else latency
+    low, high = difference.interval.low, difference.interval.high
+    return {
+        "a": shown(difference.a),
+        "b": shown(difference.b),
+        "ratio": f"{difference.ratio:.3f}",
+        "span": f"{low:.3f}–{high:.3f}",
+    }
+
+
+def soak(found: Soak) -> str:
+    """A memory slope in words."""
+    first, last = found.samples[0], found.samples[-1]
+    grew = f"{size(first.rss_bytes)} → {size(last.rss_bytes)} in {latency((last.at_s - first.at_s) * 1e6)}"
+    slope = found.slope_per_h
+    if slope is None or slope.interval is None:
+        return f"{grew}; too few samples for a slope"
+    told = f"{signed_size(slope.value)}/h (95 % CI {signed_size(slope.interval.low)} to {signed_size(slope.interval.high)})"
+    return f"{grew}; {told}: {'it grows' if found.grows else 'no growth shown'}"
+
+
+def signed_size(count: float) -> str:
+    """Bytes that came or went."""
+    sign = "−" if count < 0 else "+"
+    return f"{sign}{size(round(abs(count)))}"
+
+
+def notes(summary: Summary) -> list[str]:
+    """What a reader must know of single figures."""
+    found = [f"{subject.name}: {text}" for subject in summary.subjects for text in _notes_of(subject)]
+    if any(point.few and point.bottleneck is None for point in [*summary.curve, *summary.concurrency]):
+        found.append(f"~ marks a p99 with fewer than {BEYOND_MIN} answers beyond it.")
+    return found
+
+
+def _notes_of(subject: SubjectFigures) -> list[str]:
+    found = [note for note in (subject.told.note, subject.kept.note if subject.kept else None) if note]
+    told = subject.latency_us
+    if not told:
+        return found
+    untold = [QUANTILE_NAMES[key] for key in QUANTILES if key not in told]
+    if untold:
+        found.append(f"{', '.join(untold)} not shown: fewer than {BEYOND_MIN} answers lie beyond")
+    bare = [QUANTILE_NAMES[key] for key in QUANTILES if key in told and told[key].interval is None]
+    if bare:
+        found.append(f"no interval for {', '.join(bare)}: too little was measured to tell one")
+    if subject.service_p99_us and told["p99"].value > _HIDDEN_MIN * subject.service_p99_us:
+        found.append(
+            f"counted from the real send, as closed loops do, p99 would read {latency(subject.service_p99_us)} "
+            f"instead of {latency(told['p99'].value)}"
+        )
+    return found
+
+
+def warnings(summary: Summary) -> list[str]:
+    """What to doubt, subject by subject."""
+    record = summary.record
+    found = [] if record.software.profile == "release" else [f"a {record.software.profile} build was measured, not release"]
+    for subject in summary.subjects:
+        windows = [window for window in record.windows if window.subject == subject.name]
+        headline = [window for window in windows if window.phase == summary.phase and not window.result.bottleneck]
+        texts = [*_ended(windows), *_bottleneck(windows), *_wrong(windows), *_steal(windows)]
+        texts += [*_errors(headline), *_late(headline), *_unsteady(headline)]
+        found += [f"{subject.name}: {text}" for text in texts]
+    return found
+
+
+def _ended(windows: Sequence[Window]) -> list[str]:
+    return [f"a window ({window.phase}) ended early: {text}" for window in windows if (text := window.result.ended_early)]
+
+
+def _bottleneck(windows: Sequence[Window]) -> list[str]:
+    found = []
+    for phase in dict.fromkeys(window.phase for window in windows):
+        here = [window for window in windows if window.phase == phase]
+        limits = [window.result.bottleneck for window in here if window.result.bottleneck]
+        if limits:
+            found.append(
+                f"the generator, not the server, was the limit in {_of(limits, here)} ({phase}), "
+                f"which say nothing of the server: {limits[0]}"
+            )
+    return found
+
+
+def _wrong(windows: Sequence[Window]) -> list[str]:
+    count = sum(window.result.mismatched for window in windows)
+    return [f"{count:,} wrong answer{'s' * (count != 1)}: {_first_problem(windows)}"] if count else []
+
+
+def _errors(windows: Sequence[Window]) -> list[str]:
+    share = errors_of(windows)
+    if not share:
+        return []
+    counts: dict[str, int] = {}
+    for window in windows:
+        for error in window.result.errors:
+            counts[error.reason] = counts.get(error.reason, 0) + error.count
+    worst = sorted(counts.items(), key=lambda item: -item[1])[:_REASONS_SHOWN]
+    reasons = ", ".join(f"{count:,} × {reason}" for reason, count in worst) or _first_problem(windows)
+    return [f"{percent(share)} of requests had no right answer: {reasons}"]
+
+
+def _late(windows: Sequence[Window]) -> list[str]:
+    late, answered = (sum(getattr(window.result, key) for window in windows) for key in ("past_deadline", "answered"))
+    if not late:
+        return []
+    return [f"{percent(late / answered)} of the answers came after the deadline of {windows[0].plan.deadline_ms} ms"]
+
+
+def _steal(windows: Sequence[Window]) -> list[str]:
+    shares = [window.host.steal_share for window in windows if window.host.steal_share > STEAL_MAX]
+    if not shares:
+        return []
+    most = percent(max(shares))
+    return [f"the host took more than {percent(STEAL_MAX)} of the CPU time in {_of(shares, windows)}, at most {most}"]
+
+
+def _unsteady(windows: Sequence[Window]) -> list[str]:
+    level = [window for window in windows if window.plan.arrivals.kind in _LEVEL_KINDS]
+    found = []
+    rough = [window for window in level if not window.result.warmup.steady]
+    if rough:
+        found.append(f"not yet steady when warm-up ended in {_of(rough, windows)}")
+    told = [text for window in level if (text := trend(window))]
+    if told:
+        found.append(f"not steady in {_of(told, windows)}: {told[0]}")
+    return found
+
+
+def _of(some: Sequence[object], windows: Sequence[Window]) -> str:
+    return f"{len(some)} of {len(windows)} window{'s' * (len(windows) != 1)}"
+
+
+def _first_problem(windows: Sequence[Window]) -> str:
+    return next((window.result.first_problem for window in windows if window.result.first_problem), "no reason told")
+
+
+def _per_subject(windows: Sequence[Window]) -> list[int]:
+    names = [window.subject for window in windows]
+    return [names.count(name) for name in set(names)]

@@ -1,0 +1,209 @@
+"""What a benchmark does, as its author writes it: the model, the requests, how they arrive, and what is measured.
+
+Must not know servers, nor how a file is read: `flyball.bench.documents` turns YAML into these types.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Rate = Annotated[float, Field(gt=0, le=1_000_000)]
+Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+MakerName = Literal["fraud-gbdt", "fraud-mlp-12mb", "vision-cnn-int8"]
+Protocol = Literal["http", "http-binary", "grpc"]
+
+
+class Part(BaseModel):
+    """A part of a document that people write: a key that is not known is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ModelSource(Part):
+    """A seeded maker of this package, or an ONNX file; `name` is what the server calls it."""
+
+    make: MakerName | None = None
+    path: str | None = None
+    name: Name = "model"
+    seed: Seed = 7
+
+    @model_validator(mode="after")
+    def _one_source(self) -> ModelSource:
+        if (self.make is None) == (self.path is None):
+            raise ValueError("give one of make and path")
+        return self
+
+
+class PayloadSource(Part):
+    """Where rows come from: the model's signature, its maker, or a Parquet, CSV or JSONL file. Seeded."""
+
+    source: Literal["maker", "signature", "file"] = "signature"
+    file: str | None = None
+    count: Annotated[int, Field(ge=1, le=100_000)] = 2000
+    seed: Seed = 11
+    check: bool = True
+
+    @model_validator(mode="after")
+    def _file_where_wanted(self) -> PayloadSource:
+        if (self.source == "file") != (self.file is not None):
+            raise ValueError("file is given with source: file, and only then")
+        return self
+
+
+class Slo(Part):
+    """The latency contract that the search keeps: p99, and the share of requests that may fail."""
+
+    p99_ms: Annotated[float, Field(gt=0, le=60_000)]
+    error_budget: Annotated[float, Field(ge=0, lt=1)] = 0.001
+
+
+class Burst(Part):
+    """In every `every_s` seconds, `burst_s` seconds at `times` the rate."""
+
+    times: Annotated[float, Field(gt=1, le=1000)] = 4.0
+    burst_s: Seconds = 0.2
+    every_s: Seconds = 2.0
+
+
+class Arrivals(Part):
+    """How requests become due in an open loop. A trace's rate is its own; a ramp goes from a tenth of the rate to it."""
+
+    kind: Literal["constant", "poisson", "burst", "ramp", "trace"] = "poisson"
+    seed: Seed = 1
+    burst: Burst | None = None
+    trace_file: str | None = None
+
+    @model_validator(mode="after")
+    def _parts_of_the_kind(self) -> Arrivals:
+        if (self.kind == "burst") != (self.burst is not None):
+            raise ValueError("burst is given with kind: burst, and only then")
+        if (self.kind == "trace") != (self.trace_file is not None):
+            raise ValueError("trace_file is given with kind: trace, and only then")
+        return self
+
+
+class Steady(Part):
+    """Repeated windows at one rate, which give the percentiles that are published."""
+
+    rate_per_s: Rate
+    repeats: Annotated[int, Field(ge=1, le=100)] = 3
+    window_s: Seconds = 10.0
+
+
+class Search(Part):
+    """The highest rate that keeps the SLO: so many bisections, each down to `precision`."""
+
+    repeats: Annotated[int, Field(ge=1, le=20)] = 3
+    window_s: Seconds = 2.0
+    precision: Annotated[float, Field(gt=0.005, lt=0.5)] = 0.05
+
+
+class Curve(Part):
+    """Latency against rate, at these shares of the rate that the search found (or of `peak_per_s`)."""
+
+    shares: Annotated[list[Annotated[float, Field(gt=0, le=10)]], Field(min_length=1, max_length=50)] = [
+        0.1,
+        0.25,
+        0.5,
+        0.7,
+        0.8,
+        0.9,
+        1.0,
+        1.1,
+        1.25,
+        1.5,
+    ]
+    window_s: Seconds = 2.0
+    peak_per_s: Rate | None = None
+
+
+class Concurrency(Part):
+    """A closed loop at each of these numbers of connections."""
+
+    connections: Annotated[list[Annotated[int, Field(ge=1, le=10_000)]], Field(min_length=1, max_length=50)] = [
+        1,
+        2,
+        4,
+        8,
+        16,
+        32,
+        64,
+    ]
+    window_s: Seconds = 2.0
+
+
+class Soak(Part):
+    """One long stretch at one rate with the server's memory watched; the slope tells of leaks."""
+
+    rate_per_s: Rate
+    duration_s: Seconds = 600.0
+
+
+class Scenario(Part):
+    """A whole benchmark. What is left out of `steady` … `soak` is not measured."""
+
+    scenario: Name
+    about: str = ""
+    model: ModelSource
+    payloads: PayloadSource = PayloadSource()
+    protocol: Protocol = "http"
+    connections: Annotated[int, Field(ge=1, le=10_000)] = 32
+    streams: Annotated[int, Field(ge=1, le=1000)] = 1
+    arrivals: Arrivals = Arrivals()
+    deadline_ms: Annotated[int, Field(ge=1, le=3_600_000)] | None = None
+    timeout_ms: Annotated[int, Field(ge=1, le=3_600_000)] = 1000
+    slo: Slo
+    steady: Steady | None = None
+    search: Search | None = None
+    curve: Curve | None = None
+    concurrency: Concurrency | None = None
+    soak: Soak | None = None
+
+    def quick(self) -> Scenario:
+        """The same with short windows and few repeats, for a first look."""
+        changes: dict[str, Part] = {}
+        if self.steady:
+            changes["steady"] = self.steady.model_copy(update={"repeats": 3, "window_s": 1.0})
+        if self.search:
+            changes["search"] = self.search.model_copy(update={"repeats": 1, "window_s": 0.5, "precision": 0.2})
+        if self.curve:
+            changes["curve"] = self.curve.model_copy(update={"shares": [0.25, 0.5, 1.0, 1.25], "window_s": 0.5})
+        if self.concurrency:
+            changes["concurrency"] = self.concurrency.model_copy(update={"connections": [1, 8, 32], "window_s": 0.5})
+        if self.soak:
+            changes["soak"] = self.soak.model_copy(update={"duration_s": 5.0})
+        return self.model_copy(update=changes)
+
+    @model_validator(mode="after")
+    def _something_to_measure(self) -> Scenario:
+        if all(part is None for part in (self.steady, self.search, self.curve, self.concurrency, self.soak)):
+            raise ValueError("nothing to measure: give at least one of steady, search, curve, concurrency, soak")
+        if self.curve is not None and self.search is None and self.curve.peak_per_s is None:
+            raise ValueError("curve needs a search before it, or peak_per_s")
+        if self.streams > 1 and self.protocol != "grpc":
+            raise ValueError("streams above 1 need protocol: grpc")
+        if self.arrivals.kind in ("ramp", "trace") and (self.search or self.curve):
+            raise ValueError(f"arrivals of kind {self.arrivals.kind} have no one rate: search and curve need another kind")
+        return self
+
+
+class Contract(Part):
+    """`slo.yaml` of `flyball bench gate`: what a server must prove."""
+
+    contract: Name
+    url: str | None = None
+    model: Name
+    protocol: Protocol = "http"
+    connections: Annotated[int, Field(ge=1, le=10_000)] = 32
+    streams: Annotated[int, Field(ge=1, le=1000)] = 1
+    rate_per_s: Rate
+    p99_ms: Annotated[float, Field(gt=0, le=60_000)]
+    error_budget: Annotated[float, Field(ge=0, lt=1)] = 0.001
+    window_s: Seconds = 10.0
+    repeats: Annotated[int, Field(ge=1, le=100)] = 3
+    arrivals: Literal["constant", "poisson"] = "poisson"
+    payloads: PayloadSource = PayloadSource(check=False)

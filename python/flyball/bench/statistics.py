@@ -1,0 +1,333 @@
+"""What windows tell, and how sure that is: quantiles with intervals, A against B, trends, memory slopes. Seeded throughout.
+
+Where there is too little to tell, there is no interval, and where no difference is shown, that is the answer.
+Must not know how windows are measured, nor how figures are printed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from flyball.bench.record import Window
+from flyball.bench.resampling import RESOLUTION, Resampled, resample
+from flyball.engine import LoadResult, read_histograms
+from flyball.errors import MissingExtraError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from flyball.bench.record import MemorySample
+
+STEAL_MAX = 0.03  # a window from which the host took more says more about the host than about the server
+WINDOWS_MIN = 5  # a side; with three, windows that scatter by 3 % would hide a difference of a fifth
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+BEYOND_MIN = 10  # with fewer answers beyond it, a quantile is the luck of a few requests
+_BLOCKS_MIN = 10
+_TREND_P_MAX, _TREND_MIN = 0.01, 0.10
+_SAMPLES_MAX = 1000  # the slope looks at every pair of samples
+
+Verdict = Literal["faster", "slower", "higher", "lower", "no difference shown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A confidence interval."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure; without an interval there was too little to tell how sure it is."""
+
+    value: float
+    interval: Interval | None
+
+
+class Latencies:
+    """The latencies of several windows in one histogram; `service_histogram`s may be given as they are."""
+
+    def __init__(self, encoded: Sequence[str]) -> None:
+        merged = read_histograms(encoded)
+        self.count = merged.count
+        self.max_us = merged.max_us
+        self.mean_us = merged.mean_us
+        self._values_us = np.asarray(merged.values_us)
+        self._below = np.cumsum(merged.counts)
+
+    @classmethod
+    def of(cls, parts: Sequence[Window | LoadResult | str]) -> Latencies:
+        """From windows, from results, or from encoded histograms."""
+        return cls([_encoded(part) for part in parts])
+
+    def quantile(self, share: float) -> float:
+        """The smallest latency that so many are not above, in µs; not a number where there is none."""
+        if not self.count:
+            return math.nan
+        rank = max(math.ceil(share * self.count - 1e-9), 1)
+        return min(float(self._values_us[np.searchsorted(self._below, rank)]), self.max_us)
+
+
+def figures(windows: Sequence[Window], level: float = 0.95) -> dict[str, Estimate]:
+    """Of all windows together: p50 … p999, max and mean in µs, `rate` of right answers a second, `error_share` of the sent.
+
+    Without any answer the latencies are not a number.
+    """
+    if not windows:
+        raise UsageError("there is no window to take figures from")
+    results = [window.result for window in windows]
+    latencies, resampled = Latencies.of(results), resample(results, QUANTILES)
+    sent, answered = sum(result.sent for result in results), sum(result.answered for result in results)
+    seconds = sum(result.elapsed_s for result in results)
+    values = {name: latencies.quantile(share) for name, share in QUANTILES.items()}
+    values["mean"] = latencies.mean_us if latencies.count else math.nan
+    values["rate"] = answered / seconds if seconds else 0.0
+    values["error_share"] = 1 - answered / sent if sent else 0.0
+    intervals = {name: _interval(name, value, resampled, latencies.count, level) for name, value in values.items()}
+    if sent - answered < BEYOND_MIN:
+        # Drawing cannot find what never happened: no failure in n requests is no proof that there is none.
+        intervals["error_share"] = _rare(sent - answered, sent, level)
+    found = {name: Estimate(value, intervals[name]) for name, value in values.items()}
+    return {**found, "max": Estimate(latencies.max_us if latencies.count else math.nan, None)}
+
+
+def mean_interval(values: Sequence[float], level: float = 0.95) -> Estimate:
+    """The geometric mean with Student's t on the logarithm: rates and latencies are positive and err by factors."""
+    if not values:
+        raise UsageError("there is no value to take a mean of")
+    if min(values) <= 0:
+        return Estimate(sum(values) / len(values), None)
+    logs = np.log(values)
+    centre = float(logs.mean())
+    if len(logs) < 2:
+        return Estimate(math.exp(centre), None)
+    half = _student(level, len(logs) - 1) * float(logs.std(ddof=1)) / math.sqrt(len(logs))
+    return Estimate(math.exp(centre), Interval(math.exp(centre - half), math.exp(centre + half)))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One figure of A and B: the middle of each, and B over A with its interval."""
+
+    name: str
+    a: float
+    b: float
+    ratio: float
+    interval: Interval
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        span = f"{_percent(self.interval.low)} to {_percent(self.interval.high)} %"
+        return f"{self.name} {_percent(self.ratio)} % ({span})"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is shown of B against A. `windows` were used on each side, `left_out` on both together; `notes` qualify it."""
+
+    figures: list[Difference]
+    paired: bool
+    level: float
+    windows: int
+    left_out: int
+    shown: bool
+    summary: str
+    notes: list[str]
+
+
+def compare(a: Sequence[Window], b: Sequence[Window], *, paired: bool, level: float = 0.95) -> Comparison:
+    """Whether B differs from A in p50, p99 or, in a closed loop, in rate; `level` holds for all figures together.
+
+    Each window gives one value of a figure, so that what windows have in common is not mistaken for many samples.
+    """
+    if paired and len(a) != len(b):
+        raise UsageError(f"pairs have two sides: {len(a)} windows of A and {len(b)} of B")
+    calm_a, calm_b = _undisturbed(a, b, paired=paired)
+    left_out = len(a) + len(b) - len(calm_a) - len(calm_b)
+    fewest = min(len(calm_a), len(calm_b))
+    if fewest < WINDOWS_MIN:
+        stolen = f" after {left_out} were left out, in which the host took more than {STEAL_MAX:.0%}" if left_out else ""
+        raise UsageError(
+            f"a comparison needs {WINDOWS_MIN} windows of each side, there are {fewest}{stolen}",
+            next_step=f"measure more of them:  --repeats {WINDOWS_MIN + left_out}",
+        )
+    closed = all(window.plan.arrivals.kind == "closed" for window in (*calm_a, *calm_b))
+    names = ("p50", "p99", "rate") if closed else ("p50", "p99")
+    each = level ** (1 / len(names))  # Šidák: all of them hold together at `level`
+    found = [_difference(name, calm_a, calm_b, paired=paired, level=each) for name in names]
+    shown = any(difference.verdict != "no difference shown" for difference in found)
+    sides = _names(calm_a, calm_b)
+    return Comparison(
+        figures=found,
+        paired=paired,
+        level=level,
+        windows=fewest,
+        left_out=left_out,
+        shown=shown,
+        summary=_summary(found, sides, f"{fewest} {'pairs' if paired else 'windows a side'}, {level:.0%} level"),
+        notes=_notes(calm_a, calm_b, sides, left_out),
+    )
+
+
+def trend(window: Window) -> str | None:
+    """Words where the median of a window's intervals drifted; None where it was steady, or should not be."""
+    if window.plan.arrivals.kind == "ramp":
+        return None
+    read = [(interval.start_s, Latencies([interval.histogram])) for interval in window.result.timeline]
+    points = [(start_s, latencies.quantile(0.5)) for start_s, latencies in read if latencies.count]
+    if len(points) < _BLOCKS_MIN:
+        return None
+    stats = _scipy("stats")
+    times, medians = np.array(points).T
+    change = stats.theilslopes(medians, times).slope * (times[-1] - times[0]) / np.median(medians)
+    # The size first: among hundreds of intervals the smallest drift is significant.
+    if abs(change) < _TREND_MIN or not stats.kendalltau(times, medians).pvalue < _TREND_P_MAX:
+        return None
+    return f"p50 {'rose' if change > 0 else 'fell'} by {abs(change):.0%} from the start of the window to its end"
+
+
+def memory_slope(samples: Sequence[MemorySample], level: float = 0.95) -> Estimate:
+    """Growth in bytes an hour by Theil and Sen, whom a few jumps do not impress."""
+    if len(samples) < 2:
+        raise UsageError("a slope needs two samples of memory or more")
+    thinned = samples[:: math.ceil(len(samples) / _SAMPLES_MAX)]
+    hours, sizes = np.array([(sample.at_s / 3600, sample.rss_bytes) for sample in thinned]).T
+    found = _scipy("stats").theilslopes(sizes, hours, level)
+    enough = len(thinned) >= _BLOCKS_MIN
+    return Estimate(float(found.slope), Interval(float(found.low_slope), float(found.high_slope)) if enough else None)
+
+
+def _interval(name: str, value: float, resampled: Resampled, count: int, level: float) -> Interval | None:
+    """None where there is too little to tell."""
+    beyond = count * (1 - QUANTILES[name]) if name in QUANTILES else math.inf
+    if resampled.blocks < _BLOCKS_MIN or beyond < BEYOND_MIN - 1e-6 or not value > 0:
+        return None
+    drawn = np.quantile(resampled.figures[name], ((1 - level) / 2, (1 + level) / 2))
+    normal = float(_scipy("special").ndtri((1 + level) / 2))
+    wider = resampled.disagreement[name] * _student(level, resampled.freedom[name]) / normal
+    low, high = (float(edge) for edge in drawn)
+    # Not below nothing on the one side, not to the stars on the other.
+    low = value / (1 + wider * max(value / low - 1, 0.0)) if low > 0 else 0.0
+    high = value + wider * max(high - value, 0.0)
+    blur = RESOLUTION / 2 if name in QUANTILES else 0.0
+    return Interval(low * (1 - blur), min(high, 1.0) if name == "error_share" else high * (1 + blur))
+
+
+def _rare(events: int, count: int, level: float) -> Interval | None:
+    """Of a share with few events: Clopper and Pearson, exact where events come one by one."""
+    if not count:
+        return None
+    inverse, miss = _scipy("special").betaincinv, (1 - level) / 2
+    low = float(inverse(events, count - events + 1, miss)) if events else 0.0
+    return Interval(low, float(inverse(events + 1, count - events, 1 - miss)) if events < count else 1.0)
+
+
+def _undisturbed(a: Sequence[Window], b: Sequence[Window], *, paired: bool) -> tuple[list[Window], list[Window]]:
+    """Without the windows that the host disturbed; of a pair, both go."""
+
+    def calm(window: Window) -> bool:
+        return window.host.steal_share <= STEAL_MAX
+
+    if not paired:
+        return [window for window in a if calm(window)], [window for window in b if calm(window)]
+    pairs = [(left, right) for left, right in zip(a, b, strict=True) if calm(left) and calm(right)]
+    return [left for left, _ in pairs], [right for _, right in pairs]
+
+
+def _difference(name: str, a: Sequence[Window], b: Sequence[Window], *, paired: bool, level: float) -> Difference:
+    left, right = ([_figure(name, window) for window in side] for side in (a, b))
+    logs_a, logs_b = np.log(left), np.log(right)
+    centre = float(logs_b.mean() - logs_a.mean())
+    if paired:
+        variance, freedom = float((logs_b - logs_a).var(ddof=1)) / len(logs_a), float(len(logs_a) - 1)
+    else:
+        variance, freedom = _welch(logs_a, logs_b)
+    # What the histograms cannot tell apart is no difference, however often it is repeated.
+    half = _student(level, freedom) * math.sqrt(variance) + RESOLUTION
+    interval = Interval(math.exp(centre - half), math.exp(centre + half))
+    up, down = ("higher", "lower") if name == "rate" else ("slower", "faster")
+    verdict: Any = up if interval.low > 1 else down if interval.high < 1 else "no difference shown"
+    return Difference(name, median(left), median(right), math.exp(centre), interval, verdict)
+
+
+def _figure(name: str, window: Window) -> float:
+    result = window.result
+    value = result.rate_per_s if name == "rate" else float(getattr(result.latency_us, name))
+    if value <= 0:
+        raise UsageError(
+            f"a window of {window.subject} has no right answer, so that there is nothing to compare",
+            next_step=f"look at its first problem: {result.first_problem}" if result.first_problem else None,
+        )
+    return value
+
+
+def _welch(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[float, float]:
+    """The variance of a difference of means, and its degrees of freedom; the two sides may scatter differently."""
+    parts = [float(side.var(ddof=1)) / len(side) for side in (a, b)]
+    weights = [part**2 / (len(side) - 1) for part, side in zip(parts, (a, b), strict=True)]
+    return sum(parts), sum(parts) ** 2 / sum(weights) if sum(weights) > 0 else float(len(a) + len(b) - 2)
+
+
+def _summary(found: list[Difference], sides: tuple[str, str], basis: str) -> str:
+    """One sentence."""
+    a, b = sides
+    told = [f"{difference}, {difference.verdict}" for difference in found if difference.verdict != "no difference shown"]
+    rest = [difference for difference in found if difference.verdict == "no difference shown"]
+    if not told:
+        return f"no difference shown between {a} and {b}: {', '.join(map(str, rest))}; {basis}"
+    without = f"; no difference shown in {' and '.join(difference.name for difference in rest)}" if rest else ""
+    return f"{b} differs from {a}: {'; '.join(told)}{without}; {basis}"
+
+
+def _notes(a: Sequence[Window], b: Sequence[Window], sides: tuple[str, str], left_out: int) -> list[str]:
+    notes = []
+    if left_out:
+        notes.append(f"{left_out} windows were left out: the host took more than {STEAL_MAX:.0%} of the processor's time")
+    for name, side in zip(sides, (a, b), strict=True):
+        limited = [window for window in side if window.result.bottleneck]
+        if limited:
+            notes.append(f"the generator was the limit in {len(limited)} of {len(side)} windows of {name}")
+        sent, answered = (sum(getattr(window.result, key) for window in side) for key in ("sent", "answered"))
+        if answered < sent:
+            notes.append(f"{name} gave no right answer to {(sent - answered) / sent:.2%} of its requests")
+    return notes
+
+
+def _names(a: Sequence[Window], b: Sequence[Window]) -> tuple[str, str]:
+    """What the sides are called; records of one subject are told apart by their letter."""
+    left, right = a[0].subject, b[0].subject
+    return (left, right) if left != right else ("A", "B")
+
+
+def _percent(ratio: float) -> str:
+    return f"{(ratio - 1) * 100:+.1f}"
+
+
+def _encoded(part: Window | LoadResult | str) -> str:
+    if isinstance(part, str):
+        return part
+    return (part.result if isinstance(part, Window) else part).histogram
+
+
+def _student(level: float, freedom: float) -> float:
+    """How many standard errors an interval reaches to each side."""
+    return float(_scipy("special").stdtrit(freedom, (1 + level) / 2))
+
+
+def _scipy(part: str) -> Any:
+    """Late, because `scipy.stats` takes longer to import than `flyball --help` may."""
+    try:
+        return importlib.import_module(f"scipy.{part}")
+    except ImportError as error:
+        raise MissingExtraError(
+            f"intervals need scipy, which is not installed ({error})", next_step="install it:  pip install 'flyball[bench]'"
+        ) from error

@@ -1,0 +1,216 @@
+"""`flyball bench`: measures a server by a scenario, compares two, or holds one to its latency contract.
+
+Every form leaves one JSON record; table, page and plots are made from it, now or later.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flyball.errors import FlyballError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
+    from flyball.bench.progress import Progress
+    from flyball.bench.record import BenchRecord
+
+_RESULTS = Path("bench/results")
+
+bench = typer.Typer(
+    invoke_without_command=True,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "Measure a server so that others can check it: open loop, latency from the intended send time, every answer "
+        "checked, intervals on every figure, one file with all raw data.\n\n"
+        "    flyball bench --scenario fraud-gbdt\n\n"
+        "    flyball bench --scenario mine.yaml --url http://127.0.0.1:8080\n\n"
+        "    flyball bench compare old.onnx new.onnx\n\n"
+        "    flyball bench gate slo.yaml --url http://127.0.0.1:8080"
+    ),
+)
+
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the record, the page and the plots.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")]
+
+
+@bench.callback()
+def run(
+    context: typer.Context,
+    scenario: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|FILE", help="fraud-gbdt, fraud-mlp-12mb, vision-cnn-int8, or a YAML file of yours."),
+    ] = None,
+    url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Measure this server; without it one is started here.")
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="Make table, page and plots anew from a record.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Short windows: a first look, too short to publish.")] = False,
+    out_folder: Out = _RESULTS,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a scenario and report it."""
+    if context.invoked_subcommand is not None:
+        return
+    if (scenario is None) == (source is None):
+        raise UsageError(
+            "give a scenario to measure, or a record to report" if scenario is None else "give one of --scenario and --from",
+            next_step="try:  flyball bench --scenario fraud-gbdt",
+        )
+    if source is not None:
+        _again(source, as_json)
+        return
+    from flyball.bench.documents import read_scenario
+    from flyball.bench.whole import run_scenario
+
+    wanted = read_scenario(scenario or "")
+    if quick:
+        wanted = wanted.quick()
+    path = _new_file(out_folder, wanted.scenario)
+    with _reported(path, as_json), _steps(as_json) as progress:
+        run_scenario(wanted, path, _command(), progress, url)
+
+
+@bench.command()
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="A record, a URL, or a model ([NAME=]PATH).")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The same kind of thing.")],
+    model: Annotated[str | None, typer.Option(help="With URLs: the model's name.")] = None,
+    protocol: Annotated[str, typer.Option(help="http, http-binary or grpc.")] = "http",
+    connections: Annotated[int, typer.Option(min=1, max=10_000, help="Connections.")] = 16,
+    rate: Annotated[float | None, typer.Option(min=1, help="Open loop at this rate; without it a closed loop.")] = None,
+    repeats: Annotated[int, typer.Option(min=5, max=100, help="Pairs of windows.")] = 10,
+    seconds: Annotated[float, typer.Option(min=0.2, max=600, help="Length of a window, in s.")] = 2.0,
+    subject: Annotated[str | None, typer.Option(help="With records of several servers: which one.")] = None,
+    out_folder: Out = _RESULTS,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether B differs from A, or that no difference is shown."""
+    from flyball.bench.compare import compare_records
+    from flyball.bench.pairs import Load, compare_live
+    from flyball.bench.record import BenchRecord
+    from flyball.bench.report.comparison import comparison_document, print_comparison
+    from flyball.cli.output import console, print_json
+
+    records = [side.endswith(".json") for side in (a, b)]
+    if all(records):
+        sides = [(Path(side), BenchRecord.read(Path(side))) for side in (a, b)]
+        found, caveats = compare_records(sides[0], sides[1], subject)
+        path = None
+    elif any(records):
+        raise UsageError("a record can only be compared with a record", next_step="measure both now, or name two records")
+    else:
+        path = _new_file(out_folder, "compare")
+        load = Load(model, protocol, connections, rate, repeats, seconds)
+        with _steps(as_json) as progress:
+            found = compare_live((a, b), load, path, _command(), progress)
+        caveats = []
+    if as_json:
+        print_json({**comparison_document(found), "caveats": caveats, "record": str(path) if path else None})
+    else:
+        print_comparison(found, caveats, console(), path)
+
+
+@bench.command()
+def gate(
+    contract: Annotated[
+        Path, typer.Argument(metavar="SLO.YAML", help="The latency contract: model, rate, p99, error budget.")
+    ],
+    url: Annotated[str | None, typer.Option(metavar="URL", help="The server; wins over the contract's own.")] = None,
+    out_folder: Out = _RESULTS,
+    as_json: AsJson = False,
+) -> None:
+    """Hold a server to its latency contract; the exit code is 4 where it is broken or not proven."""
+    from flyball.bench.documents import read_contract
+    from flyball.bench.pairs import gate_live
+    from flyball.cli.output import console, print_json
+    from flyball.errors import GateRefusedError
+
+    wanted = read_contract(contract)
+    address = url or wanted.url
+    if address is None:
+        raise UsageError(f"{contract} names no url", next_step="name the server:  --url http://127.0.0.1:8080")
+    path = _new_file(out_folder, f"gate-{wanted.contract}")
+    with _reported(path, as_json, quiet=True), _steps(as_json) as progress:
+        verdict = gate_live(wanted, address, path, _command(), progress)
+    promise = f"p99 ≤ {wanted.p99_ms:g} ms at {wanted.rate_per_s:,.0f}/s"
+    if verdict.outcome != "kept":
+        code = "contract_broken" if verdict.outcome == "broken" else "contract_not_proven"
+        raise GateRefusedError(
+            f"{wanted.contract}: {promise} is {verdict.outcome}: {'; '.join(verdict.reasons)}",
+            code=code,
+            next_step=f"look closer:  flyball bench --from {path}",
+        )
+    if as_json:
+        print_json({"contract": wanted.contract, "outcome": verdict.outcome, "record": str(path)})
+    else:
+        console().print(f"{wanted.contract}: {promise} is kept, with 95 % confidence.  Raw data: {path}", markup=False)
+
+
+@contextmanager
+def _steps(as_json: bool) -> Iterator[Progress]:
+    """Progress on stderr where stdout is for machines."""
+    from flyball.cli.output import console
+    from flyball.cli.progress import progress_on
+
+    with progress_on(console(stderr=as_json)) as progress:
+        yield progress
+
+
+@contextmanager
+def _reported(path: Path, as_json: bool, *, quiet: bool = False) -> Iterator[None]:
+    """Report what there is, also where the measurement ended early; the error goes on."""
+    from flyball.bench.record import BenchRecord
+
+    try:
+        yield
+    except (FlyballError, KeyboardInterrupt):
+        if path.is_file() and BenchRecord.read(path).windows:
+            _tell(BenchRecord.read(path), path, as_json)
+        raise
+    if not quiet:
+        _tell(BenchRecord.read(path), path, as_json)
+
+
+def _again(path: Path, as_json: bool) -> None:
+    from flyball.bench.record import BenchRecord
+
+    _tell(BenchRecord.read(path), path, as_json)
+
+
+def _tell(record: BenchRecord, path: Path, as_json: bool) -> None:
+    """Page and plots beside the record, and the table, or JSON."""
+    from flyball.bench.report import print_report, report_document, summarise, write_page, write_plots
+    from flyball.cli.output import console, print_json
+
+    summary = summarise(record)
+    page = write_page(summary, path.with_suffix(".html"), raw=path)
+    plots = write_plots(summary, path.parent, path.stem)
+    if as_json:
+        print_json(
+            {**report_document(summary), "record": str(path), "page": str(page), "plots": [str(plot) for plot in plots]}
+        )
+        return
+    out: Console = console()
+    print_report(summary, out, path)
+    out.print(f"Page: {page}    Plots: {len(plots)} PNGs beside it", markup=False, soft_wrap=True)
+
+
+def _new_file(folder: Path, name: str) -> Path:
+    return folder / f"{datetime.now(UTC):%Y-%m-%dT%H%M%S}-{name}.json"
+
+
+def _command() -> list[str]:
+    """The command line as it was given, by the program's name and not by its place on this machine."""
+    return ["flyball", *sys.argv[1:]]
