@@ -4,7 +4,7 @@ Documents cross as JSON bytes, few and coarse. Only `flyball.engine` imports thi
 `NativeError` with one argument, a JSON text: {"code", "message", "exit_code", "faults"?}.
 """
 
-from typing import final
+from typing import Literal, final
 
 __all__ = [
     "Echo",
@@ -85,6 +85,12 @@ class LoadRun:
     def progress(self) -> tuple[float, int]:
         """Seconds gone, requests finished."""
 
+    def phase(self) -> Literal["warming", "beginning", "measuring", "ended"]:
+        """How far it is; "beginning": the start of measuring is decided, but has not come. Lasts 60 ms at least.
+
+        Without a warm-up it is the first phase; a closed loop then measures as soon as its connections are open.
+        """
+
     def finished(self) -> bool:
         """Whether the run has ended."""
 
@@ -92,7 +98,10 @@ class LoadRun:
         """End the run early; `result` then tells what was measured."""
 
     def result(self) -> bytes:
-        """Wait for the end, without the GIL, and give the measurements."""
+        """Wait for the end, without the GIL, and give the measurements.
+
+        Latencies are those of right answers, of requests that timed out, and of those that were never sent.
+        """
 
 @final
 class Echo:

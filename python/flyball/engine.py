@@ -348,6 +348,11 @@ class LoadRun:
         with _boundary():
             return self._run.progress()
 
+    def phase(self) -> Literal["warming", "beginning", "measuring", "ended"]:
+        """How far the run is; "beginning" lasts long enough to read the server's counters before measuring begins."""
+        with _boundary():
+            return self._run.phase()
+
     def finished(self) -> bool:
         """Whether the run has ended."""
         with _boundary():

@@ -88,12 +88,17 @@ class ErrorCount(_Answer):
 
 
 class Generator(_Answer):
-    """What the generator itself did; `lateness_us` is its own delay: from due to left, where a connection was free."""
+    """What the generator itself did; `lateness_us` is its own delay: from due to left, where a connection was free.
+
+    `waited_share`: of the sent requests, those that found no free connection when they were due, and so waited in the
+    generator's backlog. Records from before there was such a figure have 0.
+    """
 
     threads: int
     busy_share: float
     starved_share: float
     lateness_us: LatencyFigures
+    waited_share: float = 0.0
 
 
 class WarmedUp(_Answer):
@@ -118,8 +123,10 @@ class TimelineInterval(_Answer):
 class LoadResult(_Answer):
     """What a load run measured, warm-up left out: sent = answered + refused + failed + mismatched.
 
-    `latency_us` counts from the intended send time, `service_us` from the moment at which the request left.
-    `bottleneck` names the generator where it, not the server, was the limit.
+    `latency_us` counts from the intended send time, `service_us` from the moment at which the request left. Both have the
+    right answers, and what timed out at the time that was gone; `latency_us` also what was never sent, at the time that it
+    had waited and no less than the timeout, so that a server does not look better by making the generator give up.
+    `bottleneck` names the generator where it, not the server, was the limit of the rate, or made part of the latency.
     """
 
     sent: int

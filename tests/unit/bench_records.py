@@ -165,9 +165,9 @@ def full_record(subjects=("flyball",), **parts):
             windows.append(_swept(name, share, peak, 180.0 * slower))
         for connections in (1, 2, 4, 8, 16, 32, 64):
             windows.append(_closed(name, connections, peak, 120.0 * slower))
-        samples = [{"at_s": 10.0 * at, "rss_bytes": 61_000_000 + 900 * at * (at % 7)} for at in range(60)]
+        samples = [{"at_s": 10.0 * at, "memory_bytes": 61_000_000 + 900 * at * (at % 7)} for at in range(60)]
         windows.append(window(name, "soak", median_us=190.0 * slower, memory=samples))
-        told.append({"name": name, "cold_start_s": 0.21 * slower, "rss_bytes": round(6.1e7 * slower), "version": "1.2.3"})
+        told.append({"name": name, "cold_start_s": 0.21 * slower, "memory_bytes": round(6.1e7 * slower), "version": "1.2.3"})
         rates.append(kept(name, peak))
     phases = {"search": {}, "curve": {}, "concurrency": {}, "soak": {"rate_per_s": 500.0}}
     given = {

@@ -66,7 +66,7 @@ def window(blocks, *, subject="flyball", arrivals="closed", elapsed_s=2.0, steal
         plan=LoadPlan.model_validate({"url": "http://127.0.0.1:1", "model": "m", "arrivals": _ARRIVALS[arrivals]}),
         result=LoadResult.model_validate(result | changes),
         host=HostSeen(steal_share=steal_share, load_1m=0.5),
-        memory=[MemorySample(at_s=at_s, rss_bytes=rss_bytes) for at_s, rss_bytes in memory],
+        memory=[MemorySample(at_s=at_s, memory_bytes=memory_bytes) for at_s, memory_bytes in memory],
     )
 
 

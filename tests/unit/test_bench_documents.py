@@ -119,6 +119,108 @@ def test_a_rule_that_joins_keys_is_told_in_its_own_words(written):
     assert told("slow.yaml") == ["slow.yaml:2  model   give one of make and path"]
 
 
+@pytest.mark.parametrize(
+    ("changes", "told_at"),
+    [
+        (
+            {"arrivals": {"kind": "burst", "burst": {"burst_s": 2, "every_s": 2}}},
+            "arrivals.burst.burst_s   burst_s (2) must be below every_s (2), or bursts never end; "
+            "arrivals.burst.every_s is in line {every_s}",
+        ),
+        (
+            {"arrivals": {"kind": "burst", "burst": {"burst_s": 3}}},
+            "arrivals.burst.burst_s   burst_s (3) must be below every_s (2), or bursts never end",
+        ),
+        (
+            {"arrivals": {"kind": "burst", "burst": {"times": 11}}, "steady": {"rate_per_s": 1_000_000}},
+            "arrivals.burst.times   steady.rate_per_s × arrivals.burst.times is 11,000,000/s; allowed: to 10,000,000/s; "
+            "steady.rate_per_s is in line {rate_per_s}",
+        ),
+        (
+            {"arrivals": {"kind": "burst", "burst": {"times": 9}}, "curve": {"peak_per_s": 800_000}},
+            "arrivals.burst.times   curve.peak_per_s × arrivals.burst.times is 10,800,000/s; allowed: to 10,000,000/s; "
+            "curve.peak_per_s is in line {peak_per_s}",
+        ),
+        (
+            {"arrivals": {"kind": "burst", "burst": {"times": 50}}, "soak": {"rate_per_s": 500_000}},
+            "arrivals.burst.times   soak.rate_per_s × arrivals.burst.times is 25,000,000/s; allowed: to 10,000,000/s; "
+            "soak.rate_per_s is in line {rate_per_s}",
+        ),
+        (
+            {"slo": {"p99_ms": 1000}},
+            "slo.p99_ms   timeout_ms (1000) must be above slo.p99_ms (1000), "
+            "or requests that nobody answers look like kept promises",
+        ),
+        (
+            {"timeout_ms": 5},
+            "timeout_ms   timeout_ms (5) must be above slo.p99_ms (5), "
+            "or requests that nobody answers look like kept promises; slo.p99_ms is in line {p99_ms}",
+        ),
+        ({"streams": 2}, "streams   streams above 1 need protocol: grpc"),
+        (
+            {"streams": 2, "protocol": "http"},
+            "streams   streams above 1 need protocol: grpc; protocol is in line {protocol}",
+        ),
+        ({"curve": {}}, "curve   curve needs a search before it, or peak_per_s"),
+        (
+            {"arrivals": {"kind": "ramp"}, "search": {}},
+            "arrivals.kind   arrivals of kind ramp have no one rate: search and curve need another kind; "
+            "search is in line {search}",
+        ),
+    ],
+)
+def test_a_rule_that_joins_keys_names_them_with_their_lines(written, changes, told_at):
+    text = json.dumps({**GOOD, **changes}, indent=1)
+    # Of a key that stands more than once the last line counts: what a case changes comes after what is there.
+    lines = {found[1]: number for number, line in enumerate(text.splitlines(), 1) if (found := re.match(r' *"(\w+)"', line))}
+    key = told_at.partition("   ")[0].rpartition(".")[2]
+    assert told(written(text, "s.json")) == [f"s.json:{lines[key]}  {told_at.format(**lines)}"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"arrivals": {"kind": "burst", "burst": {"times": 10, "burst_s": 1.9}}, "steady": {"rate_per_s": 1_000_000}},
+        {"timeout_ms": 6},
+        {"deadline_ms": 1},
+        {"streams": 2, "protocol": "grpc"},
+        {"curve": {"peak_per_s": 1_000_000, "shares": [10]}},
+    ],
+)
+def test_what_just_keeps_a_rule_is_read(written, changes):
+    assert read_scenario(written({**GOOD, **changes})).scenario == "s"
+
+
+def test_a_contract_takes_several_streams_with_grpc_only(written):
+    assert read_contract(written({**CONTRACT, "streams": 8, "protocol": "grpc"}, "slo.yaml")).streams == 8
+    assert told(written("contract: c\nmodel: m\nrate_per_s: 9\np99_ms: 5\nstreams: 8\n", "slo.yaml"), read_contract) == [
+        "slo.yaml:5  streams   streams above 1 need protocol: grpc"
+    ]
+
+
+def test_rules_that_join_keys_wait_until_each_key_is_right(written):
+    faults = told(
+        written("scenario: s\nmodel: {make: fraud-gbdt}\nslo: {p99_ms: 0}\ntimeout_ms: 1\nsoak: {rate_per_s: 5}\n")
+    )
+    assert faults == ["slow.yaml:3  slo.p99_ms   is 0; allowed: a number above 0, to 60000"]
+
+
+@pytest.mark.parametrize(
+    ("key", "rule"),
+    [
+        ("arrivals.burst.burst_s", "below `every_s`"),
+        ("arrivals.burst.times", "10,000,000/s at most"),
+        ("timeout_ms", "Above `slo.p99_ms`"),
+        ("streams", "above 1 with `protocol: grpc` only"),
+    ],
+)
+def test_the_reference_page_has_the_rules_that_join_keys(key, rule):
+    page = (ROOT / "docs/reference/scenario.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith(f"| `{key}` |")]
+    assert rows
+    assert all(rule in row for row in rows)
+
+
 def places(schema, root, prefix=()):
     for key in keys(schema):
         place = (*prefix, key)

@@ -4,7 +4,14 @@ import pytest
 
 from flyball import engine
 from flyball.bench import machine as recording
-from flyball.bench.machine import HostWatch, machine_record, refuse_debug_build, software_record, warnings_of
+from flyball.bench.machine import (
+    HostWatch,
+    machine_record,
+    refuse_debug_build,
+    software_record,
+    virtual_note,
+    warnings_of,
+)
 from flyball.errors import RefusedError
 
 CPUINFO = "processor\t: 0\nflags\t\t: fpu sse avx2{more}\n\nprocessor\t: 1\nflags\t\t: other\n"
@@ -124,7 +131,7 @@ def test_limits_of_version_2_come_from_the_extension(root, monkeypatch):
         ({"server_cpus": None, "generator_cpus": None}, []),
         ({"cgroup_cpu_quota": 3.0}, []),
         ({"cgroup_cpu_quota": 0.5}, ["the time of 0.5 cores to 3"]),
-        ({"virtualisation": "virtual machine (xen)"}, ["this is a virtual machine (xen)"]),
+        ({"virtualisation": "virtual machine (xen)"}, []),
         ({"governor": "powersave", "cgroup_cpu_quota": 1}, ["powersave", "raise its CPU limit"]),
     ],
 )
@@ -133,6 +140,13 @@ def test_what_spoils_figures_is_said_in_words(root, changes, words):
     assert len(warnings) == len(words)
     for warning, part in zip(warnings, words, strict=True):
         assert part in warning
+
+
+def test_a_virtual_machine_is_noted_and_bare_metal_is_not(root):
+    record = machine_record([0], [1], root=root).model_copy(update={"virtualisation": None})
+    assert virtual_note(record) is None
+    note = virtual_note(record.model_copy(update={"virtualisation": "virtual machine (xen)"}))
+    assert note.startswith("Measured on a virtual machine (xen): ")
 
 
 @pytest.mark.parametrize(("cpus", "share"), [(None, 0.1), ([0], 0.0), ([1], 0.2), ([0, 1], 0.1)])

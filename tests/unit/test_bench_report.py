@@ -281,8 +281,37 @@ def test_what_to_doubt_is_told(given, told):
     assert told in terminal(record(steady(**given)), width=300)
 
 
+def on_machine(**changes):
+    """A steady record of the synthetic machine, whose server has a core of its own, with changes."""
+    found = record(steady(repeats=1))
+    machine = found.machine.model_copy(update={"server_cpus": [0], "generator_cpus": [1], **changes})
+    return found.model_copy(update={"machine": machine})
+
+
 def test_nothing_to_doubt_is_no_warning():
-    assert report_document(record(steady()))["warnings"] == []
+    assert report_document(on_machine())["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"generator_cpus": [0, 1]}, "the generator shares cores with the server (0)"),
+        ({"governor": "powersave"}, "the frequency governor is powersave"),
+        ({"cgroup_cpu_quota": 0.5}, "the cgroup grants the time of 0.5 cores to 2"),
+    ],
+)
+def test_what_is_wrong_with_the_machine_is_a_warning_on_every_surface(changes, told, tmp_path):
+    found = on_machine(**changes)
+    (warning,) = report_document(found)["warnings"]
+    assert warning.startswith(told)
+    assert f"Warning: {warning}" in terminal(found, width=300)
+    assert warning in Tags(page(found, tmp_path)).text
+
+
+def test_a_virtual_machine_is_a_note_that_stands_once():
+    text = terminal(on_machine(virtualisation="virtual machine (KVM)"), width=300)
+    assert text.count("\nMeasured on a virtual machine (KVM): repeat on a machine of your own") == 1
+    assert "Measured on" not in terminal(on_machine(virtualisation=None), width=300)
 
 
 def test_errors_have_a_column_only_where_there_are_any():
@@ -320,7 +349,7 @@ def test_a_stage_that_only_some_requests_pass_adds_its_share_to_the_mean():
 @pytest.mark.parametrize(("grows", "told"), [(True, ": it grows"), (False, ": no growth shown")])
 def test_memory_that_grows_is_told_from_memory_that_scatters(grows, told):
     scatter = np.random.default_rng(3).integers(-50_000, 50_000, 120)
-    samples = [{"at_s": at, "rss_bytes": 60_000_000 + int(off) + at * 20_000 * grows} for at, off in enumerate(scatter)]
+    samples = [{"at_s": at, "memory_bytes": 60_000_000 + int(off) + at * 20_000 * grows} for at, off in enumerate(scatter)]
     text = terminal(record([window(phase="soak", memory=samples)]), width=160)
     assert told in text
     assert ("+72" in text) == grows

@@ -1,8 +1,10 @@
 """The load generator through the boundary: plans that cross, results that add up, histograms that come back."""
 
 import json
+from itertools import groupby
 
 import pytest
+from hdrh.histogram import HdrHistogram
 
 from flyball.engine import Arrivals, Echo, EchoOptions, LoadPlan, LoadResult, LoadRun, Warmup, read_histograms
 from flyball.errors import RefusedError
@@ -44,6 +46,14 @@ def test_every_kind_of_arrivals_is_sent_and_counted(echo, arrivals, sent):
     assert result.ended_early is None
     assert read_histograms([result.histogram]).count == result.sent
     assert read_histograms([interval.histogram for interval in result.timeline]).count == result.sent
+
+
+def test_another_implementation_of_hdrhistogram_reads_our_histograms(echo):
+    result = load(echo.url(), arrivals=Arrivals(kind="constant", rate_per_s=500))
+    foreign = HdrHistogram.decode(result.histogram)
+    assert foreign.get_total_count() == result.answered
+    for percent, ours_us in ((50, result.latency_us.p50), (99, result.latency_us.p99)):
+        assert foreign.get_value_at_percentile(percent) / 1e3 == pytest.approx(ours_us, rel=0.002)
 
 
 def test_the_same_seed_sends_as_many_requests_each_time(echo):
@@ -98,6 +108,39 @@ def test_a_plan_that_makes_no_sense_is_refused_with_what_is_allowed(echo, change
         load(**{"url": echo.url(), **changes})
     assert words in str(caught.value)
     assert caught.value.code == "invalid_plan"
+
+
+def test_requests_that_waited_for_a_connection_are_told_apart_and_those_given_up_are_not_fast():
+    server = Echo(EchoOptions(service_us=20_000))
+    arrivals = Arrivals(kind="constant", rate_per_s=500)
+    result = load(server.url(), arrivals=arrivals, connections=1, timeout_ms=100)
+    server.stop()
+    unsent = {error.reason: error.count for error in result.errors}["not sent before the run ended"]
+    assert result.generator.waited_share > 0.9
+    assert read_histograms([result.histogram]).count == result.answered + result.timed_out + unsent == result.sent
+    assert read_histograms([result.service_histogram]).count == result.answered + result.timed_out
+    assert result.latency_us.p99 >= 100_000
+
+
+def test_a_record_from_before_there_was_a_waited_share_is_still_read(echo):
+    document = load(echo.url()).model_dump()
+    del document["generator"]["waited_share"]
+    assert LoadResult.model_validate(document).generator.waited_share == 0.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "phases"),
+    [
+        ({"warmup": Warmup(least_s=0.1, most_s=0.1)}, ["warming", "beginning", "measuring"]),
+        ({"arrivals": Arrivals(kind="constant", rate_per_s=100)}, ["beginning", "measuring"]),
+    ],
+    ids=["warm-up", "none"],
+)
+def test_whoever_looks_on_sees_when_measuring_is_about_to_begin(echo, changes, phases):
+    plan = LoadPlan(url=echo.url(), model="m", connections=4, duration_s=0.3, warmup=NO_WARMUP)
+    run = LoadRun(plan.model_copy(update=changes), PAYLOADS)
+    assert [phase for phase, _ in groupby(iter(run.phase, "ended"))] == phases
+    assert run.finished()
 
 
 def test_what_is_no_histogram_is_refused_by_its_place():

@@ -11,11 +11,35 @@ pub(crate) struct Control {
     course: watch::Sender<Course>,
 }
 
-/// What all threads must agree on; each part is set once.
+/// What all threads must agree on; each part comes once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Course {
+    /// Threads that still open their connections.
+    opening: usize,
     pub(crate) measured_from: Option<Instant>,
     pub(crate) ended: Option<EndedEarly>,
+}
+
+/// How far a run is, for those who look on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Warming,
+    /// When measuring begins is decided, but it has not come yet.
+    Beginning,
+    /// To the end of the last request that was due in the measured time.
+    Measuring,
+    Ended,
+}
+
+impl Phase {
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Warming => "warming",
+            Phase::Beginning => "beginning",
+            Phase::Measuring => "measuring",
+            Phase::Ended => "ended",
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -33,8 +57,15 @@ impl Control {
         Control {
             ended_requests: AtomicU64::new(0),
             threads_left: AtomicUsize::new(threads),
-            course: watch::Sender::default(),
+            course: watch::Sender::new(Course { opening: threads, ..Course::default() }),
         }
+    }
+
+    /// One thread has its connections; waits until all have, or the run has to end.
+    pub(crate) async fn opened(&self) {
+        self.course.send_modify(|course| course.opening -= 1);
+        let mut watched = self.course.subscribe();
+        let _ = watched.wait_for(|course| course.opening == 0 || course.ended.is_some()).await;
     }
 
     pub(crate) fn begin(&self, measured_from: Instant) {
@@ -71,6 +102,16 @@ impl Control {
         self.course.borrow().clone()
     }
 
+    /// Where the run is; one that does not warm up begins as soon as it is started.
+    pub(crate) fn phase(&self, warms_up: bool, now: Instant) -> Phase {
+        match self.course.borrow().measured_from {
+            _ if self.finished() => Phase::Ended,
+            None if warms_up => Phase::Warming,
+            Some(from) if from <= now => Phase::Measuring,
+            _ => Phase::Beginning,
+        }
+    }
+
     pub(crate) fn thread_ends(&self) {
         self.threads_left.fetch_sub(1, Ordering::AcqRel);
     }
@@ -91,6 +132,45 @@ impl EndedEarly {
             (EndedEarly::ServerGone { problem, .. }, _) => {
                 format!("the server did not answer in the warm-up: {problem}")
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_run_warms_up_begins_measures_and_ends() {
+        for (warms_up, first) in [(true, Phase::Warming), (false, Phase::Beginning)] {
+            let (control, now) = (Control::new(1), Instant::now());
+            let from = now + Duration::from_millis(60);
+            assert_eq!(control.phase(warms_up, now), first);
+            control.begin(from);
+            assert_eq!(control.phase(warms_up, now), Phase::Beginning);
+            assert_eq!(control.phase(warms_up, from), Phase::Measuring);
+            control.thread_ends();
+            assert_eq!(control.phase(warms_up, from), Phase::Ended);
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_begins_before_all_have_their_connections_unless_the_run_has_to_end() {
+        use std::future::{Future, poll_fn};
+        use std::pin::pin;
+        use std::task::Poll;
+        for ends in [false, true] {
+            let control = Control::new(2);
+            let mut first = pin!(control.opened());
+            let waits = poll_fn(|context| Poll::Ready(first.as_mut().poll(context).is_pending())).await;
+            assert!(waits);
+            if ends {
+                control.end(EndedEarly::Stopped);
+            } else {
+                control.opened().await;
+            }
+            first.await;
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::arrivals::Offsets;
 use crate::control::Control;
-use crate::grpc::{Caller, Channel};
+use crate::grpc::Caller;
 use crate::http::Connection;
+use crate::links::{self, Link};
 use crate::outcome::WarmedUp;
 use crate::pace::{self, Timer};
 use crate::payloads::Payloads;
@@ -24,9 +25,11 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Measuring begins so long after it is decided, at least: by then all threads have heard of it, and their pacers, which
-/// may sleep for `pace::LOOK_AGAIN`, as well.
-const NOTICE: Duration = pace::LOOK_AGAIN.saturating_mul(2);
+/// Measuring begins so long after it is decided, at least. By then all threads have heard of it, and their pacers, which
+/// may sleep for `pace::LOOK_AGAIN`, as well; and whoever asks for the phase every 10 ms has had the time to read the
+/// server's own counters.
+const NOTICE: Duration = Duration::from_millis(60);
+const _: () = assert!(NOTICE.as_nanos() >= 2 * pace::LOOK_AGAIN.as_nanos());
 
 /// What all threads of a run work on.
 #[derive(Debug)]
@@ -49,6 +52,12 @@ pub(crate) struct Part {
 
 pub(crate) async fn drive(job: Arc<Job>, share: Share, timer: Timer) -> Result<Part, LoadError> {
     let Job { plan, target, control, .. } = &*job;
+    // A run that is stopped meanwhile sends nothing, and needs none.
+    let links = tokio::select! {
+        links = links::open(target, plan.protocol, share.of(plan.connections)) => links?,
+        () = control.ended() => Vec::new(),
+    };
+    control.opened().await;
     let begun = Instant::now();
     let session = Rc::new(open_session(&job, share, begun));
     let leads = share.index == 0;
@@ -59,7 +68,7 @@ pub(crate) async fn drive(job: Arc<Job>, share: Share, timer: Timer) -> Result<P
         }
         control.measured_from().await.inspect(|from| session.begin(*from));
     }
-    let mut workers = start_workers(plan, share, &session);
+    let mut workers = start_workers(plan, links, &session);
     let paced = Rc::clone(&session);
     let ahead = ahead(plan);
     let pacer = tokio::task::spawn_local(async move { pace::keep(&paced, &timer, ahead).await });
@@ -137,7 +146,8 @@ fn open_session(job: &Job, share: Share, begun: Instant) -> Session {
         Source::Timetable(Box::new(RefCell::new(Timetable::new(warmup, measured, begun))))
     };
     let seats = share.of(plan.connections) * plan.streams;
-    let tally = Tally::new(Timeline::new(plan.measured(), plan.interval()), job.target.deadline);
+    let tally =
+        Tally::new(Timeline::new(plan.measured(), plan.interval()), job.target.timeout, job.target.deadline);
     Session::new(
         Arc::clone(&job.target),
         Arc::clone(&job.payloads),
@@ -148,21 +158,25 @@ fn open_session(job: &Job, share: Share, begun: Instant) -> Session {
     )
 }
 
-fn start_workers(plan: &Plan, share: Share, session: &Rc<Session>) -> JoinSet<()> {
+fn start_workers(plan: &Plan, links: Vec<Link>, session: &Rc<Session>) -> JoinSet<()> {
     let mut workers = JoinSet::new();
-    let protocol = plan.protocol;
-    for connection in 0..share.of(plan.connections) {
-        let channel = Rc::new(Channel::default());
-        for stream in 0..plan.streams {
-            let (session, channel) = (Rc::clone(session), Rc::clone(&channel));
-            let seat = connection * plan.streams + stream;
-            workers.spawn_local(async move {
-                match protocol {
-                    Protocol::Grpc => work(&session, seat, Caller::new(&session, &channel)).await,
-                    Protocol::Http => work(&session, seat, Connection::new(&session, false)).await,
-                    Protocol::HttpBinary => work(&session, seat, Connection::new(&session, true)).await,
+    let binary = plan.protocol == Protocol::HttpBinary;
+    for (place, link) in links.into_iter().enumerate() {
+        match link {
+            Link::Http(stream) => {
+                let session = Rc::clone(session);
+                workers.spawn_local(async move {
+                    work(&session, place, Connection::new(&session, binary, stream)).await;
+                });
+            }
+            Link::Grpc(channel) => {
+                for seat in (place * plan.streams..).take(plan.streams) {
+                    let (session, channel) = (Rc::clone(session), Rc::clone(&channel));
+                    workers.spawn_local(async move {
+                        work(&session, seat, Caller::new(&session, &channel)).await;
+                    });
                 }
-            });
+            }
         }
     }
     workers

@@ -1,5 +1,6 @@
 //! `ModelInfer` over HTTP/2: `connections` × `streams` requests at a time, raw tensors both ways.
 
+use crate::plan::Target;
 use crate::session::{Session, Ticket};
 use crate::tally::{Ending, Problem};
 use crate::worker::Client;
@@ -73,7 +74,7 @@ fn request_body(message: &[u8], sequence: u64) -> Bytes {
 }
 
 async fn exchange(session: &Session, channel: &Channel, uri: &str, body: Bytes) -> Result<Answer, Problem> {
-    let mut sender = channel.sender(session).await?;
+    let mut sender = channel.sender(&session.target).await?;
     let mut request = Request::post(uri)
         .version(Version::HTTP_2)
         .header("content-type", "application/grpc")
@@ -96,12 +97,12 @@ async fn exchange(session: &Session, channel: &Channel, uri: &str, body: Bytes) 
 }
 
 impl Channel {
-    async fn sender(&self, session: &Session) -> Result<SendRequest<Full<Bytes>>, Problem> {
+    pub(crate) async fn sender(&self, target: &Target) -> Result<SendRequest<Full<Bytes>>, Problem> {
         let mut kept = self.sender.lock().await;
         if let Some(sender) = kept.as_ref().filter(|sender| !sender.is_closed()) {
             return Ok(sender.clone());
         }
-        let stream = session.target.address.connect().await?;
+        let stream = target.address.connect().await?;
         let (sender, connection) = handshake(LocalExecutor, TokioIo::new(stream))
             .await
             .map_err(|error| Problem::unreachable("connect failed", error.to_string()))?;

@@ -10,7 +10,7 @@ use crate::session::{Session, Ticket};
 use crate::stream::Stream;
 use crate::tally::{Ending, Problem};
 use crate::worker::Client;
-use answer::Answer;
+use answer::{Answer, Finder};
 use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -32,11 +32,11 @@ pub(crate) struct Connection<'s> {
 }
 
 impl<'s> Connection<'s> {
-    pub(crate) fn new(session: &'s Session, binary: bool) -> Connection<'s> {
+    pub(crate) fn new(session: &'s Session, binary: bool, stream: Option<Stream>) -> Connection<'s> {
         Connection {
             session,
             head: RequestHead::new(&session.target, binary),
-            stream: None,
+            stream,
             out: Vec::new(),
             received: Vec::with_capacity(READ_BYTES),
         }
@@ -56,10 +56,11 @@ impl<'s> Connection<'s> {
     }
 
     async fn read_answer(&mut self, stream: &mut Stream) -> Result<Answer, Problem> {
+        let mut finder = Finder::default();
         loop {
             self.received.reserve(READ_BYTES);
             let count = stream.read_buf(&mut self.received).await.map_err(|error| broken(&error))?;
-            if let Some(answer) = Answer::find(&mut self.received, count == 0)? {
+            if let Some(answer) = finder.find(&mut self.received, count == 0)? {
                 return Ok(answer);
             }
             if count == 0 {

@@ -14,6 +14,7 @@ mod generator;
 mod grpc;
 mod histogram;
 mod http;
+mod links;
 mod outcome;
 mod pace;
 mod patience;
@@ -32,6 +33,7 @@ mod warmup;
 mod worker;
 
 pub use arrivals::Arrivals;
+pub use control::Phase;
 pub use echo::{Echo, EchoError, EchoOptions};
 pub use histogram::{HistogramError, LatencyUs, MergedHistogram, read_histograms};
 pub use outcome::{ErrorCount, Generator, Outcome, WarmedUp};

@@ -32,10 +32,11 @@ pub struct Outcome {
     pub elapsed_s: f64,
     /// Right answers a second.
     pub rate_per_s: f64,
-    /// From the intended send time: right answers, and requests that timed out at the time that was gone, so that a
-    /// server does not look better by not answering.
+    /// From the intended send time: right answers, requests that timed out at the time that was gone, and those that were
+    /// never sent at the time that they had waited, the timeout at least. A server does not look better by not answering,
+    /// nor by making the generator give up.
     pub latency_us: LatencyUs,
-    /// The same requests from the moment at which they left: what a closed loop would show.
+    /// Those of them that left, from that moment: what a closed loop would show.
     pub service_us: LatencyUs,
     /// The latencies in nanoseconds, as HdrHistogram V2 (compressed) in base64.
     pub histogram: String,
@@ -67,6 +68,8 @@ pub struct Generator {
     pub starved_share: f64,
     /// From due to left, of requests that found a free connection: the generator's own delay.
     pub lateness_us: LatencyUs,
+    /// Share of the sent requests that found no free connection when they were due: they waited in the generator's backlog.
+    pub waited_share: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -93,7 +96,9 @@ impl Outcome {
         let elapsed_s = end.saturating_duration_since(start).as_secs_f64();
         let offered_s =
             if plan.arrivals.closed() { elapsed_s } else { plan.measured().min(measured).as_secs_f64() };
-        let (counts, late_share) = (tally.counts, tally.late_share());
+        let counts = tally.counts;
+        let [latency_us, service_us, lateness_us] =
+            [&tally.latency_ns, &tally.service_ns, &tally.lateness_ns].map(histogram::figures);
         Some(Outcome {
             sent: counts.sent(),
             answered: counts.answered,
@@ -107,17 +112,18 @@ impl Outcome {
             offered_per_s: per_second(counts.sent(), offered_s),
             elapsed_s,
             rate_per_s: per_second(counts.answered, elapsed_s),
-            latency_us: histogram::figures(&tally.latency_ns),
-            service_us: histogram::figures(&tally.service_ns),
+            latency_us,
+            service_us,
             histogram: histogram::encode(&tally.latency_ns),
             service_histogram: histogram::encode(&tally.service_ns),
-            late_share,
-            bottleneck: bottleneck(&efforts, late_share),
+            late_share: tally.late_share(),
+            bottleneck: bottleneck(&efforts, &lateness_us, &latency_us),
             generator: Generator {
                 threads: efforts.len(),
                 busy_share: efforts.iter().map(|effort| effort.busy).fold(0.0, f64::max),
                 starved_share: efforts.iter().map(|effort| effort.starved).fold(0.0, f64::max),
-                lateness_us: histogram::figures(&tally.lateness_ns),
+                lateness_us,
+                waited_share: tally.waited_share(),
             },
             warmup,
             ended_early: course.ended.as_ref().map(|ended| ended.words(course.measured_from)),

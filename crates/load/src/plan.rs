@@ -3,7 +3,7 @@
 use crate::arrivals::Arrivals;
 use crate::stream::Address;
 use serde::{Deserialize, Serialize};
-use std::net::ToSocketAddrs;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,9 @@ use std::time::Duration;
 const INTERVALS_MAX: f64 = 240.0;
 const INTERVALS_USUAL: f64 = 60.0;
 const INTERVAL_LEAST_S: f64 = 0.05;
+
+/// What trying one address of several may take.
+const CONNECT_MOST: Duration = Duration::from_secs(1);
 
 /// A run as the caller writes it (JSON; unknown keys are errors).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -214,11 +217,11 @@ impl Plan {
             return Ok((Address::Unix(path.into()), "localhost".into()));
         }
         let authority = self.authority()?;
-        let mut addresses = authority.to_socket_addrs().map_err(|cause| PlanError::NoAddress {
+        let addresses = authority.to_socket_addrs().map_err(|cause| PlanError::NoAddress {
             authority: authority.clone(),
             cause: cause.to_string(),
         })?;
-        match addresses.next() {
+        match first_that_accepts(&Vec::from_iter(addresses)) {
             Some(address) => Ok((Address::Tcp(address), authority)),
             None => Err(PlanError::NoAddress { authority, cause: "there is none".into() }),
         }
@@ -231,13 +234,29 @@ impl Plan {
             Some(authority)
                 if !authority.is_empty() && !authority.contains(|c: char| c == '/' || c.is_whitespace()) =>
             {
-                let has_port =
-                    authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+                // An IPv6 address stands in brackets, so that its last colon is not taken for the port's.
+                let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
+                if host.contains(':') && !authority.starts_with('[') {
+                    return not_allowed("url", &self.url, "an IPv6 address in brackets: http://[::1]:8080");
+                }
+                let has_port = port.parse::<u16>().is_ok();
                 Ok(if has_port { authority.to_owned() } else { format!("{authority}:80") })
             }
             _ => not_allowed("url", &self.url, URL_ALLOWED),
         }
     }
+}
+
+/// A name may have several addresses, and its server may listen at one of them only: `localhost` is 127.0.0.1 and ::1.
+/// Where none accepts, the first: the run then says what is wrong with it.
+fn first_that_accepts(addresses: &[SocketAddr]) -> Option<SocketAddr> {
+    let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, CONNECT_MOST).is_ok();
+    match addresses {
+        // Nothing to choose from: the server sees no connection but the load's.
+        [] | [_] => addresses.first(),
+        several => several.iter().find(accepts).or(several.first()),
+    }
+    .copied()
 }
 
 pub(crate) fn not_allowed<T>(
@@ -276,6 +295,27 @@ mod tests {
     }
 
     #[test]
+    fn an_ipv6_address_stands_in_brackets_and_keeps_them_for_the_host_header() {
+        for (url, authority) in [("http://[::1]:8080", "[::1]:8080"), ("grpc://[::1]/", "[::1]:80")] {
+            let target = check("url", json!(url)).expect("checks");
+            assert_eq!(target.authority, authority);
+            let Address::Tcp(address) = target.address else { panic!("{:?}", target.address) };
+            assert_eq!(address.to_string(), authority);
+        }
+    }
+
+    #[test]
+    fn of_several_addresses_the_first_that_accepts_is_taken_and_else_the_first() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let alive = listener.local_addr().expect("an address");
+        let dead = |last| SocketAddr::from(([127, 0, 0, last], alive.port()));
+        assert_eq!(first_that_accepts(&[dead(2), alive, dead(3)]), Some(alive));
+        assert_eq!(first_that_accepts(&[dead(2), dead(3)]), Some(dead(2)));
+        assert_eq!(first_that_accepts(&[dead(2)]), Some(dead(2)));
+        assert_eq!(first_that_accepts(&[]), None);
+    }
+
+    #[test]
     fn a_time_line_has_sixty_intervals_unless_they_would_be_too_short_or_too_many() {
         let interval = |duration_s: f64, interval_s: Option<f64>| {
             let plan = plan("duration_s", json!(duration_s)).expect("a plan");
@@ -296,6 +336,7 @@ mod tests {
                 "url is https://h; allowed: http://host:port, grpc://host:port or unix",
             ),
             ("url", json!("unix:here"), "url is unix:here"),
+            ("url", json!("http://::1:8080"), "an IPv6 address in brackets"),
             ("model", json!("a b"), "model is a b; allowed: letters"),
             ("path", json!("echo"), "starts with '/'"),
             ("connections", json!(0), "connections is 0; allowed: 1 to 10000"),

@@ -1,6 +1,6 @@
 //! One run: threads of its own with runtimes of their own, watched and stopped from outside.
 
-use crate::control::{Control, EndedEarly};
+use crate::control::{Control, EndedEarly, Phase};
 use crate::drive::{Job, Part, drive};
 use crate::outcome::Outcome;
 use crate::pace::Timer;
@@ -33,6 +33,7 @@ pub enum LoadError {
 pub struct Run {
     control: Arc<Control>,
     started: Instant,
+    warms_up: bool,
     ending: Mutex<Ending>,
 }
 
@@ -47,11 +48,11 @@ impl Run {
     pub fn start(plan: Plan, mut payloads: Payloads) -> Result<Run, LoadError> {
         let target = Arc::new(plan.check()?);
         payloads.prepare(&plan)?;
-        let (cpus, count) = (cpu_set(plan.cpus.as_deref())?, plan.threads);
+        let (cpus, count, warms_up) = (cpu_set(plan.cpus.as_deref())?, plan.threads, plan.warms_up());
         let control = Arc::new(Control::new(count));
         let job = Arc::new(Job { plan, target, payloads: Arc::new(payloads), control: Arc::clone(&control) });
         // Made before the threads: should one of them not start, those that did are stopped by its drop.
-        let run = Run { control, started: Instant::now(), ending: Mutex::new(lost()) };
+        let run = Run { control, started: Instant::now(), warms_up, ending: Mutex::new(lost()) };
         let (ready, started) = std::sync::mpsc::sync_channel(count);
         let mut threads = Vec::new();
         for index in 0..count {
@@ -74,6 +75,10 @@ impl Run {
     /// Seconds gone, and requests that have ended (warm-up included).
     pub fn progress(&self) -> (f64, u64) {
         (self.started.elapsed().as_secs_f64(), self.control.ended_requests.load(Ordering::Relaxed))
+    }
+
+    pub fn phase(&self) -> Phase {
+        self.control.phase(self.warms_up, Instant::now().into())
     }
 
     pub fn finished(&self) -> bool {

@@ -24,7 +24,8 @@ pub(crate) enum Ending {
     Refused(Problem),
     Failed(Problem),
     TimedOut,
-    /// Never left, and why.
+    /// Never left, and why. Counts with the time that it had waited, but no less than a request may take: a full backlog
+    /// turns away at once, which must not look fast.
     Unsent(&'static str),
 }
 
@@ -112,6 +113,7 @@ pub(crate) struct Tally {
     pub(crate) timed_out: u64,
     pub(crate) past_deadline: u64,
     late: u64,
+    waited: u64,
     /// With the time at which it came, so that the first of several threads' is known.
     first_problem: Option<(Instant, String)>,
     errors: BTreeMap<Cow<'static, str>, u64>,
@@ -120,16 +122,18 @@ pub(crate) struct Tally {
     pub(crate) lateness_ns: Histogram<u64>,
     pub(crate) timeline: Timeline,
     pub(crate) last_answer: Option<Instant>,
+    timeout: Duration,
     deadline: Option<Duration>,
 }
 
 impl Tally {
-    pub(crate) fn new(timeline: Timeline, deadline: Option<Duration>) -> Tally {
+    pub(crate) fn new(timeline: Timeline, timeout: Duration, deadline: Option<Duration>) -> Tally {
         Tally {
             counts: Counts::default(),
             timed_out: 0,
             past_deadline: 0,
             late: 0,
+            waited: 0,
             first_problem: None,
             errors: BTreeMap::new(),
             latency_ns: histogram::wide(),
@@ -137,6 +141,7 @@ impl Tally {
             lateness_ns: histogram::wide(),
             timeline,
             last_answer: None,
+            timeout,
             deadline,
         }
     }
@@ -144,11 +149,13 @@ impl Tally {
     /// One request; `start` is when measuring began.
     pub(crate) fn record(&mut self, start: Instant, times: Times, ending: Ending) {
         let Times { due, left, ended, prompt } = times;
-        let latency = ended.saturating_duration_since(due);
+        let gone = ended.saturating_duration_since(due);
+        let latency = if matches!(ending, Ending::Unsent(_)) { gone.max(self.timeout) } else { gone };
         let (counts, latency_ns) = self.timeline.part(due.saturating_duration_since(start));
         self.counts.count(&ending);
         counts.count(&ending);
-        if matches!(ending, Ending::Answered | Ending::TimedOut) {
+        self.waited += u64::from(!prompt);
+        if matches!(ending, Ending::Answered | Ending::TimedOut | Ending::Unsent(_)) {
             histogram::record(latency_ns, latency);
             histogram::record(&mut self.latency_ns, latency);
         }
@@ -202,6 +209,7 @@ impl Tally {
         self.timed_out += other.timed_out;
         self.past_deadline += other.past_deadline;
         self.late += other.late;
+        self.waited += other.waited;
         if let Some((at, words)) = other.first_problem {
             self.note_first(at, || words);
         }
@@ -216,8 +224,17 @@ impl Tally {
     }
 
     pub(crate) fn late_share(&self) -> f64 {
+        self.share(self.late)
+    }
+
+    /// Of those that found no free connection when they were due.
+    pub(crate) fn waited_share(&self) -> f64 {
+        self.share(self.waited)
+    }
+
+    fn share(&self, count: u64) -> f64 {
         let sent = self.counts.sent();
-        if sent == 0 { 0.0 } else { self.late as f64 / sent as f64 }
+        if sent == 0 { 0.0 } else { count as f64 / sent as f64 }
     }
 
     pub(crate) fn first_problem(&self) -> Option<String> {

@@ -2,10 +2,11 @@
 
 mod server;
 
-use flyball_load::{LoadError, MergedHistogram, Outcome, Payloads, Plan, Run, read_histograms};
+use flyball_load::{LoadError, MergedHistogram, Outcome, Payloads, Phase, Plan, Run, read_histograms};
 use serde_json::{Value, json};
 use server::{HttpServer, Reply, answer};
 use std::collections::HashSet;
+use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -162,7 +163,10 @@ fn the_backlog_is_bounded_and_what_does_not_fit_has_failed() {
     assert_eq!(outcome.sent, 200_000);
     assert!(count(&outcome, "generator backlog full") > 100_000, "{outcome:?}");
     assert!(count(&outcome, "not sent before the run ended") > 50_000, "{outcome:?}");
-    assert!(outcome.late_share > 0.99);
+    assert!(outcome.late_share > 0.99 && outcome.generator.waited_share > 0.99);
+    assert_eq!(merged(&[&outcome.histogram]).count, outcome.sent, "nothing that was due is left out");
+    assert!(outcome.latency_us.p50 >= 300_000.0, "giving up does not look fast: {outcome:?}");
+    assert!(merged(&[&outcome.service_histogram]).count < 100);
 }
 
 #[test]
@@ -327,6 +331,65 @@ fn a_server_that_never_was_there_ends_the_warm_up() {
     let words = outcome.ended_early.expect("a reason");
     assert_eq!(words, "the server did not answer in the warm-up: connect refused");
     assert_eq!(outcome.sent, 0);
+}
+
+#[test]
+fn every_connection_is_open_before_the_first_request_however_few_there_are() {
+    let server = HttpServer::start(|_, body| answer(&body));
+    let more =
+        json!({"arrivals": {"kind": "trace", "offsets_s": [0.0, 0.01]}, "connections": 150, "threads": 2});
+    let outcome = run(plan(&server.url, more));
+    assert_eq!((outcome.answered, server.connections()), (2, 150), "{outcome:?}");
+}
+
+#[test]
+fn a_run_that_is_stopped_while_it_opens_its_connections_does_not_wait_for_them() {
+    // Nobody accepts here: with its queue full, connecting takes for ever.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    rustix::net::listen(&listener, 0).expect("the shortest queue");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let more = json!({"connections": 8, "timeout_ms": 3_600_000});
+    let run = Run::start(plan(&url, more), rows()).expect("starts");
+    assert_eq!(run.phase(), Phase::Beginning);
+    run.stop();
+    let outcome = run.result().expect("ends");
+    assert_eq!((outcome.sent, outcome.ended_early.as_deref()), (0, Some("stopped")));
+    assert_eq!(run.phase(), Phase::Ended);
+}
+
+#[test]
+fn whoever_looks_on_sees_a_run_warm_up_begin_and_measure() {
+    let server = HttpServer::start(|_, body| answer(&body));
+    let seen = |more: Value| {
+        let run = Run::start(plan(&server.url, more), rows()).expect("starts");
+        let mut seen = vec![run.phase()];
+        while !run.finished() {
+            seen.push(run.phase());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        seen.dedup();
+        seen.into_iter().filter(|phase| *phase != Phase::Ended).map(Phase::name).collect::<Vec<_>>()
+    };
+    let warmup = json!({"least_s": 0.1, "most_s": 0.1});
+    assert_eq!(seen(json!({ "warmup": warmup })), ["warming", "beginning", "measuring"]);
+    assert_eq!(seen(json!({"arrivals": constant(100.0)})), ["beginning", "measuring"]);
+}
+
+#[test]
+fn a_server_is_found_at_whichever_of_its_names_addresses_it_listens_and_an_ipv6_literal_is_one() {
+    for host in ["127.0.0.1:0", "[::1]:0"] {
+        // A machine may have no IPv6.
+        let Ok(listener) = TcpListener::bind(host) else { continue };
+        let address = listener.local_addr().expect("an address");
+        let server = HttpServer::start_on(listener, |_, body| answer(&body));
+        let name = format!("localhost:{}", address.port());
+        let named = name.to_socket_addrs().is_ok_and(|mut found| found.any(|found| found == address));
+        let by_name = named.then(|| format!("http://{name}"));
+        for url in std::iter::once(server.url.clone()).chain(by_name) {
+            let outcome = run(plan(&url, json!({})));
+            assert!(outcome.answered > 0 && outcome.failed == 0, "{url}: {outcome:?}");
+        }
+    }
 }
 
 #[test]

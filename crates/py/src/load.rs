@@ -24,6 +24,10 @@ impl LoadRun {
         self.0.progress()
     }
 
+    fn phase(&self) -> &'static str {
+        self.0.phase().name()
+    }
+
     fn finished(&self) -> bool {
         self.0.finished()
     }

@@ -6,7 +6,7 @@ Must not decide what a difference is: `statistics.compare` does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flyball.bench.statistics import Comparison, compare
 from flyball.errors import UsageError
@@ -16,15 +16,18 @@ if TYPE_CHECKING:
 
     from flyball.bench.measure import Measurement, Subject
     from flyball.bench.progress import Progress
-    from flyball.bench.record import BenchRecord, Window
-    from flyball.engine import LoadPlan
+    from flyball.bench.record import BenchRecord, Phase, Window
+    from flyball.engine import Arrivals, LoadPlan
+
+_REPEATED: tuple[Phase, ...] = ("steady", "compare", "gate")
+# Where the load comes from and goes to, how finely it is told, and what the model is called there.
+_NOT_LOAD: dict[str, Any] = {"url": True, "model": True, "cpus": True, "path": True, "interval_s": True}
 
 
 def measure_pairs(
     measurement: Measurement,
     sides: tuple[Subject, Subject],
     plan: LoadPlan,
-    payloads: tuple[bytes, bytes],
     *,
     repeats: int,
     progress: Progress,
@@ -36,12 +39,19 @@ def measure_pairs(
         for side in (0, 1) if repeat % 2 == 0 else (1, 0):
             subject = sides[side]
             step.update(done, f"pair {repeat + 1} of {repeats}: {subject.name}")
-            here = plan.model_copy(update={"url": subject.url, "path": subject.path})
-            measurement.window(subject, "compare", here, repeat=repeat, payloads=payloads[side])
+            here = plan.model_copy(
+                update={"url": subject.url, "path": subject.path, "arrivals": _drawn(plan.arrivals, repeat)}
+            )
+            measurement.window(subject, "compare", here, repeat=repeat)
             done += 1
     step.end(f"{repeats} pairs of {plan.duration_s:g} s")
     a, b = (measurement.record.windows_of(subject.name, "compare") for subject in sides)
     return compare(a, b, paired=True)
+
+
+def _drawn(arrivals: Arrivals, repeat: int) -> Arrivals:
+    """Other arrivals for each pair, and the same ones for both of its sides."""
+    return arrivals if arrivals.seed is None else arrivals.model_copy(update={"seed": arrivals.seed + repeat})
 
 
 def compare_records(
@@ -49,39 +59,69 @@ def compare_records(
 ) -> tuple[Comparison, list[str]]:
     """Two records held together, and what a reader must know of how they differ in other ways."""
     sides = [_comparable(path, record, subject) for path, record in (a, b)]
-    first, second = (windows[0] for windows in sides)
-    _same_load(first, second)
+    whole = [[window for window in windows if not window.result.ended_early] for windows in sides]
     caveats = ["measured at different times: what the machine did in between is not in the intervals"]
-    for what, left, right in (
-        ("machine", a[1].machine.cpu_model, b[1].machine.cpu_model),
-        ("model", a[1].model.digest, b[1].model.digest),
-        ("payloads", a[1].payloads.digest, b[1].payloads.digest),
-        ("ONNX Runtime", a[1].software.ort_version, b[1].software.ort_version),
-        ("flyball", a[1].software.commit, b[1].software.commit),
-    ):
-        if left != right:
-            caveats.append(f"another {what}: {left} and {right}")
-    return compare(sides[0], sides[1], paired=False), caveats
+    for (path, record), windows, kept in zip((a, b), sides, whole, strict=True):
+        if record.status == "partial":
+            caveats.append(f"{path} is partial: {record.partial_reason or 'the run did not come to its end'}")
+        if len(kept) < len(windows):
+            caveats.append(f"left out of {path}: {len(windows) - len(kept)} of {len(windows)} windows, which ended early")
+    _refuse_other_load(sides[0][0].plan, sides[1][0].plan)
+    left, right = (_surroundings(record, windows[0]) for (_, record), windows in zip((a, b), sides, strict=True))
+    caveats += [
+        f"another {what}: {_told(left[what])} and {_told(right[what])}" for what in left if left[what] != right[what]
+    ]
+    return compare(whole[0], whole[1], paired=False), caveats
 
 
 def _comparable(path: Path, record: BenchRecord, subject: str | None) -> list[Window]:
     names = [known.name for known in record.subjects]
     if subject is None and len(names) > 1:
         raise UsageError(f"{path} measured {', '.join(names)}", next_step=f"name one:  --subject {names[0]}")
-    name = subject or names[0]
-    for phase in ("steady", "compare", "gate"):
+    name = subject or "".join(names)
+    for phase in _REPEATED:
         windows = record.windows_of(name, phase)
         if windows:
             return windows
     raise UsageError(f"{path} has no repeated windows of {name!r}", next_step="measure some:  flyball bench --scenario NAME")
 
 
-def _same_load(a: Window, b: Window) -> None:
+def _refuse_other_load(a: LoadPlan, b: LoadPlan) -> None:
     """Latency under one load says nothing of another."""
-    for key in ("protocol", "connections", "streams", "arrivals", "duration_s"):
-        left, right = getattr(a.plan, key), getattr(b.plan, key)
-        if left != right:
-            raise UsageError(
-                f"the records were made under different loads: {key} is {left} and {right}",
-                next_step="measure both with the same scenario",
-            )
+    left, right = _load_of(a), _load_of(b)
+    differ = [key for key in {**left, **right} if left.get(key) != right.get(key)]
+    if differ:
+        told = ", ".join(f"{key} is {_told(left.get(key))} and {_told(right.get(key))}" for key in differ)
+        raise UsageError(
+            f"the records were made under different loads: {told}", next_step="measure both with the same scenario"
+        )
+
+
+def _load_of(plan: LoadPlan) -> dict[str, object]:
+    """All that the server feels of a plan, by key. Another seed is the same load, drawn again."""
+    document = plan.model_dump(exclude=_NOT_LOAD | {"arrivals": {"seed"}})
+    load: dict[str, object] = {}
+    for key, value in document.items():
+        load |= {f"{key}.{inner}": each for inner, each in value.items()} if isinstance(value, dict) else {key: value}
+    return load
+
+
+def _surroundings(record: BenchRecord, window: Window) -> dict[str, object]:
+    """What may differ between two records that can be compared, but must be told."""
+    machine, software = record.machine, record.software
+    return {
+        "machine": machine.cpu_model,
+        "number of server cores": None if machine.server_cpus is None else len(machine.server_cpus),
+        "frequency governor": machine.governor,
+        "cgroup quota": machine.cgroup_cpu_quota,
+        "kernel": machine.kernel,
+        "model": record.model.digest,
+        "model name": window.plan.model,
+        "set of payloads": record.payloads.digest,
+        "ONNX Runtime": software.ort_version,
+        "flyball": software.commit,
+    }
+
+
+def _told(value: object) -> object:
+    return "none" if value is None else value

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from flyball.bench.allowed import in_words, keys, schema_at
-from flyball.bench.scenario import Contract, Part, Scenario
+from flyball.bench.scenario import BrokenRuleError, Contract, Part, Scenario
 from flyball.bench.trace import read_trace
 from flyball.errors import ConfigRefusedError, MissingExtraError
 from flyball.faults import LineFault, path_of
@@ -118,17 +118,25 @@ def _model_faults(path: Path, marked: Marked, error: ValidationError, kind: type
     faults = []
     for item in error.errors(include_url=False):
         place = item["loc"]
+        if item["type"] == "value_error":
+            faults.append(_broken_rule(path, marked, place, item["ctx"]["error"]))
+            continue
         found, allowed, words = _judged(dict(item), root)
         faults.append(_fault((path, marked.line(place)), place, found, allowed, words))
     return faults
 
 
+def _broken_rule(path: Path, marked: Marked, part: Place, rule: ValueError) -> LineFault:
+    """Told at the first of its keys that stands in the document, with the lines of the others. The text is ours."""
+    places = rule.places if isinstance(rule, BrokenRuleError) else ()
+    first, *others = [place for key in places if (place := (*part, *key)) in marked.lines] or [part]
+    lines = "".join(f"; {path_of(place)} is in line {marked.line(place)}" for place in others)
+    return _fault((path, marked.line(first)), first, None, str(rule), f"{rule}{lines}")
+
+
 def _judged(item: dict[str, Any], root: dict[str, Any]) -> tuple[object, str, str]:
     """What pydantic found, in our words: the value, what is allowed, and the sentence."""
     place = item["loc"]
-    if item["type"] == "value_error":  # a rule that joins keys; its text is ours
-        rule = str(item["ctx"]["error"])
-        return None, rule, rule
     if item["type"] == "extra_forbidden":
         known = keys(schema_at(root, place[:-1]) or {})
         near = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)

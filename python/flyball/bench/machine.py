@@ -100,12 +100,14 @@ def warnings_of(machine: MachineRecord) -> list[str]:
             f"the cgroup grants the time of {quota:g} cores to {cores}, and stops all threads once it is used up: "
             "raise its CPU limit"
         )
-    if machine.virtualisation is not None:
-        warnings.append(
-            f"this is a {machine.virtualisation}, whose host may take time away: "
-            "look at the steal, and repeat on a machine of your own before you promise a figure"
-        )
     return warnings
+
+
+def virtual_note(machine: MachineRecord) -> str | None:
+    """What to know of figures of a virtual machine. No warning: most machines are, and the steal tells when it hurt."""
+    if machine.virtualisation is None:
+        return None
+    return f"Measured on a {machine.virtualisation}: repeat on a machine of your own before you promise a figure."
 
 
 class HostWatch:

@@ -6,6 +6,7 @@ Must not know why a window is measured; `phases`, `compare` and `gate` do.
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from flyball.bench.process import Process
-    from flyball.bench.record import BenchRecord, Phase
-    from flyball.engine import LoadPlan, LoadResult
+    from flyball.bench.record import BenchRecord, HostSeen, Phase
+    from flyball.engine import LoadPlan
 
 _POLL_S = 0.1
+_POLL_WARMING_S = 0.01
 _MEMORY_EVERY_S = 1.0
 
 
@@ -37,12 +39,13 @@ class ServerGoneError(UnavailableError):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A server that takes requests now. `path` is where a server of another protocol takes them."""
+    """A server that takes requests now. `path` is where a server of another protocol takes them; `payloads` are its own."""
 
     name: str
     url: str
     process: Process | None = None
     path: str | None = None
+    payloads: bytes | None = None
 
 
 class Measurement:
@@ -73,8 +76,8 @@ class Measurement:
 
     def add_subject(self, subject: SubjectRecord) -> None:
         """A server that will be measured, or what became known of it since; one of the same name is replaced."""
-        others = [known for known in self.record.subjects if known.name != subject.name]
-        self.keep(subjects=[*others, subject])
+        known = {told.name: told for told in self.record.subjects}
+        self.keep(subjects=list({**known, subject.name: subject}.values()))
 
     def window(
         self,
@@ -83,14 +86,19 @@ class Measurement:
         plan: LoadPlan,
         *,
         repeat: int = 0,
-        payloads: bytes | None = None,
         told: Callable[[float, int], None] | None = None,
     ) -> Window:
         """Run the generator once; the window is in the record before anything else happens."""
         started_at = datetime.now(UTC)
-        before = scrape(subject.url)
-        with HostWatch() as host:
-            result, memory = _watched(plan, payloads or self.payloads, subject if phase == "soak" else None, told)
+        run = LoadRun(plan, subject.payloads or self.payloads)
+        look = _Look(self._cores(plan), subject, memory=phase == "soak")
+        interrupted = None
+        try:
+            look.on(run, told)
+        except BaseException as error:  # Ctrl-C above all: what was measured until then is kept
+            interrupted = error
+            run.stop()
+        result = run.result()
         window = Window(
             subject=subject.name,
             phase=phase,
@@ -98,11 +106,14 @@ class Measurement:
             started_at=started_at,
             plan=plan if plan.arrivals.kind != "trace" else _without_offsets(plan),
             result=result,
-            host=host.seen,
-            server=server_side(before, scrape(subject.url), plan.model),
-            memory=memory,
+            host=look.host(),
+            server=server_side(look.before, scrape(subject.url), plan.model) if look.before else None,
+            memory=look.memory,
         )
-        self.keep(windows=[*self.record.windows, window])
+        if result.sent or not interrupted:
+            self.keep(windows=[*self.record.windows, window])
+        if interrupted is not None:
+            raise interrupted
         if result.ended_early:
             words = subject.process.words() if subject.process and not subject.process.alive() else ""
             raise ServerGoneError(
@@ -111,26 +122,53 @@ class Measurement:
             )
         return window
 
+    def _cores(self, plan: LoadPlan) -> list[int] | None:
+        """The cores in use, as far as they are known: steal on others does not matter."""
+        machine = self.record.machine
+        return [*machine.server_cpus, *(plan.cpus or [])] if machine.server_cpus else None
 
-def _watched(
-    plan: LoadPlan, payloads: bytes, watched: Subject | None, told: Callable[[float, int], None] | None
-) -> tuple[LoadResult, list[MemorySample]]:
-    """Run to the end, telling how far it is and, where asked for, watching the server's memory. Ctrl-C ends the run."""
-    run = LoadRun(plan, payloads)
-    memory: list[MemorySample] = []
-    begun = time.monotonic()
-    try:
+
+class _Look:
+    """Looks on while a window is measured: the server's own figures when measuring begins, the host, and memory."""
+
+    def __init__(self, cpus: list[int] | None, subject: Subject, *, memory: bool) -> None:
+        self._cpus = cpus
+        self._subject = subject
+        self._process = subject.process if memory else None
+        self._stack = ExitStack()
+        self._host: HostWatch | None = None
+        self.before = ""
+        self.memory: list[MemorySample] = []
+
+    def on(self, run: LoadRun, told: Callable[[float, int], None] | None) -> None:
+        """Until the run has ended."""
+        begun = None
         while not run.finished():
-            gone = time.monotonic() - begun
+            if begun is None and run.phase() != "warming":
+                # Just before measuring begins: the warm-up is in neither the client's figures nor the server's.
+                self._begin()
+                begun = time.monotonic()
             if told is not None:
                 told(*run.progress())
-            if watched and watched.process and gone >= len(memory) * _MEMORY_EVERY_S:
-                memory.append(MemorySample(at_s=gone, rss_bytes=watched.process.memory_bytes()))
-            time.sleep(_POLL_S)
-    except BaseException:
-        run.stop()
-        raise
-    return run.result(), memory
+            if begun is not None:
+                self._watch_memory(time.monotonic() - begun)
+            time.sleep(_POLL_S if begun is not None else _POLL_WARMING_S)
+
+    def host(self) -> HostSeen:
+        """What the host did since measuring began."""
+        if self._host is None:
+            self._begin()
+        self._stack.close()
+        assert self._host is not None  # noqa: S101 - begun above
+        return self._host.seen
+
+    def _begin(self) -> None:
+        self.before = scrape(self._subject.url)
+        self._host = self._stack.enter_context(HostWatch(self._cpus))
+
+    def _watch_memory(self, at_s: float) -> None:
+        if self._process is not None and at_s >= len(self.memory) * _MEMORY_EVERY_S:
+            self.memory.append(MemorySample(at_s=at_s, memory_bytes=self._process.memory_bytes()))
 
 
 def _without_offsets(plan: LoadPlan) -> LoadPlan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from flyball.bench.measure import Measurement, Subject
 from flyball.bench.payloads import payloads_for, payloads_for_server
 from flyball.bench.scenario import ModelSource, PayloadSource
 from flyball.bench.servers import elsewhere, serving
-from flyball.bench.whole import Cores, Requests, new_record
+from flyball.bench.whole import Cores, Requests, measure_surroundings, new_record
 from flyball.engine import Arrivals, LoadPlan, Warmup
 from flyball.errors import UsageError
 
@@ -49,6 +49,7 @@ def compare_live(sides: tuple[str, str], load: Load, path: Path, command: list[s
         measurement = stack.enter_context(Measurement(record, path, requests[0].payloads))
         for _, told, _ in found:
             measurement.add_subject(told)
+        measure_surroundings(measurement, requests[0], cores, progress, load.seconds)
         plan = LoadPlan(
             url=found[0][0].url,
             model=requests[0].name,
@@ -61,8 +62,9 @@ def compare_live(sides: tuple[str, str], load: Load, path: Path, command: list[s
             warmup=Warmup(least_s=0.3, most_s=2.0),
             cpus=cores.generator,
         )
-        subjects, payloads = (found[0][0], found[1][0]), (requests[0].payloads, requests[1].payloads)
-        return measure_pairs(measurement, subjects, plan, payloads, repeats=load.repeats, progress=progress)
+        # Each with its own payloads: the right answers of two models differ.
+        subjects = (replace(found[0][0], payloads=requests[0].payloads), replace(found[1][0], payloads=requests[1].payloads))
+        return measure_pairs(measurement, subjects, plan, repeats=load.repeats, progress=progress)
 
 
 def gate_live(contract: Contract, url: str, path: Path, command: list[str], progress: Progress) -> Verdict:
@@ -73,6 +75,7 @@ def gate_live(contract: Contract, url: str, path: Path, command: list[str], prog
     cores = Cores(None, None)
     with Measurement(new_record(command, requests, cores, contract=contract), path, payloads) as measurement:
         measurement.add_subject(told)
+        measure_surroundings(measurement, requests, cores, progress, contract.window_s)
         return measure_contract(contract, measurement, subject, cores.generator, progress)
 
 

@@ -6,35 +6,34 @@ again. Must not know how servers are started.
 
 from __future__ import annotations
 
+import math
 from functools import partial
+from itertools import zip_longest
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from flyball.bench.record import RateKept
-from flyball.bench.search import highest_rate
+from flyball.bench.search import Bisection, Bracket
 from flyball.bench.statistics import STEAL_MAX, figures, mean_interval
 from flyball.bench.trace import read_trace
 from flyball.engine import Arrivals, LoadPlan, Warmup
-from flyball.errors import FlyballError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from flyball.bench.measure import Measurement, Subject
     from flyball.bench.progress import Progress, Step
     from flyball.bench.record import Phase, Window
-    from flyball.bench.scenario import Scenario, Slo
+    from flyball.bench.scenario import Scenario, Search, Slo
+    from flyball.bench.search import Tried
 
-_TRIES_MAX = 3
+_WINDOWS_FOR_YES, _WINDOWS_MAX = 2, 3
+_SILENT_MAX = 3
 _REQUESTS_MIN = 1000  # below, a window's p99 is the luck of ten requests
 _STRETCH_MAX = 10.0
 _RAMP_FROM = 0.1
+_THREADS_MAX = 8
 _WARMUP = Warmup(least_s=0.5, most_s=3.0)
-
-
-class GeneratorLimitError(FlyballError):
-    """The generator could not send fast enough to find the server's limit."""
-
-    code = "generator_limit"
 
 
 class Phases:
@@ -61,40 +60,34 @@ class Phases:
             self._run("steady", plan, step, place * wanted.window_s, repeat=first_repeat + place)
         step.end(f"{count} × {wanted.window_s:g} s at {wanted.rate_per_s:,.0f}/s")
 
-    def search(self, repeats: int | None = None) -> RateKept | None:
-        """Bisections for the highest rate that keeps the SLO; estimates of earlier calls are kept."""
+    def search(self, repeats: int | None = None) -> None:
+        """Bisections for the highest rate that keeps the SLO, kept one by one; those of earlier calls count as well."""
         wanted = self._scenario.search
         if wanted is None:
-            return None
+            return
         count = wanted.repeats if repeats is None else repeats
-        known = next((kept for kept in self._measurement.record.rates_kept if kept.subject == self._subject.name), None)
-        estimates = list(known.estimates_per_s) if known else []
         step = self._begin("search", count)
-        note = known.note if known else None
+        known = self._rate_kept()
         for place in range(count):
-            tell = partial(step.update, place)
-            start, width = (estimates[-1], 1 + 3 * wanted.precision) if estimates else (self._peak(tell) / 2, 2.0)
-            try:
-                found = highest_rate(partial(self._keeps, tell), start, step=width, precision=wanted.precision)
-            except GeneratorLimitError as limit:
-                note = limit.message
+            bisection = Bisection(
+                partial(self._attempt, partial(step.update, place)),
+                step=1 + 3 * wanted.precision if known and known.estimates_per_s else 2.0,
+                precision=wanted.precision,
+            )
+            bracket = bisection.run(self._start(known, wanted))
+            known = self._keep_bracket(known, bracket, "the generator was the limit above it" if bisection.unknown else None)
+            if bracket.kept is None:
                 break
-            if found is None:
-                note = f"p99 ≤ {self._scenario.slo.p99_ms:g} ms is not kept at any rate"
-                break
-            estimates.append(found)
-        kept = _rate_kept(self._subject.name, estimates, note)
-        others = [other for other in self._measurement.record.rates_kept if other.subject != kept.subject]
-        self._measurement.keep(rates_kept=[*others, kept])
-        step.end(f"{kept.rate_per_s:,.0f}/s keep p99 ≤ {self._scenario.slo.p99_ms:g} ms" if kept.rate_per_s else note or "")
-        return kept
+        kept = known.rate_per_s if known else None
+        told = f"{kept:,.0f}/s keep p99 ≤ {self._scenario.slo.p99_ms:g} ms" if kept else "no rate keeps the SLO"
+        step.end(f"{told}; {known.note}" if known and known.note else told)
 
     def curve(self) -> None:
         """Latency against rate."""
         wanted = self._scenario.curve
         if wanted is None:
             return
-        kept = next((kept for kept in self._measurement.record.rates_kept if kept.subject == self._subject.name), None)
+        kept = self._rate_kept()
         peak = wanted.peak_per_s or (kept.rate_per_s if kept else None)
         if peak is None:
             return
@@ -123,36 +116,46 @@ class Phases:
         self._run("soak", self._open(wanted.rate_per_s, wanted.duration_s), step, 0.0)
         step.end(f"{wanted.duration_s:,.0f} s at {wanted.rate_per_s:,.0f}/s")
 
-    def _peak(self, tell: Callable[[str], None]) -> float:
-        """Where to start the search: what a closed loop reaches."""
-        search = self._scenario.search
-        assert search is not None  # noqa: S101 - asked for by the caller
-        plan = self._plan(Arrivals(kind="closed"), search.window_s)
-        tell("a closed loop first")
-        return max(self._measurement.window(self._subject, "search", plan).result.rate_per_s, 2.0)
+    def _start(self, known: RateKept | None, wanted: Search) -> float:
+        """Where a bisection starts: at half of what a closed loop reaches, later near what was found, but not just there."""
+        if known and known.estimates_per_s:
+            jitter = Random(len(known.estimates_per_s)).uniform(-1, 1)
+            return known.estimates_per_s[-1] * math.exp(2 * jitter * wanted.precision)
+        plan = self._plan(Arrivals(kind="closed"), wanted.window_s)
+        return self._measurement.window(self._subject, "search", plan).result.rate_per_s / 2
 
-    def _keeps(self, tell: Callable[[str], None], rate_per_s: float) -> bool:
-        """Whether the SLO is kept at a rate; windows that cannot tell are tried again, and the last word is the estimate."""
-        search = self._scenario.search
+    def _keep_bracket(self, known: RateKept | None, bracket: Bracket, note: str | None) -> RateKept:
+        found = [*(Bracket(*pair) for pair in _pairs(known)), bracket]
+        kept = rate_kept(self._subject.name, found, note or (known.note if known else None))
+        others = [other for other in self._measurement.record.rates_kept if other.subject != kept.subject]
+        self._measurement.keep(rates_kept=[*others, kept])
+        return kept
+
+    def _rate_kept(self) -> RateKept | None:
+        kept = self._measurement.record.rates_kept
+        return next((known for known in kept if known.subject == self._subject.name), None)
+
+    def _attempt(self, tell: Callable[[str], None], rate_per_s: float) -> Tried:
+        """Whether the SLO is kept at a rate: a yes needs two windows, and a window that says nothing is taken again."""
+        search, slo = self._scenario.search, self._scenario.slo
         assert search is not None  # noqa: S101 - asked for by the caller
         tell(f"trying {rate_per_s:,.0f}/s")
         # At low rates longer, so that there is a p99 to speak of.
         duration_s = min(max(search.window_s, _REQUESTS_MIN / rate_per_s), _STRETCH_MAX * search.window_s)
-        slo = self._scenario.slo
         windows: list[Window] = []
-        for _ in range(_TRIES_MAX):
+        silent = 0
+        while len(windows) < _WINDOWS_MAX and silent < _SILENT_MAX:
             window = self._measurement.window(self._subject, "search", self._open(rate_per_s, duration_s))
-            if says_something(window, slo):
-                windows.append(window)
-                told = clearly_keeps(windows, slo)
-                if told is not None:
-                    return told
-        if not windows:
-            limit = window.result.bottleneck
-            if limit:
-                raise GeneratorLimitError(f"the generator was the limit at {rate_per_s:,.0f}/s: {limit}")
-            windows.append(window)  # the host disturbed them all: the last one is what there is
-        return keeps(windows, slo)
+            if not says_something(window, slo):
+                silent += 1
+                continue
+            windows.append(window)
+            told = clearly_keeps(windows, slo)
+            if told is False or (told and len(windows) >= _WINDOWS_FOR_YES):
+                return "kept" if told else "broken"
+        if len(windows) < _WINDOWS_FOR_YES:
+            return "unknown"
+        return "kept" if keeps(windows, slo) else "broken"
 
     def _begin(self, phase: Phase, total: float) -> Step:
         return self._progress.begin(f"{self._subject.name}: {phase}", total)
@@ -167,7 +170,9 @@ class Phases:
         )
 
     def _open(self, rate_per_s: float, duration_s: float) -> LoadPlan:
-        return self._plan(arrivals_at(self._scenario, rate_per_s), duration_s)
+        # Other arrivals in each window: repeats of one draw would know nothing of how arrivals vary.
+        seed = self._scenario.arrivals.seed + len(self._measurement.record.windows)
+        return self._plan(arrivals_at(self._scenario, rate_per_s, seed), duration_s)
 
     def _plan(self, arrivals: Arrivals, duration_s: float, **changes: Any) -> LoadPlan:
         scenario = self._scenario
@@ -183,19 +188,20 @@ class Phases:
             timeout_ms=scenario.timeout_ms,
             deadline_ms=scenario.deadline_ms,
             cpus=self._cpus,
+            threads=threads_on(self._cpus, scenario.connections),
             path=self._subject.path,
         )
         return plan.model_copy(update=changes)
 
 
-def arrivals_at(scenario: Scenario, rate_per_s: float) -> Arrivals:
+def arrivals_at(scenario: Scenario, rate_per_s: float, seed: int) -> Arrivals:
     """The scenario's arrivals at a rate."""
     wanted = scenario.arrivals
     match wanted.kind:
         case "constant":
             return Arrivals(kind="constant", rate_per_s=rate_per_s)
         case "poisson":
-            return Arrivals(kind="poisson", rate_per_s=rate_per_s, seed=wanted.seed)
+            return Arrivals(kind="poisson", rate_per_s=rate_per_s, seed=seed)
         case "ramp":
             return Arrivals(kind="ramp", from_per_s=rate_per_s * _RAMP_FROM, to_per_s=rate_per_s)
         case "burst":
@@ -213,6 +219,11 @@ def arrivals_at(scenario: Scenario, rate_per_s: float) -> Arrivals:
             return Arrivals(kind="trace", offsets_s=read_trace(wanted.trace_file))
 
 
+def threads_on(cpus: list[int] | None, connections: int) -> int:
+    """A thread for each of the generator's cores, up to what it takes to outrun a server on the others."""
+    return min(len(cpus or [0]), connections, _THREADS_MAX)
+
+
 def says_something(window: Window, slo: Slo) -> bool:
     """Not one that the host disturbed, nor a broken promise while the generator was at its limit; a kept one is kept."""
     if window.host.steal_share > STEAL_MAX:
@@ -228,19 +239,41 @@ def keeps(windows: list[Window], slo: Slo) -> bool:
 
 def clearly_keeps(windows: list[Window], slo: Slo) -> bool | None:
     """The same; None where p99's interval has the limit inside, so that another window may change the word."""
-    if figures(windows)["error_share"].value > slo.error_budget:
+    found = figures(windows)
+    if found["error_share"].value > slo.error_budget:
         return False
-    interval = figures(windows)["p99"].interval
-    if interval is not None and interval.low <= slo.p99_ms * 1e3 <= interval.high:
+    p99, limit_us = found["p99"], slo.p99_ms * 1e3
+    if p99.interval is not None and p99.interval.low <= limit_us <= p99.interval.high:
         return None
-    return keeps(windows, slo)
+    return p99.value <= limit_us
 
 
-def _rate_kept(subject: str, estimates: list[float], note: str | None) -> RateKept:
-    if not estimates:
-        return RateKept(subject=subject, estimates_per_s=[], rate_per_s=None, low_per_s=None, high_per_s=None, note=note)
-    mean = mean_interval(estimates)
-    low, high = (mean.interval.low, mean.interval.high) if mean.interval else (None, None)
+def rate_kept(subject: str, brackets: Sequence[Bracket], note: str | None) -> RateKept:
+    """What several bisections say together. The truth lies between what is kept and what is not, so the interval reaches
+    from the low end of the ones to the high end of the others.
+    """
+    kept = [bracket.kept for bracket in brackets if bracket.kept is not None]
+    broken = [bracket.broken for bracket in brackets if bracket.broken is not None]
+    if len(kept) < len(brackets):
+        note = "a search found no rate that keeps the SLO"
+    if not kept:
+        nothing = {"rate_per_s": None, "low_per_s": None, "high_per_s": None}
+        return RateKept(subject=subject, estimates_per_s=[], broken_per_s=broken, note=note, **nothing)
+    low = mean_interval(kept)
+    high = mean_interval(broken) if len(broken) == len(kept) else None
+    several = len(kept) > 1 and low.interval is not None and high is not None and high.interval is not None
     return RateKept(
-        subject=subject, estimates_per_s=estimates, rate_per_s=mean.value, low_per_s=low, high_per_s=high, note=note
+        subject=subject,
+        estimates_per_s=kept,
+        broken_per_s=broken,
+        rate_per_s=low.value,
+        low_per_s=low.interval.low if several and low.interval else None,
+        high_per_s=high.interval.high if several and high and high.interval else None,
+        note=note,
     )
+
+
+def _pairs(known: RateKept | None) -> list[tuple[float, float | None]]:
+    if known is None:
+        return []
+    return list(zip_longest(known.estimates_per_s, known.broken_per_s[: len(known.estimates_per_s)]))

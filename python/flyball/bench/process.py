@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 READY_S = 60.0
 _STOP_S = 35.0
+_EXIT_S = 1.0
+_WORDS_BYTES_MAX = 64 * 1024
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -41,6 +43,7 @@ class Process:
         ready_s: float = READY_S,
     ) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self.command = list(command)
         self.started = time.perf_counter()
         with on_cpus(cpus):
             self._child = subprocess.Popen(
@@ -52,8 +55,13 @@ class Process:
                 text=True,
                 start_new_session=True,  # what it starts can then be found, and ended, as one group
             )
-        self.command = list(command)
-        self.url = self._wait_ready(ready_s)
+        try:
+            self.url = self._wait_ready(ready_s)
+        except BaseException:
+            # Nobody else could end it: there is no object yet, and Ctrl-C does not reach another session.
+            self._kill()
+            self._errors.close()
+            raise
 
     @property
     def pid(self) -> int:
@@ -89,12 +97,9 @@ class Process:
         """Ask the process to end, wait, and give its exit code; one that does not end is killed."""
         if self._child.poll() is None:
             self._child.send_signal(signal.SIGTERM)
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                self._child.kill()
-                self._child.wait()
-        self._kill_group()
+        self._kill()
         self._errors.close()
         return self._child.returncode
 
@@ -112,8 +117,10 @@ class Process:
 
     def words(self) -> str:
         """The end of what the process wrote to stderr."""
-        self._errors.seek(0)
-        return self._errors.read().decode(errors="replace").strip()[-2000:]
+        file = self._errors.fileno()
+        # Not `seek`: the child writes at the same position, and would write over what is there.
+        end = os.pread(file, _WORDS_BYTES_MAX, max(0, os.fstat(file).st_size - _WORDS_BYTES_MAX))
+        return end.decode(errors="replace").strip()[-2000:]
 
     def _group(self) -> list[int]:
         """Processes of the session, which is named after its first one."""
@@ -128,8 +135,10 @@ class Process:
                     found.append(int(folder.name))
         return found
 
-    def _kill_group(self) -> None:
-        """End what outlived its parent; the next server must have the cores to itself."""
+    def _kill(self) -> None:
+        """End the process if it still runs, and what outlived it: the next server must have the cores to itself."""
+        self._child.kill()  # does nothing once the process has ended
+        self._child.wait()
         for pid in self._group():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -151,13 +160,12 @@ class Process:
         threading.Thread(target=read, daemon=True).start()
         if ready.wait(ready_s) and found:
             return found[0]
-        if self._child.poll() is None:
-            self._child.kill()
-        self._child.wait()
-        self._kill_group()
-        words = self.words()
-        self._errors.close()
-        raise FlyballError(f"{' '.join(self.command)} did not become ready (exit {self._child.returncode}):\n{words}")
+        if ready.is_set():  # it closed its output and is about to end; its own exit code tells more than our kill's
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.wait(_EXIT_S)
+        self._kill()
+        code = self._child.returncode
+        raise FlyballError(f"{' '.join(self.command)} did not become ready (exit {code}):\n{self.words()}")
 
 
 def _pss_bytes(pid: int) -> int:

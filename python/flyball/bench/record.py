@@ -5,16 +5,20 @@ It is written anew after every window, so that a run that ends early leaves what
 
 from __future__ import annotations
 
+import contextlib
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from flyball.bench.recorded import AsRecorded
 from flyball.bench.scenario import Contract, Scenario
 from flyball.engine import LoadPlan, LoadResult
-from flyball.errors import RefusedError
+from flyball.errors import FlyballError, RefusedError
+
+_FORMAT = "flyball-bench/"
 
 Phase = Literal["steady", "search", "curve", "concurrency", "soak", "compare", "gate"]
 
@@ -97,7 +101,7 @@ class SubjectRecord(_Part):
     command: list[str] | None = None
     version: str | None = None
     cold_start_s: float | None = None
-    rss_bytes: int | None = None
+    memory_bytes: int | None = None
     note: str | None = None
 
 
@@ -127,10 +131,10 @@ class HostSeen(_Part):
 
 
 class MemorySample(_Part):
-    """Resident memory of the server, so many seconds into the window."""
+    """Memory of all processes of the server (PSS), so many seconds into the window."""
 
     at_s: float
-    rss_bytes: int
+    memory_bytes: int
 
 
 class Window(_Part):
@@ -140,7 +144,7 @@ class Window(_Part):
     phase: Phase
     repeat: int = 0
     started_at: datetime
-    plan: LoadPlan
+    plan: Annotated[LoadPlan, AsRecorded()]
     result: LoadResult
     host: HostSeen
     server: ServerSide | None = None
@@ -152,6 +156,7 @@ class RateKept(_Part):
 
     subject: str
     estimates_per_s: list[float]
+    broken_per_s: list[float] = []
     rate_per_s: float | None
     low_per_s: float | None
     high_per_s: float | None
@@ -166,8 +171,8 @@ class BenchRecord(_Part):
     partial_reason: str | None = "still running"
     created_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
     command: list[str]
-    scenario: Scenario | None = None
-    contract: Contract | None = None
+    scenario: Annotated[Scenario, AsRecorded()] | None = None
+    contract: Annotated[Contract, AsRecorded()] | None = None
     machine: MachineRecord
     software: SoftwareRecord
     model: ModelRecord
@@ -183,17 +188,31 @@ class BenchRecord(_Part):
         return [window for window in self.windows if (window.subject, window.phase) == (subject, phase)]
 
     def write(self, path: Path) -> None:
-        """Write the file whole: made beside and renamed."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        """Write the file whole: made beside, on the disk, and renamed."""
         beside = path.with_name(f".{path.name}.new")
-        beside.write_text(self.model_dump_json(indent=1) + "\n")
-        os.replace(beside, path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with beside.open("w", encoding="utf-8") as file:
+                file.write(self.model_dump_json(indent=1) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            raise FlyballError(
+                f"cannot write {path}: {error.strerror or error}; the measurement ends here",
+                code="record_not_written",
+                next_step="make room, or name another folder",
+            ) from error
 
     @classmethod
     def read(cls, path: Path) -> BenchRecord:
         """A record from its file."""
         try:
-            return cls.model_validate_json(path.read_bytes())
+            text = path.read_bytes()
+            _refuse_other_format(path, text)
+            return cls.model_validate_json(text)
         except OSError as error:
             raise RefusedError(f"cannot read {path}: {error.strerror}", code="record_refused") from error
         except ValidationError as error:
@@ -204,3 +223,18 @@ class BenchRecord(_Part):
                 code="record_refused",
                 next_step="make one:  flyball bench --scenario fraud-gbdt",
             ) from error
+
+
+class _Head(BaseModel):
+    format: str = ""
+
+
+def _refuse_other_format(path: Path, text: bytes) -> None:
+    """First of all: the parts of another format would be told as faults, one by one."""
+    found = _Head.model_validate_json(text).format
+    if found.startswith(_FORMAT) and found != BenchRecord.model_fields["format"].default:
+        raise RefusedError(
+            f"{path} was made by another version of flyball (format {found})",
+            code="record_refused",
+            next_step="read it with that version, or measure again",
+        )

@@ -5,9 +5,12 @@ Must not know servers, nor how a file is read: `flyball.bench.documents` turns Y
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Rate = Annotated[float, Field(gt=0, le=1_000_000)]
@@ -15,6 +18,16 @@ Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 MakerName = Literal["fraud-gbdt", "fraud-mlp-12mb", "vision-cnn-int8"]
 Protocol = Literal["http", "http-binary", "grpc"]
+
+BURST_PER_S_MAX = 10_000_000.0  # what the generator takes
+
+
+class BrokenRuleError(ValueError):
+    """A rule that joins keys is broken; `places` are the keys, from the part that raises."""
+
+    def __init__(self, words: str, *places: tuple[str, ...]) -> None:
+        super().__init__(words)
+        self.places = places
 
 
 class Part(BaseModel):
@@ -67,6 +80,16 @@ class Burst(Part):
     times: Annotated[float, Field(gt=1, le=1000)] = 4.0
     burst_s: Seconds = 0.2
     every_s: Seconds = 2.0
+
+    @model_validator(mode="after")
+    def _bursts_end(self) -> Burst:
+        if self.burst_s >= self.every_s:
+            raise BrokenRuleError(
+                f"burst_s ({self.burst_s:g}) must be below every_s ({self.every_s:g}), or bursts never end",
+                ("burst_s",),
+                ("every_s",),
+            )
+        return self
 
 
 class Arrivals(Part):
@@ -183,12 +206,45 @@ class Scenario(Part):
         if all(part is None for part in (self.steady, self.search, self.curve, self.concurrency, self.soak)):
             raise ValueError("nothing to measure: give at least one of steady, search, curve, concurrency, soak")
         if self.curve is not None and self.search is None and self.curve.peak_per_s is None:
-            raise ValueError("curve needs a search before it, or peak_per_s")
-        if self.streams > 1 and self.protocol != "grpc":
-            raise ValueError("streams above 1 need protocol: grpc")
+            raise BrokenRuleError("curve needs a search before it, or peak_per_s", ("curve",))
         if self.arrivals.kind in ("ramp", "trace") and (self.search or self.curve):
-            raise ValueError(f"arrivals of kind {self.arrivals.kind} have no one rate: search and curve need another kind")
+            raise BrokenRuleError(
+                f"arrivals of kind {self.arrivals.kind} have no one rate: search and curve need another kind",
+                ("arrivals", "kind"),
+                ("search",),
+                ("curve",),
+            )
         return self
+
+    @model_validator(mode="after")
+    def _load_that_can_be_sent(self) -> Scenario:
+        _streams_fit(self.streams, self.protocol)
+        if self.timeout_ms <= self.slo.p99_ms:
+            raise BrokenRuleError(
+                f"timeout_ms ({self.timeout_ms}) must be above slo.p99_ms ({self.slo.p99_ms:g}), "
+                "or requests that nobody answers look like kept promises",
+                ("timeout_ms",),
+                ("slo", "p99_ms"),
+            )
+        times = self.arrivals.burst.times if self.arrivals.burst else 1.0
+        for place, rate_per_s in self._rates():
+            if rate_per_s * times > BURST_PER_S_MAX:
+                raise BrokenRuleError(
+                    f"{'.'.join(place)} × arrivals.burst.times is {rate_per_s * times:,.0f}/s; "
+                    f"allowed: to {BURST_PER_S_MAX:,.0f}/s",
+                    ("arrivals", "burst", "times"),
+                    place,
+                )
+        return self
+
+    def _rates(self) -> Iterator[tuple[tuple[str, str], float]]:
+        """The highest rate of each part that names one."""
+        if self.steady:
+            yield ("steady", "rate_per_s"), self.steady.rate_per_s
+        if self.curve and self.curve.peak_per_s:
+            yield ("curve", "peak_per_s"), self.curve.peak_per_s * max(self.curve.shares)
+        if self.soak:
+            yield ("soak", "rate_per_s"), self.soak.rate_per_s
 
 
 class Contract(Part):
@@ -207,3 +263,13 @@ class Contract(Part):
     repeats: Annotated[int, Field(ge=1, le=100)] = 3
     arrivals: Literal["constant", "poisson"] = "poisson"
     payloads: PayloadSource = PayloadSource(check=False)
+
+    @model_validator(mode="after")
+    def _load_that_can_be_sent(self) -> Contract:
+        _streams_fit(self.streams, self.protocol)
+        return self
+
+
+def _streams_fit(streams: int, protocol: Protocol) -> None:
+    if streams > 1 and protocol != "grpc":
+        raise BrokenRuleError("streams above 1 need protocol: grpc", ("streams",), ("protocol",))

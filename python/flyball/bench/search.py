@@ -1,49 +1,86 @@
 """The highest rate that keeps a promise, by bisection. Pure: it is given a function that tries a rate.
 
-A try answers yes or no, or raises; noise is met by repeating whole bisections, whose spread gives the interval.
+Noise is met in two ways: whoever tries a rate takes several windows for a yes, and whole bisections are repeated from other
+starting points, whose spread gives the interval.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 RATE_MIN, RATE_MAX = 1.0, 1_000_000.0
+_CONFIRMS_MAX = 5
+
+Tried = Literal["kept", "broken", "unknown"]
 
 
-def highest_rate(keeps: Callable[[float], bool], start: float, *, step: float, precision: float) -> float | None:
-    """The highest rate known to be kept, within `precision` of one that is not; None where not even `RATE_MIN` is.
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """A rate that was kept and one that was not. None: not even the lowest was kept; nothing broke, or nobody knows."""
 
-    From `start` it goes up or down by `step` until the answer changes, then halves the (logarithmic) distance.
-    """
-    kept, broken = _bracket(keeps, min(max(start, RATE_MIN), RATE_MAX), step)
-    if kept is None or broken is None:
-        return kept
-    while broken / kept > 1 + precision:
-        middle = math.sqrt(kept * broken)
-        if keeps(middle):
-            kept = middle
-        else:
-            broken = middle
-    return kept
+    kept: float | None
+    broken: float | None
 
 
-def _bracket(keeps: Callable[[float], bool], start: float, step: float) -> tuple[float | None, float | None]:
-    """A rate that is kept and one that is not; None where the limits of all rates end the way."""
-    rate = start
-    if keeps(rate):
-        while rate < RATE_MAX:
-            higher = min(rate * step, RATE_MAX)
-            if not keeps(higher):
-                return rate, higher
-            rate = higher
-        return rate, None
-    while rate > RATE_MIN:
-        lower = max(rate / step, RATE_MIN)
-        if keeps(lower):
-            return lower, rate
-        rate = lower
-    return None, rate
+class Bisection:
+    """One search; `unknown` is set where a rate could not be judged, so that the truth may lie above what was kept."""
+
+    def __init__(self, attempt: Callable[[float], Tried], *, step: float, precision: float) -> None:
+        self._attempt = attempt
+        self._step = step
+        self._precision = precision
+        self.unknown = False
+
+    def run(self, start: float) -> Bracket:
+        """Find a bracket around the limit, narrow it, and confirm what it says."""
+        found = self._narrowed(self._around(min(max(start, RATE_MIN), RATE_MAX), self._step))
+        for _ in range(_CONFIRMS_MAX):
+            # The highest of many tries is the luckiest one: it must hold once more, or the next lower one must.
+            if found.kept is None or self._try(found.kept) == "kept":
+                return found
+            lower = max(found.kept / (1 + self._precision), RATE_MIN)
+            if self._try(lower) == "kept":
+                return Bracket(lower, found.kept)
+            found = self._narrowed(self._around(lower, 1 + 3 * self._precision))
+        return Bracket(None, found.broken)
+
+    def _around(self, start: float, step: float) -> Bracket:
+        """Up or down from `start` by `step` until the answer changes."""
+        rate, tried = start, self._try(start)
+        if tried == "kept":
+            while rate < RATE_MAX:
+                higher = min(rate * step, RATE_MAX)
+                tried = self._try(higher)
+                if tried != "kept":
+                    return Bracket(rate, higher if tried == "broken" else None)
+                rate = higher
+            return Bracket(rate, None)
+        broken = rate if tried == "broken" else None
+        while rate > RATE_MIN:
+            rate = max(rate / step, RATE_MIN)
+            tried = self._try(rate)
+            if tried == "kept":
+                return Bracket(rate, broken)
+            broken = rate if tried == "broken" else broken
+        return Bracket(None, broken)
+
+    def _narrowed(self, found: Bracket) -> Bracket:
+        """Halve the (logarithmic) distance until it is within the precision."""
+        kept, broken = found.kept, found.broken
+        while kept is not None and broken is not None and broken / kept > 1 + self._precision:
+            middle = math.sqrt(kept * broken)
+            tried = self._try(middle)
+            if tried == "unknown":
+                return Bracket(kept, None)
+            kept, broken = (middle, broken) if tried == "kept" else (kept, middle)
+        return Bracket(kept, broken)
+
+    def _try(self, rate: float) -> Tried:
+        tried = self._attempt(rate)
+        self.unknown = self.unknown or tried == "unknown"
+        return tried

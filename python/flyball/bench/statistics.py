@@ -31,6 +31,7 @@ WINDOWS_MIN = 5  # a side; with three, windows that scatter by 3 % would hide a 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 BEYOND_MIN = 10  # with fewer answers beyond it, a quantile is the luck of a few requests
 _BLOCKS_MIN = 10
+_LEFT_OUT = f"the host took more than {STEAL_MAX:.0%} of the processor's time, or the generator was the limit"
 _TREND_P_MAX, _TREND_MIN = 0.01, 0.10
 _SAMPLES_MAX = 1000  # the slope looks at every pair of samples
 
@@ -145,7 +146,7 @@ class Comparison:
 
 
 def compare(a: Sequence[Window], b: Sequence[Window], *, paired: bool, level: float = 0.95) -> Comparison:
-    """Whether B differs from A in p50, p99 or, in a closed loop, in rate; `level` holds for all figures together.
+    """Whether B differs from A in p50, p99, the share of right answers or, in a closed loop, in rate; `level` holds for all.
 
     Each window gives one value of a figure, so that what windows have in common is not mistaken for many samples.
     """
@@ -155,13 +156,15 @@ def compare(a: Sequence[Window], b: Sequence[Window], *, paired: bool, level: fl
     left_out = len(a) + len(b) - len(calm_a) - len(calm_b)
     fewest = min(len(calm_a), len(calm_b))
     if fewest < WINDOWS_MIN:
-        stolen = f" after {left_out} were left out, in which the host took more than {STEAL_MAX:.0%}" if left_out else ""
+        stolen = f" after {left_out} were left out: {_LEFT_OUT}" if left_out else ""
         raise UsageError(
             f"a comparison needs {WINDOWS_MIN} windows of each side, there are {fewest}{stolen}",
             next_step=f"measure more of them:  --repeats {WINDOWS_MIN + left_out}",
         )
     closed = all(window.plan.arrivals.kind == "closed" for window in (*calm_a, *calm_b))
-    names = ("p50", "p99", "rate") if closed else ("p50", "p99")
+    names = ["p50", "p99", *(["rate"] if closed else [])]
+    if any(window.result.answered < window.result.sent for window in (*calm_a, *calm_b)):
+        names.append("answered")  # else whoever refuses the slow ones would be the faster one
     each = level ** (1 / len(names))  # Šidák: all of them hold together at `level`
     found = [_difference(name, calm_a, calm_b, paired=paired, level=each) for name in names]
     shown = any(difference.verdict != "no difference shown" for difference in found)
@@ -200,7 +203,7 @@ def memory_slope(samples: Sequence[MemorySample], level: float = 0.95) -> Estima
     if len(samples) < 2:
         raise UsageError("a slope needs two samples of memory or more")
     thinned = samples[:: math.ceil(len(samples) / _SAMPLES_MAX)]
-    hours, sizes = np.array([(sample.at_s / 3600, sample.rss_bytes) for sample in thinned]).T
+    hours, sizes = np.array([(sample.at_s / 3600, sample.memory_bytes) for sample in thinned]).T
     found = _scipy("stats").theilslopes(sizes, hours, level)
     enough = len(thinned) >= _BLOCKS_MIN
     return Estimate(float(found.slope), Interval(float(found.low_slope), float(found.high_slope)) if enough else None)
@@ -232,10 +235,10 @@ def _rare(events: int, count: int, level: float) -> Interval | None:
 
 
 def _undisturbed(a: Sequence[Window], b: Sequence[Window], *, paired: bool) -> tuple[list[Window], list[Window]]:
-    """Without the windows that the host disturbed; of a pair, both go."""
+    """Without the windows that the host disturbed or in which the generator was the limit; of a pair, both go."""
 
     def calm(window: Window) -> bool:
-        return window.host.steal_share <= STEAL_MAX
+        return window.host.steal_share <= STEAL_MAX and window.result.bottleneck is None
 
     if not paired:
         return [window for window in a if calm(window)], [window for window in b if calm(window)]
@@ -254,14 +257,20 @@ def _difference(name: str, a: Sequence[Window], b: Sequence[Window], *, paired: 
     # What the histograms cannot tell apart is no difference, however often it is repeated.
     half = _student(level, freedom) * math.sqrt(variance) + RESOLUTION
     interval = Interval(math.exp(centre - half), math.exp(centre + half))
-    up, down = ("higher", "lower") if name == "rate" else ("slower", "faster")
+    up, down = ("higher", "lower") if name in ("rate", "answered") else ("slower", "faster")
     verdict: Any = up if interval.low > 1 else down if interval.high < 1 else "no difference shown"
     return Difference(name, median(left), median(right), math.exp(centre), interval, verdict)
 
 
 def _figure(name: str, window: Window) -> float:
     result = window.result
-    value = result.rate_per_s if name == "rate" else float(getattr(result.latency_us, name))
+    match name:
+        case "rate":
+            value = result.rate_per_s
+        case "answered":
+            value = result.answered / result.sent if result.sent else 0.0
+        case _:
+            value = float(getattr(result.latency_us, name))
     if value <= 0:
         raise UsageError(
             f"a window of {window.subject} has no right answer, so that there is nothing to compare",
@@ -291,11 +300,8 @@ def _summary(found: list[Difference], sides: tuple[str, str], basis: str) -> str
 def _notes(a: Sequence[Window], b: Sequence[Window], sides: tuple[str, str], left_out: int) -> list[str]:
     notes = []
     if left_out:
-        notes.append(f"{left_out} windows were left out: the host took more than {STEAL_MAX:.0%} of the processor's time")
+        notes.append(f"{left_out} windows were left out: {_LEFT_OUT}")
     for name, side in zip(sides, (a, b), strict=True):
-        limited = [window for window in side if window.result.bottleneck]
-        if limited:
-            notes.append(f"the generator was the limit in {len(limited)} of {len(side)} windows of {name}")
         sent, answered = (sum(getattr(window.result, key) for window in side) for key in ("sent", "answered"))
         if answered < sent:
             notes.append(f"{name} gave no right answer to {(sent - answered) / sent:.2%} of its requests")

@@ -93,12 +93,14 @@ def run_scenario(
         record = new_record(command, requests, cores, scenario=scenario)
         measurement = stack.enter_context(Measurement(record, path, requests.payloads))
         measurement.add_subject(told)
-        measure_surroundings(measurement, requests, cores, progress)
+        measure_surroundings(
+            measurement, requests, cores, progress, scenario.steady.window_s if scenario.steady else _LOOK_S
+        )
         phases = Phases(scenario, measurement, subject, cores.generator, progress)
         for phase in (phases.search, phases.steady, phases.curve, phases.concurrency, phases.soak):
             phase()
         if subject.process is not None:
-            measurement.add_subject(told.model_copy(update={"rss_bytes": subject.process.memory_bytes()}))
+            measurement.add_subject(told.model_copy(update={"memory_bytes": subject.process.memory_bytes()}))
     return measurement
 
 
@@ -116,10 +118,11 @@ def _path(requests: Requests) -> Path:
     return requests.path
 
 
-def measure_surroundings(measurement: Measurement, requests: Requests, cores: Cores, progress: Progress) -> None:
+def measure_surroundings(
+    measurement: Measurement, requests: Requests, cores: Cores, progress: Progress, window_s: float
+) -> None:
     """What is below the server's figures: the generator's own cost, and the model without a network."""
-    steady = measurement.record.scenario.steady if measurement.record.scenario else None
-    seconds = min(_LOOK_S, steady.window_s) if steady else _LOOK_S  # no longer than what it stands beside
+    seconds = min(_LOOK_S, window_s)  # no longer than what it stands beside
     step = progress.begin("the generator itself", 1.0)
     overhead = measure_overhead(requests.payloads, cores.server, cores.generator, seconds)
     measurement.keep(overhead=overhead)

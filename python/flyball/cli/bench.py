@@ -5,9 +5,11 @@ Every form leaves one JSON record; table, page and plots are made from it, now o
 
 from __future__ import annotations
 
+import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -113,7 +115,7 @@ def compare(
     else:
         path = _new_file(out_folder, "compare")
         load = Load(model, protocol, connections, rate, repeats, seconds)
-        with _steps(as_json) as progress:
+        with _reported(path, as_json, quiet=True), _steps(as_json) as progress:
             found = compare_live((a, b), load, path, _command(), progress)
         caveats = []
     if as_json:
@@ -176,8 +178,10 @@ def _reported(path: Path, as_json: bool, *, quiet: bool = False) -> Iterator[Non
     try:
         yield
     except (FlyballError, KeyboardInterrupt):
-        if path.is_file() and BenchRecord.read(path).windows:
-            _tell(BenchRecord.read(path), path, as_json)
+        # The reason for the early end is what matters: a report that fails as well must not stand in its place.
+        with suppress(FlyballError, OSError):
+            if path.is_file() and BenchRecord.read(path).windows:
+                _tell(BenchRecord.read(path), path, as_json)
         raise
     if not quiet:
         _tell(BenchRecord.read(path), path, as_json)
@@ -208,7 +212,13 @@ def _tell(record: BenchRecord, path: Path, as_json: bool) -> None:
 
 
 def _new_file(folder: Path, name: str) -> Path:
-    return folder / f"{datetime.now(UTC):%Y-%m-%dT%H%M%S}-{name}.json"
+    """A file that is not there yet, in a folder that can be written to: found out before anything is measured."""
+    there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"{there} cannot be written to", next_step="name another folder:  --out DIR")
+    stem = f"{datetime.now(UTC):%Y-%m-%dT%H%M%S}-{name}"
+    names = (f"{stem}{'' if number == 1 else f'-{number}'}.json" for number in count(1))
+    return next(path for path in (folder / name for name in names) if not path.exists())
 
 
 def _command() -> list[str]:

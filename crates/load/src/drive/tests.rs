@@ -97,6 +97,8 @@ fn the_p99_of_a_server_that_stalls_is_exact_in_an_open_loop() {
         assert_is(outcome.latency_us.max, STALL + SERVICE);
         assert_is(outcome.latency_us.p50, SERVICE);
         assert_eq!(outcome.generator.lateness_us.max, 0.001, "nothing was late in a time without delays");
+        assert_eq!(outcome.generator.waited_share, 0.0, "a connection was always free");
+        assert_eq!(outcome.bottleneck, None);
         assert_eq!(outcome.offered_per_s, 1000.0);
     });
 }
@@ -111,6 +113,10 @@ fn with_few_connections_the_wait_for_one_counts_and_the_time_on_the_wire_hides_i
         // of each two thousand are slower than the p99, which is the next one's: number 20, in the second round.
         assert_is(outcome.latency_us.p99, STALL - 20 * MS + SERVICE + (20 / 16) * SERVICE);
         assert_is(outcome.service_us.p99, SERVICE);
+        // Of the two hundred that are due in a stall all but the first sixteen wait, and those of the thirteen rounds
+        // after it in which fifteen more go than come.
+        let waited = outcome.generator.waited_share;
+        assert!((waited - 0.0985).abs() < 0.001, "{waited}");
     });
 }
 

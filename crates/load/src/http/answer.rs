@@ -15,12 +15,14 @@ pub(crate) struct Answer {
     pub(super) json_length: Option<usize>,
 }
 
+#[derive(Clone, Copy)]
 enum Framing {
     Length(usize),
     Chunked,
     UntilClose,
 }
 
+#[derive(Clone, Copy)]
 struct Head {
     status: u16,
     close: bool,
@@ -29,27 +31,90 @@ struct Head {
     length: usize,
 }
 
-impl Answer {
-    /// `None` while bytes are missing. `ended`: no more will come. Chunks are joined in place once all have come.
-    pub(super) fn find(received: &mut Vec<u8>, ended: bool) -> Result<Option<Answer>, Problem> {
-        let Some(head) = Head::parse(received)? else { return Ok(None) };
-        let answer = |close: bool, body| {
-            let (status, json_length) = (head.status, head.json_length);
-            Some(Answer { status, close: head.close || close, body, json_length })
-        };
-        match head.framing {
+/// Finds one answer in bytes that come bit by bit. What was read is not read again: a long answer comes in many pieces.
+#[derive(Default)]
+pub(super) struct Finder {
+    head: Option<Head>,
+    /// Where the head ends.
+    body: usize,
+    chunks: Chunks,
+}
+
+impl Finder {
+    /// `None` while bytes are missing. `ended`: no more will come. `received` is the same each time, with more behind it.
+    pub(super) fn find(&mut self, received: &mut [u8], ended: bool) -> Result<Option<Answer>, Problem> {
+        let Some(head) = self.head(received)? else { return Ok(None) };
+        let body = match head.framing {
             Framing::Length(length) => {
-                let end = head.length.saturating_add(length);
-                // Bytes beyond the answer belong to no request: such a connection is not used again.
-                Ok((received.len() >= end).then(|| answer(received.len() > end, head.length..end)).flatten())
+                let end = self.body.saturating_add(length);
+                (received.len() >= end).then_some((received.len() > end, self.body..end))
             }
             Framing::Chunked => {
-                let Some(body) = join_chunks(&received[head.length..])? else { return Ok(None) };
-                received.truncate(head.length);
-                received.extend_from_slice(&body);
-                Ok(answer(false, head.length..received.len()))
+                let end = self.chunks.join(received)?;
+                end.map(|end| (received.len() > self.chunks.read, self.body..end))
             }
-            Framing::UntilClose => Ok(ended.then(|| answer(true, head.length..received.len())).flatten()),
+            Framing::UntilClose => ended.then_some((true, self.body..received.len())),
+        };
+        Ok(body.map(|(more, body)| Answer {
+            status: head.status,
+            // Bytes beyond the answer belong to no request: such a connection is not used again.
+            close: head.close || more,
+            body,
+            json_length: head.json_length,
+        }))
+    }
+
+    /// The head of the final answer; interim ones, which may come before it, are passed over.
+    fn head(&mut self, received: &[u8]) -> Result<Option<Head>, Problem> {
+        while self.head.is_none() {
+            let Some(head) = Head::parse(&received[self.body..])? else { return Ok(None) };
+            self.body += head.length;
+            match head.status {
+                101 => return Err(not_http("it changes to another protocol, which nobody asked for")),
+                100..=199 => {}
+                _ => {
+                    self.head = Some(head);
+                    self.chunks = Chunks { read: self.body, joined: self.body };
+                }
+            }
+        }
+        Ok(self.head)
+    }
+}
+
+/// How far the chunks of a body were read, and where what they carried ends once it is moved together.
+#[derive(Default)]
+struct Chunks {
+    read: usize,
+    joined: usize,
+}
+
+impl Chunks {
+    /// Moves the bodies of all chunks that have come together in place; gives their end with the last one. Trailers are
+    /// not expected.
+    fn join(&mut self, received: &mut [u8]) -> Result<Option<usize>, Problem> {
+        loop {
+            let rest = &received[self.read..];
+            let (start, size) = match httparse::parse_chunk_size(rest) {
+                Ok(httparse::Status::Complete(found)) => found,
+                Ok(httparse::Status::Partial) => return Ok(None),
+                Err(error) => return Err(not_http(error)),
+            };
+            let size = usize::try_from(size).map_err(not_http)?;
+            let Some(end) = start.checked_add(size).and_then(|end| end.checked_add(2)) else {
+                return Err(not_http("a chunk is too long"));
+            };
+            let Some(chunk) = rest.get(start..end) else { return Ok(None) };
+            if !chunk.ends_with(b"\r\n") {
+                return Err(not_http("a chunk does not end where it says"));
+            }
+            let carried = self.read + start..self.read + start + size;
+            received.copy_within(carried, self.joined);
+            self.read += end;
+            self.joined += size;
+            if size == 0 {
+                return Ok(Some(self.joined));
+            }
         }
     }
 }
@@ -90,31 +155,6 @@ impl Head {
     }
 }
 
-/// The bodies of all chunks; `None` while the last one has not come. Trailers are not expected.
-fn join_chunks(mut rest: &[u8]) -> Result<Option<Vec<u8>>, Problem> {
-    let mut body = Vec::new();
-    loop {
-        let (start, size) = match httparse::parse_chunk_size(rest) {
-            Ok(httparse::Status::Complete(found)) => found,
-            Ok(httparse::Status::Partial) => return Ok(None),
-            Err(error) => return Err(not_http(error)),
-        };
-        let size = usize::try_from(size).map_err(not_http)?;
-        let Some(end) = start.checked_add(size).and_then(|end| end.checked_add(2)) else {
-            return Err(not_http("a chunk is too long"));
-        };
-        let Some(chunk) = rest.get(start..end) else { return Ok(None) };
-        if !chunk.ends_with(b"\r\n") {
-            return Err(not_http("a chunk does not end where it says"));
-        }
-        if size == 0 {
-            return Ok(Some(body));
-        }
-        body.extend_from_slice(&chunk[..size]);
-        rest = &rest[end..];
-    }
-}
-
 fn not_http(cause: impl ToString) -> Problem {
     Problem::new("not an HTTP answer", cause.to_string())
 }
@@ -123,34 +163,81 @@ fn not_http(cause: impl ToString) -> Problem {
 mod tests {
     use super::*;
 
-    fn find(text: &str, ended: bool) -> Result<Option<(u16, bool, String)>, Problem> {
-        let mut received = text.as_bytes().to_vec();
-        let answer = Answer::find(&mut received, ended)?;
-        Ok(answer.map(|answer| {
-            let body = String::from_utf8(received[answer.body].to_vec()).expect("text");
-            (answer.status, answer.close, body)
-        }))
+    type Found = Option<(u16, bool, String)>;
+
+    fn find(text: &str, ended: bool) -> Result<Found, Problem> {
+        find_in_pieces(text, text.len().max(1), ended)
+    }
+
+    /// What is found in the end; nothing may be found before.
+    fn find_in_pieces(text: &str, piece: usize, ended: bool) -> Result<Found, Problem> {
+        let (mut finder, mut received) = (Finder::default(), Vec::new());
+        for part in text.as_bytes().chunks(piece) {
+            received.extend_from_slice(part);
+            let last = received.len() == text.len();
+            let answer = finder.find(&mut received, ended && last)?;
+            if let Some(answer) = answer {
+                assert_eq!(received.len(), text.len(), "found before it was whole: {text}");
+                let body = String::from_utf8(received[answer.body].to_vec()).expect("text");
+                return Ok(Some((answer.status, answer.close, body)));
+            }
+        }
+        Ok(None)
     }
 
     #[test]
-    fn answers_of_each_framing_are_found_once_they_are_whole() {
+    fn answers_of_each_framing_are_found_once_they_are_whole_however_they_come() {
+        let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        let long = "3\r\nabc\r\n10\r\n0123456789abcdef\r\n1\r\nz\r\n0\r\n\r\n";
         let cases = [
             ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", false, (200, false, "hi")),
             ("HTTP/1.1 503 No\r\nconnection: Close\r\ncontent-length: 0\r\n\r\n", false, (503, true, "")),
-            (
-                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nh\r\n1\r\ni\r\n0\r\n\r\n",
-                false,
-                (200, false, "hi"),
-            ),
+            (&format!("{chunked}1\r\nh\r\n1\r\ni\r\n0\r\n\r\n"), false, (200, false, "hi")),
+            (&format!("{chunked}{long}"), false, (200, false, "abc0123456789abcdefz")),
             ("HTTP/1.0 200 OK\r\n\r\nhi", true, (200, true, "hi")),
             ("HTTP/1.1 204 None\r\n\r\n", false, (204, false, "")),
         ];
         for (text, ended, (status, close, body)) in cases {
-            assert_eq!(find(text, ended).expect("HTTP"), Some((status, close, body.to_owned())), "{text}");
-            let head = text.find("\r\n\r\n").expect("a head") + 3;
-            for end in 0..head {
-                assert_eq!(find(&text[..end], false).expect("no fault yet"), None, "{end} of {text}");
+            for piece in [1, 2, 7, text.len()] {
+                let found = find_in_pieces(text, piece, ended).expect("HTTP");
+                assert_eq!(found, Some((status, close, body.to_owned())), "{piece} of {text}");
             }
+            let head = text.find("\r\n\r\n").expect("a head") + 3;
+            assert_eq!(find(&text[..head], false).expect("no fault yet"), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn interim_answers_are_passed_over_and_no_answer_of_their_own() {
+        let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
+        for last in ["content-length: 2\r\n\r\nhi", "transfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"]
+        {
+            let text = format!("{interim}HTTP/1.1 200 OK\r\n{last}");
+            for piece in [1, text.len()] {
+                let found = find_in_pieces(&text, piece, false).expect("HTTP");
+                assert_eq!(found, Some((200, false, "hi".into())), "{text}");
+            }
+        }
+        assert_eq!(find(interim, true).expect("HTTP"), None, "closed before the answer came");
+        let switched = find("HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\n\r\n", false);
+        assert!(switched.is_err_and(|problem| problem.text.contains("another protocol")));
+    }
+
+    #[test]
+    fn a_connection_with_bytes_behind_its_answer_is_not_used_again() {
+        for framing in ["content-length: 1\r\n\r\nx", "transfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"]
+        {
+            let found = find(&format!("HTTP/1.1 200 OK\r\n{framing}more"), false).expect("HTTP");
+            assert_eq!(found, Some((200, true, "x".into())));
+        }
+    }
+
+    #[test]
+    fn chunks_that_lie_about_their_length_are_no_http() {
+        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        for chunks in ["2\r\nabcd", "x\r\n", "ffffffffffffffff\r\n"] {
+            let found = find(&format!("{head}{chunks}"), false);
+            assert!(found.is_err_and(|problem| problem.reason == "not an HTTP answer"), "{chunks}");
         }
     }
 
@@ -158,7 +245,7 @@ mod tests {
     fn the_length_of_the_json_before_raw_tensors_is_read() {
         let mut received =
             b"HTTP/1.1 200 OK\r\nInference-Header-Content-Length: 2\r\ncontent-length: 3\r\n\r\n{}x".to_vec();
-        let answer = Answer::find(&mut received, false).expect("HTTP").expect("whole");
+        let answer = Finder::default().find(&mut received, false).expect("HTTP").expect("whole");
         assert_eq!((answer.json_length, &received[answer.body]), (Some(2), &b"{}x"[..]));
     }
 

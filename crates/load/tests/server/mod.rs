@@ -53,7 +53,15 @@ type Answered = (Duration, Option<Vec<u8>>, bool);
 impl HttpServer {
     /// `handler` gets each request's number over all connections, and its body.
     pub(crate) fn start(handler: impl Fn(u64, Value) -> Reply + Send + Sync + 'static) -> HttpServer {
-        HttpServer::serve(move |place, body| {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        HttpServer::start_on(listener, handler)
+    }
+
+    pub(crate) fn start_on(
+        listener: TcpListener,
+        handler: impl Fn(u64, Value) -> Reply + Send + Sync + 'static,
+    ) -> HttpServer {
+        HttpServer::serve(listener, move |place, body| {
             let reply = handler(place, serde_json::from_slice(body).expect("JSON"));
             let close = if reply.close { "Connection: close\r\n" } else { "" };
             let length = reply.body.len();
@@ -64,7 +72,8 @@ impl HttpServer {
 
     /// Speaks binary tensors: `handler` gets a request's number and its one element, and gives the answer's.
     pub(crate) fn start_binary(handler: impl Fn(u64, f32) -> f32 + Send + Sync + 'static) -> HttpServer {
-        HttpServer::serve(move |place, body| {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        HttpServer::serve(listener, move |place, body| {
             let (json, raw) = body.split_at(body.len() - 4);
             let request: Value = serde_json::from_slice(json).expect("JSON before four raw bytes");
             assert_eq!(request["inputs"][0]["parameters"]["binary_data_size"], 4);
@@ -81,8 +90,10 @@ impl HttpServer {
         })
     }
 
-    fn serve(answer: impl Fn(u64, &[u8]) -> Answered + Send + Sync + 'static) -> HttpServer {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    fn serve(
+        listener: TcpListener,
+        answer: impl Fn(u64, &[u8]) -> Answered + Send + Sync + 'static,
+    ) -> HttpServer {
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let connections = Arc::new(Mutex::new(Vec::new()));
         let (answer, requests) = (Arc::new(answer), Arc::new(AtomicU64::new(0)));

@@ -58,4 +58,10 @@ def comparison_document(found: Comparison) -> dict[str, Any]:
 
 
 def _shown(figure: Difference, value: float) -> str:
-    return f"{rate(value)}/s" if figure.name == "rate" else latency(value)
+    match figure.name:
+        case "rate":
+            return f"{rate(value)}/s"
+        case "answered":
+            return f"{value:.2%}"
+        case _:
+            return latency(value)

@@ -52,7 +52,7 @@ def _subject(subject: SubjectFigures) -> dict[str, Any]:
         "answered_per_s": _estimate(subject.rate_per_s),
         "error_share": subject.error_share,
         "cold_start_s": subject.told.cold_start_s,
-        "rss_bytes": subject.told.rss_bytes,
+        "memory_bytes": subject.told.memory_bytes,
         "windows": len(subject.windows),
         "windows_left_out": subject.left_out,
     }
@@ -81,8 +81,8 @@ def _breakdown(breakdown: Breakdown) -> dict[str, Any]:
 def _soak(soak: Soak) -> dict[str, Any]:
     return {
         "subject": soak.subject,
-        "rss_bytes_first": soak.samples[0].rss_bytes,
-        "rss_bytes_last": soak.samples[-1].rss_bytes,
+        "memory_bytes_first": soak.samples[0].memory_bytes,
+        "memory_bytes_last": soak.samples[-1].memory_bytes,
         "slope_bytes_per_h": _estimate(soak.slope_per_h),
         "grows": soak.grows,
     }

@@ -112,7 +112,7 @@ def draw_memory(summary: Summary) -> Figure:
     handles, labels = [], []
     for soak in summary.soaks:
         at_s = [sample.at_s for sample in soak.samples]
-        mb = [sample.rss_bytes / _MB for sample in soak.samples]
+        mb = [sample.memory_bytes / _MB for sample in soak.samples]
         colour = look(places.get(soak.subject, 0))["color"]
         handles += axes.plot(at_s, mb, color=colour)
         label = soak.subject
@@ -123,7 +123,7 @@ def draw_memory(summary: Summary) -> Figure:
             axes.plot([at_s[0], at_s[-1]], [base + slope * at_s[0], base + slope * at_s[-1]], color=colour, linestyle=DASHED)
             label += f", {words.signed_size(soak.slope_per_h.value)}/h"
         labels.append(label)
-    sizes = [sample.rss_bytes / _MB for soak in summary.soaks for sample in soak.samples]
+    sizes = [sample.memory_bytes / _MB for soak in summary.soaks for sample in soak.samples]
     axes.set_ylim(0.8 * min(sizes), 1.1 * max(sizes))
     axes.set_xlim(left=0)
     axes.set_xlabel("seconds under load")

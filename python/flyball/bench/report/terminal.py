@@ -73,7 +73,7 @@ def _headline(summary: Summary) -> Table:
         cells += [_latency_cell(subject.latency_us.get(key)) for key in words.QUANTILE_NAMES]
         cells += [Text(percent(subject.error_share))] * with_errors
         cold_start_s = subject.told.cold_start_s
-        cells += [Text(latency(None if cold_start_s is None else cold_start_s * 1e6)), Text(size(subject.told.rss_bytes))]
+        cells += [Text(latency(None if cold_start_s is None else cold_start_s * 1e6)), Text(size(subject.told.memory_bytes))]
         table.add_row(Text(subject.name), *cells)
     if summary.record.floor:
         _add_floor(table, summary.record.floor, with_rate=heading is not None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from flyball.bench.machine import virtual_note, warnings_of
 from flyball.bench.report.summary import errors_of
 from flyball.bench.statistics import BEYOND_MIN, QUANTILES, STEAL_MAX, trend
 from flyball.bench.table import latency, latency_span, percent, rate, rate_span, size
@@ -191,7 +192,7 @@ def compared(difference: Difference) -> dict[str, str]:
 def soak(found: Soak) -> str:
     """A memory slope in words."""
     first, last = found.samples[0], found.samples[-1]
-    grew = f"{size(first.rss_bytes)} → {size(last.rss_bytes)} in {latency((last.at_s - first.at_s) * 1e6)}"
+    grew = f"{size(first.memory_bytes)} → {size(last.memory_bytes)} in {latency((last.at_s - first.at_s) * 1e6)}"
     slope = found.slope_per_h
     if slope is None or slope.interval is None:
         return f"{grew}; too few samples for a slope"
@@ -210,6 +211,8 @@ def notes(summary: Summary) -> list[str]:
     found = [f"{subject.name}: {text}" for subject in summary.subjects for text in _notes_of(subject)]
     if any(point.few and point.bottleneck is None for point in [*summary.curve, *summary.concurrency]):
         found.append(f"~ marks a p99 with fewer than {BEYOND_MIN} answers beyond it.")
+    if virtual := virtual_note(summary.record.machine):
+        found.append(virtual)
     return found
 
 
@@ -233,9 +236,10 @@ def _notes_of(subject: SubjectFigures) -> list[str]:
 
 
 def warnings(summary: Summary) -> list[str]:
-    """What to doubt, subject by subject."""
+    """What to doubt: of the build and the machine, then subject by subject."""
     record = summary.record
     found = [] if record.software.profile == "release" else [f"a {record.software.profile} build was measured, not release"]
+    found += warnings_of(record.machine)
     for subject in summary.subjects:
         windows = [window for window in record.windows if window.subject == subject.name]
         headline = [window for window in windows if window.phase == summary.phase and not window.result.bottleneck]
