@@ -62,7 +62,7 @@ class Reader:
 
     def expect_success(self, command: list[str], shown: str) -> str:
         answer = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=60, check=False
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=120, check=False
         )
         assert answer.returncode == 0, f"$ {shown}\n{answer.stdout}{answer.stderr}"
         assert not answer.stdout.startswith('{"error"'), f"$ {shown}\n{answer.stdout}"  # curl ends with 0 all the same
@@ -88,7 +88,7 @@ def commands(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_commands_of_a_page_work_as_printed(page: Path, tmp_path: Path) -> None:
     blocks = BLOCK.findall(page.read_text())

@@ -33,7 +33,7 @@ _REQUESTS_MIN = 1000  # below, a window's p99 is the luck of ten requests
 _STRETCH_MAX = 10.0
 _RAMP_FROM = 0.1
 _THREADS_MAX = 8
-_WARMUP = Warmup(least_s=0.5, most_s=3.0)
+_WARMUP_LEAST_S, _WARMUP_MOST_S = 0.5, 3.0
 
 
 class Phases:
@@ -184,7 +184,7 @@ class Phases:
             streams=scenario.streams,
             arrivals=arrivals,
             duration_s=duration_s,
-            warmup=_WARMUP,
+            warmup=Warmup(least_s=min(_WARMUP_LEAST_S, duration_s / 2), most_s=min(_WARMUP_MOST_S, duration_s)),
             timeout_ms=scenario.timeout_ms,
             deadline_ms=scenario.deadline_ms,
             cpus=self._cpus,

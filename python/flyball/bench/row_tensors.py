@@ -6,6 +6,7 @@ Must not know servers: the model's signature is given.
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +44,8 @@ def rows_from_file(
         if told:
             told(f"{path} has {file.count:,} rows, which are repeated to make {count:,} payloads")
     places = sorted(set(order))
-    rows = {place: tensors_of(record, inputs) for place, record in zip(places, file.pick(places), strict=True)}
+    with closing(file.pick(places)) as records:
+        rows = {place: tensors_of(record, inputs) for place, record in zip(places, records, strict=True)}
     return [rows[place] for place in order]
 
 

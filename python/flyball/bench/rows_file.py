@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 from flyball.errors import MissingExtraError, RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
     from pathlib import Path
 
 SUFFIXES = (".parquet", ".csv", ".jsonl")
@@ -42,8 +42,8 @@ class RowsFile(Protocol):
     def count(self) -> int:
         """How many rows there are."""
 
-    def pick(self, places: Sequence[int]) -> Iterator[Record]:
-        """The rows at these places, which ascend."""
+    def pick(self, places: Sequence[int]) -> Generator[Record, None, None]:
+        """The rows at these places, which ascend. Close it where it is not read to its end: a file is open behind it."""
 
 
 def open_rows(path: Path) -> RowsFile:
@@ -94,7 +94,7 @@ class _Csv:
         self._path = path
         self.count = sum(1 for _ in self._rows())
 
-    def pick(self, places: Sequence[int]) -> Iterator[Record]:
+    def pick(self, places: Sequence[int]) -> Generator[Record, None, None]:
         wanted = iter(places)
         place = next(wanted, None)
         for row, record in enumerate(self._rows()):
@@ -129,7 +129,7 @@ class _JsonLines:
         self._path = path
         self.count = sum(1 for _ in self._lines())
 
-    def pick(self, places: Sequence[int]) -> Iterator[Record]:
+    def pick(self, places: Sequence[int]) -> Generator[Record, None, None]:
         wanted = iter(places)
         place = next(wanted, None)
         for row, (number, text) in enumerate(self._lines()):
@@ -159,7 +159,7 @@ class _Parquet:
         self._file = parquet_file(path)
         self.count: int = self._file.metadata.num_rows
 
-    def pick(self, places: Sequence[int]) -> Iterator[Record]:
+    def pick(self, places: Sequence[int]) -> Generator[Record, None, None]:
         start, taken = 0, 0
         for batch in self._file.iter_batches(batch_size=4096):
             end = start + batch.num_rows

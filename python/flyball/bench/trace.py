@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -40,7 +41,8 @@ def read_trace(path: str | Path) -> list[float]:
         times_ns = _from_parquet(path)
     elif suffix in SUFFIXES:
         rows = open_rows(path)
-        times_ns = _read(path, (_cell(record) for record in rows.pick(range(rows.count))))
+        with closing(rows.pick(range(rows.count))) as records:
+            times_ns = _read(path, map(_cell, records))
     else:
         times_ns = _read(path, _lines(path))
     if not times_ns:
