@@ -22,7 +22,7 @@ ORT = $(shell $(BIN)/python tools/ort_library.py)
 RUST := Cargo.toml Cargo.lock pyproject.toml $(shell find crates proto -type f 2>/dev/null)
 COMMIT := $(wildcard .git/logs/HEAD)  # the build knows its commit, so a commit makes a new build
 
-.PHONY: help build demo test test-full lint fmt clean claim-skeleton tools-present
+.PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench bench-peers tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -75,6 +75,12 @@ claim-skeleton: build ## prove the claims of docs/claims.md on this machine (abo
 	@echo "claim-skeleton: building the echo that the claims compare with"
 	@cargo build --quiet --release --locked -p flyball-server --example echo
 	@$(BIN)/python -m bench.claims.skeleton
+
+claim-bench: build ## prove the claims of the benchmark itself (about 15 minutes; gets wrk, oha and perf_analyzer)
+	@$(BIN)/python -m bench.claims.bench
+
+bench-peers: build ## measure flyball beside five other servers, ALL=1 for seven (about 20 minutes)
+	@$(BIN)/python -m bench.peers.run
 
 clean: ## remove everything that was built
 	rm -rf $(TARGET) .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _WINDOWS_FOR_YES, _WINDOWS_MAX = 2, 3
 _SILENT_MAX = 3
+_SEARCH_BLOCKS = 20  # enough for an interval of p99; more would only swell the record
 _REQUESTS_MIN = 1000  # below, a window's p99 is the luck of ten requests
 _STRETCH_MAX = 10.0
 _RAMP_FROM = 0.1
@@ -145,7 +146,8 @@ class Phases:
         windows: list[Window] = []
         silent = 0
         while len(windows) < _WINDOWS_MAX and silent < _SILENT_MAX:
-            window = self._measurement.window(self._subject, "search", self._open(rate_per_s, duration_s))
+            plan = self._open(rate_per_s, duration_s).model_copy(update={"interval_s": duration_s / _SEARCH_BLOCKS})
+            window = self._measurement.window(self._subject, "search", plan)
             if not says_something(window, slo):
                 silent += 1
                 continue

@@ -59,7 +59,7 @@ class Process:
             self.url = self._wait_ready(ready_s)
         except BaseException:
             # Nobody else could end it: there is no object yet, and Ctrl-C does not reach another session.
-            self._kill()
+            self._kill(self._group())
             self._errors.close()
             raise
 
@@ -95,11 +95,12 @@ class Process:
 
     def stop(self) -> int:
         """Ask the process to end, wait, and give its exit code; one that does not end is killed."""
+        members = self._group()  # while it lives: children that outlive it no longer name it as their parent
         if self._child.poll() is None:
             self._child.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(_STOP_S)
-        self._kill()
+        self._kill(members)
         self._errors.close()
         return self._child.returncode
 
@@ -123,23 +124,20 @@ class Process:
         return end.decode(errors="replace").strip()[-2000:]
 
     def _group(self) -> list[int]:
-        """Processes of the session, which is named after its first one."""
-        found = []
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdigit():
-                try:
-                    fields = (folder / "stat").read_text().rpartition(")")[2].split()
-                except OSError:  # ended meanwhile
-                    continue
-                if int(fields[3]) == self.pid:
-                    found.append(int(folder.name))
-        return found
+        """The process, its session, and their children: a child may open a session of its own."""
+        members = {self.pid}
+        others = _parents_and_sessions()
+        while True:
+            joined = {pid for pid, (parent, session) in others.items() if session == self.pid or parent in members}
+            if joined <= members:
+                return [pid for pid in members if pid in others]
+            members |= joined
 
-    def _kill(self) -> None:
+    def _kill(self, members: Sequence[int]) -> None:
         """End the process if it still runs, and what outlived it: the next server must have the cores to itself."""
         self._child.kill()  # does nothing once the process has ended
         self._child.wait()
-        for pid in self._group():
+        for pid in {*members, *self._group()} & _parents_and_sessions().keys():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -163,9 +161,20 @@ class Process:
         if ready.is_set():  # it closed its output and is about to end; its own exit code tells more than our kill's
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(_EXIT_S)
-        self._kill()
+        self._kill(self._group())
         code = self._child.returncode
         raise FlyballError(f"{' '.join(self.command)} did not become ready (exit {code}):\n{self.words()}")
+
+
+def _parents_and_sessions() -> dict[int, tuple[int, int]]:
+    """Of every process by its id."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):  # ended meanwhile
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                found[int(folder.name)] = (int(fields[1]), int(fields[3]))
+    return found
 
 
 def _pss_bytes(pid: int) -> int:

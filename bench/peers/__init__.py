@@ -1,0 +1,1 @@
+"""The servers that ours is compared with: one folder for each, with its own locked environment."""

@@ -1,0 +1,88 @@
+"""Put a record's figures on docs/performance.md:  python -m bench.publish RECORD.json
+
+Copies the record to bench/results/published, draws its plots into docs/images, and writes its table between the marks of the
+page. The time lines of the search's windows stay out of the copy: no report shows them, and they are most of its bytes.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flyball.bench.record import BenchRecord
+from flyball.bench.report import summarise, write_plots
+from flyball.bench.report.words import host, name_of, notes, setting, warnings
+from flyball.bench.table import latency, rate, size
+
+if TYPE_CHECKING:
+    from flyball.bench.record import Window
+    from flyball.bench.report.summary import SubjectFigures, Summary
+
+PAGE = Path("docs/performance.md")
+PUBLISHED = Path("bench/results/published")
+IMAGES = Path("docs/images")
+_BEGIN, _END = "<!-- peers: written by bench/publish.py -->", "<!-- /peers -->"
+_PLOTS = {
+    "kept": "the highest rate that keeps the SLO, with its interval",
+    "rate": "latency against rate",
+    "percentiles": "latency by percentile, from the due time and, dashed, from the real send",
+    "timeline": "latency over time",
+    "stages": "where the time goes: the server's own stages beside the client's view",
+}
+
+
+def table(summary: Summary) -> list[str]:
+    """One line a server."""
+    steady = summary.record.scenario.steady if summary.record.scenario else None
+    at = f" at {steady.rate_per_s:,.0f}/s" if steady else ""
+    lines = [
+        f"| server | rate kept at p99 ≤ {summary.slo_ms:g} ms (95 %) | p50{at} | p99 | p99.9 | cold start | memory |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    return lines + [_row(subject) for subject in summary.subjects]
+
+
+def _title(summary: Summary) -> str:
+    return " · ".join([name_of(summary.record), *setting(summary)])
+
+
+def _row(subject: SubjectFigures) -> str:
+    told, kept = subject.told, subject.kept
+    figures = [
+        latency(subject.latency_us[key].value if key in subject.latency_us else None) for key in ("p50", "p99", "p999")
+    ]
+    span = f" ({rate(kept.low_per_s)}–{rate(kept.high_per_s)})" if kept and kept.low_per_s and kept.high_per_s else ""
+    name = f"{subject.name} {told.version}" if told.version else subject.name
+    cold = latency(told.cold_start_s * 1e6 if told.cold_start_s else None)
+    return f"| {name} | {rate(subject.kept_per_s)}/s{span} | {' | '.join(figures)} | {cold} | {size(told.memory_bytes)} |"
+
+
+def _slim(window: Window) -> Window:
+    if window.phase != "search":
+        return window
+    return window.model_copy(update={"result": window.result.model_copy(update={"timeline": []})})
+
+
+def main(path: Path) -> int:
+    """Publish one record."""
+    record = BenchRecord.read(path)
+    summary = summarise(record)
+    PUBLISHED.mkdir(parents=True, exist_ok=True)
+    published = PUBLISHED / path.name
+    record.model_copy(update={"windows": [_slim(window) for window in record.windows]}).write(published)
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    plots = {plot.stem.rpartition("-")[2]: plot for plot in write_plots(summary, IMAGES, "peers")}
+    images = [f"![{told}](images/{plots[kind].name})" for kind, told in _PLOTS.items() if kind in plots]
+    doubts = [f"- {words}" for words in (*warnings(summary), *notes(summary))]
+    shown = [f"[{published.name}](../{published}): {_title(summary)}.", "", *table(summary), "", f"{host(record)}.", ""]
+    text = "\n".join([_BEGIN, "", *shown, *doubts, *([""] if doubts else []), *images, "", _END])
+    page = PAGE.read_text()
+    PAGE.write_text(re.sub(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", lambda _: text, page, flags=re.DOTALL))
+    print(f"{PAGE}, {len(plots)} plots, {published}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
