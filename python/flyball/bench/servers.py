@@ -40,7 +40,7 @@ def serving(
 
         record = SubjectRecord(
             name=label,
-            command=["flyball", *command[3:]],
+            command=["flyball", "serve", f"{name}={model.name}"],
             version=build_info().version,
             cold_start_s=cold_start_s,
             memory_bytes=server.memory_bytes(),
