@@ -59,7 +59,13 @@ PEERS = (
     Peer("mlserver", "mlserver", default=True, note="custom runtime in the server's process; no batching"),
     Peer("litserve", "litserve", default=True, note="ZeroMQ queues; no batching"),
     Peer("bentoml", "bentoml", default=True, note="async service, Pydantic types, uvloop, httptools; no batching"),
-    Peer("triton", "nvidia-pytriton", default=True, note="the wheel's server; batched unless its command says --max-batch 1", columns=True),
+    Peer(
+        "triton",
+        "nvidia-pytriton",
+        default=True,
+        note="the wheel's server; batched unless its command says --max-batch 1",
+        columns=True,
+    ),
     Peer("ray-serve", "ray", default=False, note="HAProxy in front of the replicas; batches of what waits", ready_s=180.0),
     Peer("kserve", "kserve", default=False, note="custom model, one process"),
 )
