@@ -91,11 +91,13 @@ impl Outcome {
             all.merge(tally);
             all
         })?;
-        // Answers that came after the end still took that time: leaving it out would flatter an overloaded server.
-        let end = tally.last_answer.map_or(end, |last| last.max(end));
+        let closed = plan.arrivals.closed();
+        // Answers that came after the end still took that time: leaving it out would flatter an overloaded server. Not so
+        // in a closed loop, where each request was sent when another was answered: those that were under way at the start
+        // are not counted, and waiting for the last ones as well would take that time off twice.
+        let end = tally.last_answer.map_or(end, |last| if closed { end } else { last.max(end) });
         let elapsed_s = end.saturating_duration_since(start).as_secs_f64();
-        let offered_s =
-            if plan.arrivals.closed() { elapsed_s } else { plan.measured().min(measured).as_secs_f64() };
+        let offered_s = if closed { elapsed_s } else { plan.measured().min(measured).as_secs_f64() };
         let counts = tally.counts;
         let [latency_us, service_us, lateness_us] =
             [&tally.latency_ns, &tally.service_ns, &tally.lateness_ns].map(histogram::figures);

@@ -125,6 +125,7 @@ fn a_closed_loop_over_the_same_server_hides_the_stall() {
     in_virtual_time(async {
         let outcome = run(json!({"connections": 16})).await;
         assert!(outcome.answered > 280_000, "{}", outcome.answered);
+        assert_eq!(outcome.elapsed_s, 20.0, "what is under way at the end is not waited for twice");
         assert_is(outcome.latency_us.p99, SERVICE);
         assert_is(outcome.latency_us.p999, SERVICE);
         assert_is(outcome.latency_us.max, STALL + SERVICE);
