@@ -1,6 +1,7 @@
 """Fixtures that every end-to-end test shares: test models, what ONNX Runtime answers for them, running servers."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -14,6 +15,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # the tests' own modul
 import models as makers
 import serving
 from serving import Server
+
+# A shell starts background jobs with SIGINT ignored, and children inherit that: Ctrl-C would not end what is tested.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "quick", max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
