@@ -1,22 +1,31 @@
-"""Put a record's figures on docs/performance.md:  python -m bench.publish RECORD.json
+"""Put figures on docs/performance.md.
 
-Copies the record to bench/results/published, draws its plots into docs/images, and writes its table between the marks of the
-page. The time lines of the search's windows stay out of the copy: no report shows them, and they are most of its bytes.
+    python -m bench.publish RECORD.json              a record of `make bench-peers`
+    python -m bench.publish tails [REPORT.json …]    reports of `make claim-tails`; without one the published are drawn anew
+
+Copies what it is given to bench/results/published, draws its plots into docs/images, and writes its tables between the marks
+of the page. The time lines of a search's windows stay out of the copy: no report shows them, and they are most of its bytes.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.claims.report import exit_with
+from bench.claims.tails import page as tails
 from flyball.bench.record import BenchRecord
 from flyball.bench.report import summarise, write_plots
 from flyball.bench.report.words import host, name_of, notes, setting, warnings
 from flyball.bench.table import latency, rate, size
+from flyball.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flyball.bench.record import Window
     from flyball.bench.report.summary import SubjectFigures, Summary
 
@@ -65,8 +74,8 @@ def _slim(window: Window) -> Window:
     return window.model_copy(update={"result": window.result.model_copy(update={"timeline": []})})
 
 
-def main(path: Path) -> int:
-    """Publish one record."""
+def publish_record(path: Path) -> int:
+    """A record of the peers."""
     record = BenchRecord.read(path)
     summary = summarise(record)
     PUBLISHED.mkdir(parents=True, exist_ok=True)
@@ -77,12 +86,41 @@ def main(path: Path) -> int:
     images = [f"![{told}](images/{plots[kind].name})" for kind, told in _PLOTS.items() if kind in plots]
     doubts = [f"- {words}" for words in (*warnings(summary), *notes(summary))]
     shown = [f"[{published.name}](../{published}): {_title(summary)}.", "", *table(summary), "", f"{host(record)}.", ""]
-    text = "\n".join([_BEGIN, "", *shown, *doubts, *([""] if doubts else []), *images, "", _END])
-    page = PAGE.read_text()
-    PAGE.write_text(re.sub(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", lambda _: text, page, flags=re.DOTALL))
+    write_between(_BEGIN, _END, [*shown, *doubts, *([""] if doubts else []), *images, ""])
     print(f"{PAGE}, {len(plots)} plots, {published}")
     return 0
 
 
+def publish_tails(reports: Sequence[Path]) -> int:
+    """Reports of the claims about tails, into the one file that has all topics; pictures and tables come from that file."""
+    published = PUBLISHED / tails.NAME
+    document = tails.merged(published, reports)
+    shown, drawn = tails.section(document, IMAGES)
+    PUBLISHED.mkdir(parents=True, exist_ok=True)
+    published.write_text(json.dumps(document, separators=(",", ":")) + "\n")
+    write_between(tails.BEGIN, tails.END, [f"[{published.name}](../{published}) has the raw values.", "", *shown])
+    print(f"{PAGE}, {len(drawn)} plots, {published}")
+    return 0
+
+
+def write_between(begin: str, end: str, lines: Sequence[str]) -> None:
+    """Replace what stands between two marks of the page."""
+    page = PAGE.read_text()
+    if begin not in page or end not in page:
+        raise UsageError(f"{PAGE} has no {begin}", next_step="put both marks where the section belongs")
+    text = "\n".join([begin, "", *lines, end])
+    PAGE.write_text(re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: text, page, flags=re.DOTALL))
+
+
+def main() -> int:
+    """Publish what the arguments name."""
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["tails"]:
+        return publish_tails([Path(name) for name in arguments[1:]])
+    if len(arguments) != 1:
+        raise UsageError("one record, or `tails` and its reports", next_step="python -m bench.publish RECORD.json")
+    return publish_record(Path(arguments[0]))
+
+
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    exit_with(main)

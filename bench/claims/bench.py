@@ -11,19 +11,20 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.claims import tools
-from bench.claims.report import Report
+from bench.claims.report import Report, exit_with
 from bench.claims.subjects import Subject, flyballd
 from bench.peers.peers import Setting, choose, install, payloads_for, serving
 from flyball.bench.compare import measure_pairs
 from flyball.bench.measure import Measurement
 from flyball.bench.measure import Subject as Server
 from flyball.bench.models import fraud_rows, make_fraud_gbdt
-from flyball.bench.overhead import unchecked
+from flyball.bench.overhead import echo_plan, start_echo, unchecked
 from flyball.bench.payloads import make_payloads
 from flyball.bench.process import Process, split_cpus
 from flyball.bench.run import run_load
@@ -49,23 +50,13 @@ _WARMUP = Warmup(least_s=0.3, most_s=0.3)
 
 def echo(*flags: object) -> Process:
     """The generator's own echo, on the server's cores, with a known fault where asked for."""
-    command = [sys.executable, "-m", "flyball.bench.echo", *(str(flag) for flag in flags)]
-    return Process(command, cpus=split_cpus()[0])
+    return start_echo(split_cpus()[0], *flags)
 
 
 def load(server: Process, rows: bytes, seconds: float, arrivals: Arrivals, connections: int = 32) -> LoadResult:
     """One window against an echo."""
-    plan = LoadPlan(
-        url=server.url,
-        model="echo",
-        path="/",
-        connections=connections,
-        arrivals=arrivals,
-        duration_s=seconds,
-        warmup=_WARMUP,
-        cpus=split_cpus()[1],
-    )
-    return run_load(plan, rows)
+    plan = echo_plan(server.url, seconds, split_cpus()[1])
+    return run_load(plan.model_copy(update={"arrivals": arrivals, "connections": connections}), rows)
 
 
 def stall(report: Report, rows: bytes) -> None:
@@ -119,13 +110,15 @@ def other_tools(report: Report, fraud: Subject, folder: Path, rounds: int) -> No
     with echo("--service-us", SERVICE_US) as server:
         ours = partial(_ours, server.url, fraud.name, unchecked(fraud.payloads, 1), path="/")
         where = f"{SERVICE_US} µs a request"
-        _agree(report, f"wrk, {where}", ours, partial(tools.run_wrk, f"{server.url}/", body, **setting), rounds)
-        _agree(report, f"oha, {where}", ours, partial(tools.run_oha, f"{server.url}/", body, **setting), rounds)
+        for name, run in (("wrk", tools.run_wrk), ("oha", tools.run_oha)):
+            theirs = partial(run, f"{server.url}/", body, **setting)
+            _agree(report, Rivals(f"{name}, {where}", ours, theirs, rounds))
     with flyballd(fraud, folder) as server:
         ours = partial(_ours, server.url, fraud.name, line.encode())
         url = f"{server.url}/v2/models/{fraud.name}/infer"
         for name, run in (("wrk", tools.run_wrk), ("oha", tools.run_oha)):
-            _beside(report, f"{name}, flyballd with the GBDT", ours, partial(run, url, body, **setting), rounds)
+            theirs = partial(run, url, body, **setting)
+            _beside(report, Rivals(f"{name}, flyballd with the GBDT", ours, theirs, rounds))
     _against_triton(report, fraud, line, setting, rounds)
 
 
@@ -139,7 +132,7 @@ def _against_triton(report: Report, fraud: Subject, line: str, setting: dict[str
     with serving(triton, f"{fraud.name}={fraud.path}", Setting(workers=1), split_cpus()[0]) as server:
         ours = partial(_ours, server.url, fraud.name, payloads_for(triton, line.encode()), protocol="http-binary")
         theirs = partial(tools.run_perf_analyzer, server.url, fraud.name, line, **setting)
-        _agree(report, "perf_analyzer, Triton", ours, theirs, rounds)
+        _agree(report, Rivals("perf_analyzer, Triton", ours, theirs, rounds))
 
 
 def _ours(url: str, model: str, rows: bytes, **changes: Any) -> tools.ClosedLoop:
@@ -162,16 +155,20 @@ def _agreement(name: str) -> tuple[str, str]:
     return f"closed loop, {CONNECTIONS} connections, rate over ours: {name}", "1 lies in the 95 % interval"
 
 
-def _agree(
-    report: Report,
-    name: str,
-    ours: Callable[[], tools.ClosedLoop],
-    theirs: Callable[[], tools.ClosedLoop],
-    rounds: int,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Rivals:
+    """Another tool's closed loop and ours on the same server, and how often they take turns."""
+
+    name: str
+    ours: Callable[[], tools.ClosedLoop]
+    theirs: Callable[[], tools.ClosedLoop]
+    rounds: int
+
+
+def _agree(report: Report, rivals: Rivals) -> None:
     """The same server gives the same rate to both, as far as the windows' spread can tell."""
-    claim, bar = _agreement(name)
-    found = _ratios(report, name, ours, theirs, rounds)
+    claim, bar = _agreement(rivals.name)
+    found = _ratios(report, rivals)
     if isinstance(found, str):
         report.not_measured(claim, bar, found)
         return
@@ -182,39 +179,27 @@ def _agree(
         report.judge(claim, _told(found), bar, holds=interval.low <= 1 <= interval.high)
 
 
-def _beside(
-    report: Report,
-    name: str,
-    ours: Callable[[], tools.ClosedLoop],
-    theirs: Callable[[], tools.ClosedLoop],
-    rounds: int,
-) -> None:
+def _beside(report: Report, rivals: Rivals) -> None:
     """A server of microseconds feels how its client works; the ratio is told and no bar is set."""
-    found = _ratios(report, name, ours, theirs, rounds)
-    claim, bar = _agreement(name)[0], "printed; docs/performance.md says why it differs"
+    found = _ratios(report, rivals)
+    claim, bar = _agreement(rivals.name)[0], "printed; docs/performance.md says why it differs"
     if isinstance(found, str):
         report.not_measured(claim, bar, found)
     else:
         report.judge(claim, _told(found), bar, holds=True)
 
 
-def _ratios(
-    report: Report,
-    name: str,
-    ours: Callable[[], tools.ClosedLoop],
-    theirs: Callable[[], tools.ClosedLoop],
-    rounds: int,
-) -> Estimate | str:
+def _ratios(report: Report, rivals: Rivals) -> Estimate | str:
     ratios = []
-    for turn in range(rounds):
+    for turn in range(rivals.rounds):
         try:
             # Another one first each time, so that what drifts falls on both alike.
-            first, second = (theirs(), ours()) if turn % 2 else (ours(), theirs())
+            first, second = (rivals.theirs(), rivals.ours()) if turn % 2 else (rivals.ours(), rivals.theirs())
         except tools.NotHereError as missing:
             return missing.message
         there, here = (first, second) if turn % 2 else (second, first)
         ratios.append(there.rate_per_s / here.rate_per_s)
-    report.keep(f"{name}: rate over ours", ratios)
+    report.keep(f"{rivals.name}: rate over ours", ratios)
     return mean_interval(ratios)
 
 
@@ -300,8 +285,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except FlyballError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    exit_with(main)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import statistics
+import sys
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from flyball.bench.machine import HostWatch, refuse_debug_build
 from flyball.bench.statistics import STEAL_MAX
 from flyball.engine import build_info, machine
+from flyball.errors import FlyballError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,6 +34,7 @@ class Line:
     bar: str
     verdict: str
     reason: str = ""
+    topic: str = ""
 
     def __str__(self) -> str:
         told = f"{self.verdict:<18} {self.claim:<62} {self.figure:<44} {self.bar}"
@@ -47,43 +50,58 @@ class Windows:
 
 
 class Report:
-    """Collects the lines of one run and prints each as it is known."""
+    """Collects the lines of one run and prints each as it is known. One that is quick says so, and is never published."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, quick: bool = False) -> None:
         refuse_debug_build()
         self._name = name
+        self._topic = ""
         self._lines: list[Line] = []
         self._raw: dict[str, Any] = {}
-        self._head = {"build": build_info().model_dump(), "machine": machine().model_dump()}
+        self._head = {"build": build_info().model_dump(), "machine": machine().model_dump(), "quick": quick}
         self._started = time.gmtime()
-        print(f"{'verdict':<18} {'claim':<62} {'figure':<44} bar")
+
+    def begin(self, topic: str) -> None:
+        """The lines from here on belong to a topic, as far as a claim has several."""
+        self._topic = topic
 
     def judge(self, claim: str, figure: str, bar: str, *, holds: bool) -> None:
         """A claim that was measured."""
-        self._add(Line(claim, figure, bar, "ok" if holds else "falls short"))
+        self._add(Line(claim, figure, bar, "ok" if holds else "falls short", topic=self._topic))
 
     def not_measured(self, claim: str, bar: str, reason: str) -> None:
         """A claim that this machine cannot measure."""
-        self._add(Line(claim, "-", bar, "not measured here", reason))
+        self._add(Line(claim, "-", bar, "not measured here", reason, self._topic))
 
     def keep(self, name: str, raw: Any) -> None:
         """Raw data for the file."""
         self._raw[name] = raw
 
-    def finish(self) -> int:
-        """Write the raw data; the exit code is 1 where a claim falls short."""
-        RESULTS.mkdir(parents=True, exist_ok=True)
+    def finish(self, path: Path | None = None) -> int:
+        """Write the raw data, to `path` where one is named; the exit code is 1 where a claim falls short."""
         stamp = time.strftime("%Y-%m-%dT%H%M%S", self._started)
-        path = RESULTS / f"claim-{self._name}-{stamp}.json"
-        document = {**self._head, "lines": [asdict(line) for line in self._lines], "raw": self._raw}
+        path = path or RESULTS / f"claim-{self._name}-{stamp}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        document = {**self._head, "measured_at": stamp, "lines": [asdict(line) for line in self._lines], "raw": self._raw}
         path.write_text(json.dumps(document, indent=1) + "\n")
         short = sum(line.verdict == "falls short" for line in self._lines)
         print(f"\n{len(self._lines)} claims, {short} fall short. Raw data: {path}")
         return 1 if short else 0
 
     def _add(self, line: Line) -> None:
+        if not self._lines:
+            print(f"{'verdict':<18} {'claim':<62} {'figure':<44} bar")
         self._lines.append(line)
         print(line, flush=True)
+
+
+def exit_with(main: Callable[[], int]) -> NoReturn:
+    """Run a command to its exit code; an error of ours ends it with its text instead of a trace."""
+    try:
+        sys.exit(main())
+    except FlyballError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
 
 
 def interleave(subjects: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, Windows]:

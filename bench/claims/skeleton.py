@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
 from functools import partial
 from pathlib import Path
 
-from bench.claims.report import Report, Windows, discarded, interleave, median, too_few
+from bench.claims.report import Report, Windows, discarded, exit_with, interleave, median, too_few
 from bench.claims.subjects import Subject, answer_bytes, ask, echo, fastapi, flyball_serve, flyballd
 from flyball.bench.bare import measure_bare
 from flyball.bench.models import fraud_rows, make_fraud_gbdt, make_int8_mlp, make_mlp
@@ -22,7 +21,6 @@ from flyball.bench.run import first_answer
 from flyball.bench.stages import mean_batch_rows, metrics
 from flyball.bench.table import latency, size
 from flyball.engine import inspect
-from flyball.errors import FlyballError
 
 CONNECTIONS = 16
 PEERS = {"FastAPI def": "def", "FastAPI async def": "async"}
@@ -217,8 +215,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except FlyballError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    exit_with(main)

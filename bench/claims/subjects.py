@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from flyball.bench.overhead import unchecked
 from flyball.bench.process import Process, split_cpus
 from flyball.bench.run import run_load
 from flyball.engine import LoadPlan, LoadResult, Warmup, ort_library
@@ -44,8 +45,7 @@ class Subject:
     @property
     def unchecked(self) -> Subject:
         """The same requests, whatever the answers: for an echo, which has none."""
-        lines = [json.dumps({**json.loads(line), "outputs": None}) for line in self.payloads.splitlines()]
-        return replace(self, payloads="\n".join(lines).encode())
+        return replace(self, payloads=unchecked(self.payloads))
 
     def load(self, server: Process, connections: int, **changes: object) -> LoadResult:
         """One closed-loop window with all answers checked."""
@@ -59,6 +59,10 @@ class Subject:
 
     def load_unchecked(self, server: Process, connections: int, **changes: object) -> LoadResult:
         """One closed-loop window, whatever came back."""
+        return run_load(self.plan(server, connections, **changes), self.payloads)
+
+    def plan(self, server: Process, connections: int, **changes: object) -> LoadPlan:
+        """What a window asks for: a closed loop, unless it is changed."""
         plan = LoadPlan(
             url=server.url,
             model=self.name,
@@ -68,7 +72,7 @@ class Subject:
             timeout_ms=10_000,
             cpus=split_cpus()[1],
         )
-        return run_load(plan.model_copy(update=changes), self.payloads)
+        return plan.model_copy(update=changes)
 
 
 def need(path: Path) -> Path:
@@ -91,10 +95,10 @@ def flyball_serve(subject: Subject) -> Process:
     return Process(command, cpus=split_cpus()[0])
 
 
-def fastapi(subject: Subject, style: str) -> Process:
+def fastapi(subject: Subject, style: str, cpus: list[int] | None = None) -> Process:
     """The FastAPI peer with one worker."""
     peer = [sys.executable, "-m", "flyball.bench.peers.fastapi_peer"]
-    return Process([*peer, f"{subject.name}={subject.path}", "--style", style], cpus=split_cpus()[0])
+    return Process([*peer, f"{subject.name}={subject.path}", "--style", style], cpus=cpus or split_cpus()[0])
 
 
 def echo() -> Process:

@@ -57,14 +57,14 @@ def _check(peer: Peer, model: Path, payloads: bytes) -> bool:
             ready_s = time.perf_counter() - asked
             path = peer.path.format(model=_MODEL)
             outcomes = _ask_all(server.url, path, payloads_for(peer, payloads).splitlines())
-            memory_mib = _tree_bytes(server.pid) / 2**20
+            memory_mib = server.memory_bytes() / 2**20
     except FlyballError as error:
         print(f"{title}: installed in {installed.seconds:.1f} s, did not start: {error}", flush=True)
         return False
     right = outcomes.pop("right", 0)
     print(
         f"{title}: installed in {installed.seconds:.1f} s, ready after {ready_s:.1f} s, "
-        f"{right} right, {outcomes.total()} wrong, {memory_mib:.0f} MiB resident",
+        f"{right} right, {outcomes.total()} wrong, {memory_mib:.0f} MiB of memory",
         *(f"    {count} × {problem}" for problem, count in outcomes.most_common(3)),
         sep="\n",
         flush=True,
@@ -119,22 +119,6 @@ def difference(answer: dict[str, Any], name: str, expected: Sequence[dict[str, A
         if np.array(output["data"], dtype).tobytes() != np.array(wanted["data"], dtype).tobytes():
             return f"{wanted['name']!r} is {output['data']}, expected {wanted['data']}"
     return None
-
-
-def _tree_bytes(root: int) -> int:
-    """Resident memory of a process and all below it; pages that they share are counted once for each."""
-    parents, sizes = {}, {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            except OSError:  # ended meanwhile
-                continue
-            parents[int(folder.name)], sizes[int(folder.name)] = int(fields[1]), int(fields[21])
-    tree = {root}
-    while more := {child for child, parent in parents.items() if parent in tree} - tree:
-        tree |= more
-    return sum(sizes.get(process, 0) for process in tree) * os.sysconf("SC_PAGE_SIZE")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.claims.report import exit_with
 from bench.peers import peers
 from bench.peers.peers import Peer, Setting, choose, install, settings, version
 from flyball.bench.documents import read_scenario
@@ -200,8 +201,4 @@ def main() -> int:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that servers are ended on the way out
-    try:
-        sys.exit(main())
-    except FlyballError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    exit_with(main)

@@ -21,16 +21,8 @@ def measure_overhead(
 ) -> Overhead:
     """Latency at a low rate, which is all the generator's and the kernel's, and the highest rate."""
     rows = unchecked(payloads, _ROWS)
-    with Process([sys.executable, "-m", "flyball.bench.echo"], cpus=server_cpus) as echo:
-        plan = LoadPlan(
-            url=echo.url,
-            model="echo",
-            path="/",
-            connections=_CONNECTIONS,
-            duration_s=seconds,
-            warmup=_WARMUP,
-            cpus=generator_cpus,
-        )
+    with start_echo(server_cpus) as echo:
+        plan = echo_plan(echo.url, seconds, generator_cpus)
         slow = run_load(plan.model_copy(update={"arrivals": Arrivals(kind="constant", rate_per_s=_AT_RATE)}), rows)
         full = run_load(plan, rows)
     note = None if server_cpus != generator_cpus else "the echo shares the generator's cores"
@@ -43,7 +35,17 @@ def measure_overhead(
     )
 
 
-def unchecked(payloads: bytes, count: int) -> bytes:
-    """The first rows without their expected answers: an echo has none."""
+def start_echo(cpus: list[int] | None, *flags: object) -> Process:
+    """The generator's own echo on these cores, with a known fault where the flags ask for one."""
+    return Process([sys.executable, "-m", "flyball.bench.echo", *(str(flag) for flag in flags)], cpus=cpus)
+
+
+def echo_plan(url: str, seconds: float, cpus: list[int] | None) -> LoadPlan:
+    """A window against an echo, a closed loop unless it is changed."""
+    return LoadPlan(url=url, model="echo", path="/", connections=_CONNECTIONS, duration_s=seconds, warmup=_WARMUP, cpus=cpus)
+
+
+def unchecked(payloads: bytes, count: int | None = None) -> bytes:
+    """The first rows, or all, without their expected answers: an echo has none."""
     lines = payloads.splitlines()[:count]
     return b"\n".join(json.dumps({"inputs": json.loads(line)["inputs"], "outputs": None}).encode() for line in lines)

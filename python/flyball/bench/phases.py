@@ -48,6 +48,8 @@ class Phases:
         self._subject = subject
         self._cpus = cpus
         self._progress = progress
+        trace_file = scenario.arrivals.trace_file
+        self._offsets_s = read_trace(trace_file) if trace_file is not None else None  # once: it may be long
 
     def steady(self, repeats: int | None = None, first_repeat: int = 0) -> None:
         """Windows at one rate: the percentiles that are published."""
@@ -174,7 +176,7 @@ class Phases:
     def _open(self, rate_per_s: float, duration_s: float) -> LoadPlan:
         # Other arrivals in each window: repeats of one draw would know nothing of how arrivals vary.
         seed = self._scenario.arrivals.seed + len(self._measurement.record.windows)
-        return self._plan(arrivals_at(self._scenario, rate_per_s, seed), duration_s)
+        return self._plan(arrivals_at(self._scenario, rate_per_s, seed, self._offsets_s), duration_s)
 
     def _plan(self, arrivals: Arrivals, duration_s: float, **changes: Any) -> LoadPlan:
         scenario = self._scenario
@@ -196,8 +198,8 @@ class Phases:
         return plan.model_copy(update=changes)
 
 
-def arrivals_at(scenario: Scenario, rate_per_s: float, seed: int) -> Arrivals:
-    """The scenario's arrivals at a rate."""
+def arrivals_at(scenario: Scenario, rate_per_s: float, seed: int, offsets_s: list[float] | None = None) -> Arrivals:
+    """The scenario's arrivals at a rate; `offsets_s` are those of its trace."""
     wanted = scenario.arrivals
     match wanted.kind:
         case "constant":
@@ -217,8 +219,8 @@ def arrivals_at(scenario: Scenario, rate_per_s: float, seed: int) -> Arrivals:
                 every_s=burst.every_s,
             )
         case "trace":
-            assert wanted.trace_file is not None  # noqa: S101 - the scenario was checked
-            return Arrivals(kind="trace", offsets_s=read_trace(wanted.trace_file))
+            assert offsets_s is not None  # noqa: S101 - the scenario was checked, so there is a trace
+            return Arrivals(kind="trace", offsets_s=offsets_s)
 
 
 def threads_on(cpus: list[int] | None, connections: int) -> int:

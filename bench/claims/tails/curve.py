@@ -1,0 +1,77 @@
+"""Part of the topic overload: right answers in time against the offered load, for ours and for its rivals.
+
+A multiple is of each server's own closed-loop rate, so that the shapes can be compared.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from bench.claims.report import median
+from bench.claims.tails.rivals import asked, rival, triton_missing
+from bench.claims.tails.stand import goodput_per_s, slim, words
+from flyball.bench.run import run_load
+from flyball.engine import Arrivals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from bench.claims.subjects import Subject
+    from bench.claims.tails.stand import Stand
+    from flyball.bench.process import Process
+    from flyball.engine import LoadResult
+
+MULTIPLES = (0.5, 0.8, 1.0, 1.3, 1.6, 2.0)
+WINDOW_S, CLOSED_CONNECTIONS, CONNECTIONS = 4.0, 16, 128
+_CLOSED_S, _CLOSED_REPEATS = 2.0, 3
+
+
+def capacity_per_s(stand: Stand, subject: Subject, server: Process, connections: int = CLOSED_CONNECTIONS) -> float:
+    """What a closed loop gets, the middle of some windows."""
+    seconds = stand.seconds(_CLOSED_S)
+    rates = [subject.load(server, connections, duration_s=seconds).rate_per_s for _ in range(stand.repeats(_CLOSED_REPEATS))]
+    return median(rates)
+
+
+def offered(
+    stand: Stand, subject: Subject, server: Process, rate_per_s: float, deadline_ms: int, **changes: Any
+) -> LoadResult:
+    """A window of an open loop with a deadline, whatever comes back."""
+    given = {
+        "arrivals": Arrivals(kind="poisson", rate_per_s=rate_per_s, seed=1),
+        "duration_s": stand.seconds(WINDOW_S),
+        "deadline_ms": deadline_ms,
+        "timeout_ms": max(1000, 2 * deadline_ms),
+        **changes,
+    }
+    return run_load(subject.plan(server, CONNECTIONS).model_copy(update=given), subject.payloads)
+
+
+def draw_curve(
+    stand: Stand, name: str, subject: Subject, start: Callable[[], AbstractContextManager[Process]], deadline_ms: int
+) -> dict[str, Any]:
+    """One server at every multiple; started anew for each, because one without admission still works off the last."""
+    with start() as server:
+        capacity = capacity_per_s(stand, subject, server)
+    points = []
+    for multiple in MULTIPLES:
+        with start() as server:
+            result = offered(stand, subject, server, multiple * capacity, deadline_ms)
+        stand.tell(
+            f"{name} at {multiple:g} times {capacity:,.0f}/s: {goodput_per_s(result):,.0f}/s in time; {words(result)}"
+        )
+        points.append({"multiple": multiple, "goodput_per_s": goodput_per_s(result), **slim(result)})
+    return {"capacity_per_s": capacity, "points": points}
+
+
+def rivals_curves(stand: Stand, subject: Subject, deadline_ms: int) -> dict[str, Any]:
+    """FastAPI's and Triton's curves; Triton's is why there is none where there is none."""
+    missing = triton_missing()
+    names = ["FastAPI async def", *([] if missing else ["Triton"])]
+    curves: dict[str, Any] = {
+        name: draw_curve(stand, name, asked(name, subject), partial(rival, name, subject, stand.server_cpus), deadline_ms)
+        for name in names
+    }
+    return curves if missing is None else {**curves, "Triton": {"missing": missing}}

@@ -1,0 +1,188 @@
+"""The stand on which every topic is measured: one core for the server, others for the generator, models, and servers.
+
+It keeps raw values for the report and tells how far it is. Must not know what is claimed.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.claims.report import Report, Windows, interleave, too_few
+from bench.claims.subjects import ANY_PORT, FLYBALLD, Subject, need
+from flyball.bench.bare import measure_bare
+from flyball.bench.models import (
+    fraud_rows,
+    make_fraud_gbdt,
+    make_fraud_mlp_12mb,
+    make_row_cnn,
+    make_table_100mb,
+    table_rows,
+)
+from flyball.bench.payloads import make_payloads
+from flyball.bench.process import Process, on_cpus, split_cpus
+from flyball.bench.table import latency
+from flyball.engine import LoadResult, ort_library
+from flyball.snapshot import compile_models
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from flyball.snapshot import Bundle, Terms
+
+_ROWS = 500
+_QUICK_S, _QUICK_REPEATS = 0.6, 1
+_SIZED_LAYERS, _SIZED_TURNS, _SIZED_WITHIN = 10, 4, 0.1
+
+
+class Stand:
+    """Where a topic is measured. `packed` is a folder of prebuilt files, for machines that build nothing."""
+
+    def __init__(self, report: Report, folder: Path, *, quick: bool = False, packed: Path | None = None) -> None:
+        self.report, self.folder, self.quick = report, folder, quick
+        self.server_cpus, self.generator_cpus = split_cpus()[0][:1], split_cpus()[1]
+        self._packed = packed
+        self._topic, self._begun = "", time.monotonic()
+        self._raw: dict[str, Any] = {}
+
+    def begin(self, topic: str) -> None:
+        """What follows belongs to this topic."""
+        self._topic, self._begun, self._raw = topic, time.monotonic(), {}
+        self.report.begin(topic)
+        self.report.keep(topic, self._raw)
+
+    def end(self) -> float:
+        """The topic is done; gives the seconds that it took."""
+        self._raw["took_s"] = round(time.monotonic() - self._begun, 1)
+        return float(self._raw["took_s"])
+
+    def keep(self, name: str, value: Any) -> None:
+        """Raw values of the topic, for the report's file."""
+        self._raw[name] = value
+
+    def tell(self, words: str) -> None:
+        """A line of progress; lines of verdicts go to stdout."""
+        print(f"  {self._topic} {time.monotonic() - self._begun:5.0f} s  {words}", file=sys.stderr, flush=True)
+
+    def seconds(self, wanted: float) -> float:
+        """The length of a window."""
+        return min(wanted, _QUICK_S) if self.quick else wanted
+
+    def repeats(self, wanted: int) -> int:
+        """How many windows of each side."""
+        return min(wanted, _QUICK_REPEATS) if self.quick else wanted
+
+    def in_turn(self, sides: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, Windows]:
+        """Windows of each side, in turn with the others', each with a line of progress."""
+        return interleave({name: partial(self._told, name, take) for name, take in sides.items()}, self.repeats(repeats))
+
+    def doubt(self, windows: Mapping[str, Windows]) -> str | None:
+        """Why these windows prove nothing, if they do not."""
+        return too_few(windows, least=_QUICK_REPEATS if self.quick else 3)
+
+    def serve(
+        self, *subjects: Subject, terms: Terms | None = None, lanes: int | None = None, cpus: Sequence[int] | None = None
+    ) -> Process:
+        """flyballd with these models, each under these terms, on the server's core unless others are named."""
+        return self.serve_snapshot(self.snapshot(*subjects, terms=terms).write(self._new_folder()), lanes=lanes, cpus=cpus)
+
+    def serve_snapshot(self, index: Path, *, lanes: int | None = None, cpus: Sequence[int] | None = None) -> Process:
+        """flyballd from a snapshot that lies there."""
+        command = [str(self._flyballd()), "--snapshot", str(index), *ANY_PORT]
+        if lanes is not None:
+            command += ["--lanes", str(lanes)]
+        return Process(command, cpus=cpus or self.server_cpus, environment={"ORT_DYLIB_PATH": str(ort_library())})
+
+    def snapshot(self, *subjects: Subject, terms: Terms | None = None, generation: int = 1) -> Bundle:
+        """The documents of these models."""
+        sources = [f"{subject.name}={subject.path}" for subject in subjects]
+        return compile_models(sources, generation=generation, terms=terms)
+
+    @cached_property
+    def fraud(self) -> Subject:
+        """300 trees."""
+        return self._subject("fraud", make_fraud_gbdt, lambda count: fraud_rows(count, seed=11)[0])
+
+    @cached_property
+    def mlp(self) -> Subject:
+        """12 MB of weights."""
+        return self._subject("mlp", make_fraud_mlp_12mb)
+
+    @cached_property
+    def table(self) -> Subject:
+        """100 MB that are quick to ask."""
+        return self._subject("table", make_table_100mb, lambda count: table_rows(count, seed=11))
+
+    def cnn(self, name: str, run_ms: float) -> Subject:
+        """A CNN whose row takes about so long on the server's core."""
+        layers = _SIZED_LAYERS
+        for _ in range(_SIZED_TURNS):  # a layer costs more once the weights of all no longer fit into the cache
+            subject = self._subject(name, partial(make_row_cnn, layers=layers), count=50)
+            took_us = self.bare(subject, 1.0).p50_us
+            if abs(took_us / run_ms / 1e3 - 1) <= _SIZED_WITHIN:
+                break
+            layers = max(round(layers * run_ms * 1e3 / took_us), 1)
+        self.tell(f"{name}: {latency(took_us)} a run")
+        return subject
+
+    def bare(self, subject: Subject, seconds: float) -> Any:
+        """ONNX Runtime alone on the server's core."""
+        with on_cpus(self.server_cpus):
+            return measure_bare(subject.path, subject.payloads, self.seconds(seconds))
+
+    def _new_folder(self) -> Path:
+        return Path(tempfile.mkdtemp(prefix="snapshot-", dir=self.folder))
+
+    def _flyballd(self) -> Path:
+        return need(self._packed / "flyballd" if self._packed else FLYBALLD)
+
+    def _subject(
+        self, name: str, make: Callable[[Path], Path], rows: Callable[[int], Any] | None = None, count: int = _ROWS
+    ) -> Subject:
+        if self._packed is not None:
+            return Subject(name, self._packed / f"{name}.onnx", (self._packed / f"{name}.jsonl").read_bytes(), 3.0)
+        path = make(self.folder / f"{name}.onnx")
+        return Subject(name, path, make_payloads(path, count, seed=11, rows=rows), 3.0)
+
+    def _told(self, name: str, take: Callable[[], Any]) -> Any:
+        value = take()
+        self.tell(f"{name}: {words(value)}")
+        return value
+
+
+def slim(result: LoadResult) -> dict[str, Any]:
+    """A window's figures without its histograms."""
+    left_out = {"histogram", "service_histogram", "timeline", "errors"}
+    return result.model_dump(exclude=left_out)
+
+
+def raw(windows: Mapping[str, Windows]) -> dict[str, Any]:
+    """Windows as they are kept in the report."""
+    return {
+        name: {
+            "values": [slim(value) if isinstance(value, LoadResult) else value for value in found.values],
+            "discarded": found.discarded,
+        }
+        for name, found in windows.items()
+    }
+
+
+def words(value: object) -> str:
+    """A window in a few words."""
+    if isinstance(value, LoadResult):
+        refused = f", {value.refused:,} refused" if value.refused else ""
+        return (
+            f"{value.rate_per_s:,.0f}/s, p50 {latency(value.latency_us.p50)}, p99 {latency(value.latency_us.p99)}{refused}"
+        )
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+    return "done"
+
+
+def goodput_per_s(result: LoadResult) -> float:
+    """Right answers within their deadline."""
+    return (result.answered - result.past_deadline) / result.elapsed_s
