@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+FORMAT_1_LIMITS = {"in_flight_max", "batch_rows_max"}
+
 
 def digest(content: bytes) -> str:
     return "sha256:" + hashlib.sha256(content).hexdigest()
@@ -20,6 +22,8 @@ def deployment(
     versions: dict[str, Path] | None = None,
     external_data: list[Path] | None = None,
     limits: dict[str, int] | None = None,
+    slo: dict[str, int | None] | None = None,
+    batch: dict[str, int] | None = None,
     artifact_digest: str | None = None,
 ) -> dict[str, Any]:
     """One deployment document. `artifact_digest` overrides the true one, to make a broken document."""
@@ -34,11 +38,15 @@ def deployment(
         }
         for version, path in (versions or {"1": model}).items()
     ]
-    document: dict[str, Any] = {"format": 1, "name": name, "route": {"version": entries[-1]["version"]}}
-    document["versions"] = entries
-    if limits:
-        document["limits"] = limits
-    return document
+    terms = {key: value for key, value in {"limits": limits, "slo": slo, "batch": batch}.items() if value}
+    newest = slo or batch or set(limits or {}) - FORMAT_1_LIMITS
+    return {
+        "format": 2 if newest else 1,
+        "name": name,
+        "route": {"version": entries[-1]["version"]},
+        "versions": entries,
+        **terms,
+    }
 
 
 def write(folder: Path, generation: int, documents: list[dict[str, Any]]) -> Path:

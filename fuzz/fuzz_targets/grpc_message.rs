@@ -9,8 +9,8 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|body: Vec<u8>| {
     let body = Bytes::from(body);
     let limits = RequestLimits::for_body(1 << 20);
-    let _ = GrpcDialect.parse(&body, &limits);
+    let _ = GrpcDialect.parse(&body, &limits, Vec::new());
     if let Ok(message) = frame::decode(&body) {
-        let _ = GrpcDialect.parse(&message, &limits);
+        let _ = GrpcDialect.parse(&message, &limits, Vec::new());
     }
 });

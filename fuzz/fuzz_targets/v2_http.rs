@@ -12,7 +12,8 @@ fuzz_target!(|case: (Option<u16>, Vec<u8>)| {
         model: ModelRef { name: "m".into(), version: None },
         header_length: header_length.map(usize::from),
     };
-    let Ok(request) = dialect.parse(&Bytes::from(body), &RequestLimits::for_body(1 << 20)) else { return };
+    let limits = RequestLimits::for_body(1 << 20);
+    let Ok(request) = dialect.parse(&Bytes::from(body), &limits, Vec::new()) else { return };
     for tensor in &request.inputs {
         let elements = Tensor::elements(&tensor.shape).expect("a parsed shape can be counted");
         match (&tensor.data, tensor.datatype.size()) {

@@ -15,6 +15,9 @@ from flyball.snapshot import compile_models
 
 BOUNDS = {
     "lanes": (1, 256),
+    "compute_lanes": (1, 256),
+    "inline_run_us_max": (50, 100_000),
+    "memory_bytes_max": (64 * 2**20, 2**53 - 1),
     "body_bytes_max": (1024, 2**31 - 1),
     "header_bytes_max": (8192, 2**20),
     "connections_max": (1, 1_000_000),
@@ -24,6 +27,7 @@ BOUNDS = {
     "idle_timeout_ms": (10, 3_600_000),
     "grace_ms": (0, 3_600_000),
 }
+NULLABLE = {"lanes", "compute_lanes", "memory_bytes_max", "ort_path"}
 # A free port, so that tests can run at once; only errors, so that the servers say nothing here.
 QUIET = {"listen": ["127.0.0.1:0"], "log": "error"}
 NO_MODELS = compile_models([]).to_bytes()
@@ -101,11 +105,18 @@ def test_a_value_that_is_no_whole_number_is_refused_by_both(key: str, value: obj
         start_raw({key: value})
 
 
-@pytest.mark.parametrize("key", sorted(set(ServerConfig.model_fields) - {"lanes", "ort_path"}))
+@pytest.mark.parametrize("key", sorted(set(ServerConfig.model_fields) - NULLABLE))
 def test_null_is_refused_by_both_where_it_means_nothing(key: str) -> None:
     assert python_paths({key: None}) == [key]
     with pytest.raises(ConfigRefusedError):
         start_raw({key: None})
+
+
+@pytest.mark.parametrize("value", [1, "true"])
+def test_a_switch_takes_true_and_false_alone_in_both(value: object) -> None:
+    assert python_paths({"mlock": value}) == ["mlock"]
+    with pytest.raises(ConfigRefusedError):
+        start_raw({"mlock": value})
 
 
 @pytest.mark.parametrize("document", [{"log": "loud"}, {"log": "INFO"}, {"listen": []}, {"listen": ["127.0.0.1:0"] * 17}])

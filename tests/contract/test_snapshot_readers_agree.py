@@ -10,8 +10,7 @@ from flyball.engine import check_snapshot
 from flyball.errors import RefusedError
 from flyball.snapshot import check
 
-GOLDEN = REPOSITORY / "tests" / "golden" / "snapshot" / "v1"
-GOOD, BAD = sorted((GOLDEN / "good").glob("*.json")), sorted((GOLDEN / "bad").glob("*.json"))
+GOLDEN = sorted((REPOSITORY / "tests" / "golden" / "snapshot").glob("v*/*/*.json"))
 NO_JSON = {
     "nothing": b"",
     "cut short": b"{",
@@ -21,7 +20,7 @@ NO_JSON = {
 }
 
 
-@pytest.mark.parametrize("path", GOOD + BAD, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: "/".join(path.with_suffix("").parts[-3:]))
 def test_both_readers_find_the_same_faults_in_a_golden_file(path: Path) -> None:
     golden = json.loads(path.read_text())
     document = json.dumps(golden["document"]).encode()

@@ -15,7 +15,7 @@ from v2_server import V2Server, refusal
 import flyball
 from flyball import engine
 from flyball.cli import app as cli
-from flyball.snapshot import read
+from flyball.snapshot import BatchWait, Limits, Slo, read
 
 ROOT = Path(__file__).parents[2]
 
@@ -251,6 +251,60 @@ def test_snapshot_writes_what_serve_and_flyballd_read(run, model, tmp_path):
     for entry in bundle.parsed_index().deployments:
         assert f"{entry.name}   {entry.digest}\n" in out
     assert out.endswith(f"Next:  flyballd --snapshot {tmp_path / 's/index.json'}\n")
+
+
+FLAGS = {
+    "--deadline-ms": 50,
+    "--batch-rows-max": 8,
+    "--batch-size": 4,
+    "--batch-window-ms": 2,
+    "--queue-wait-ms-max": 20,
+}
+
+
+def test_snapshot_gives_its_flags_to_every_model(run, model, tmp_path):
+    path, flags = str(model("linear")), [str(word) for pair in FLAGS.items() for word in pair]
+    code, _, errors = run("snapshot", path, f"card={path}", "--out", str(tmp_path), *flags)
+    assert (code, errors) == (0, "")
+    for deployment in read(tmp_path / "index.json").deployments():
+        assert deployment.limits == Limits(batch_rows_max=8, queue_wait_ms_max=20)
+        assert deployment.slo == Slo(deadline_ms=50)
+        assert deployment.batch == BatchWait(size=4, window_ms=2)
+
+
+@pytest.mark.parametrize("verb", [("serve",), ("snapshot", "--out", "s")], ids=lambda verb: verb[0])
+def test_flags_for_models_are_refused_together_by_their_own_names(run, verb):
+    flags = [word for flag in FLAGS for word in (flag, "0")]
+    code, out, errors = run(*verb, "m.onnx", *flags)
+    assert (code, out) == (2, "")
+    assert "limits" not in errors
+    assert "null" not in errors
+    for flag in FLAGS:
+        assert f"  {flag}: is 0, allowed: a whole number, " in errors
+    assert errors.endswith(f"  flyball {verb[0]} --help\n")
+
+
+@pytest.mark.parametrize("verb", [("serve",), ("snapshot", "--out", "s")], ids=lambda verb: verb[0])
+def test_a_batch_larger_than_a_run_names_the_flag_that_allows_it(run, verb):
+    code, _, errors = run(*verb, "m.onnx", "--batch-size", "65", "--batch-window-ms", "1")
+    assert code == 2
+    assert "--batch-size: is 65, allowed: at most --batch-rows-max, which is 64" in errors
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [(("--batch-size", "4"), "add  --batch-window-ms 1"), (("--batch-window-ms", "1"), "add  --batch-size 4")],
+)
+def test_a_batch_needs_both_of_its_flags(run, flags, wanted):
+    code, _, errors = run("serve", "m.onnx", *flags)
+    assert code == 2
+    assert errors.endswith(f"  {wanted}\n")
+
+
+def test_serve_takes_no_flags_for_models_beside_a_snapshot(run):
+    code, _, errors = run("serve", "--snapshot", "index.json", "--deadline-ms", "5")
+    assert code == 2
+    assert "its deployments say deadline, batch and queue themselves" in errors
 
 
 def test_snapshot_prints_index_and_digests_as_json(run, model, tmp_path):

@@ -24,6 +24,10 @@ def test_defaults_are_those_of_the_native_side():
     assert ServerConfig().model_dump() == {
         "listen": ["127.0.0.1:8080"],
         "lanes": None,
+        "compute_lanes": None,
+        "inline_run_us_max": 1000,
+        "memory_bytes_max": None,
+        "mlock": False,
         "ort_path": None,
         "body_bytes_max": 67108864,
         "header_bytes_max": 65536,
@@ -41,6 +45,9 @@ def test_defaults_are_those_of_the_native_side():
     ("key", "low", "high"),
     [
         ("lanes", 1, 256),
+        ("compute_lanes", 1, 256),
+        ("inline_run_us_max", 50, 100_000),
+        ("memory_bytes_max", 64 * 2**20, 2**53 - 1),
         ("body_bytes_max", 1024, 2**31 - 1),
         ("header_bytes_max", 8192, 2**20),
         ("connections_max", 1, 1_000_000),
@@ -56,6 +63,12 @@ def test_numbers_are_taken_up_to_their_limits_and_not_beyond(key, low, high):
         ServerConfig.model_validate({key: value})
     for value in (low - 1, high + 1, float(high), str(high), True):
         assert list(faults({key: value})) == [key]
+
+
+def test_mlock_is_a_switch_and_nothing_else():
+    assert ServerConfig(mlock=True).mlock is True
+    for value in (1, "true", None):
+        assert list(faults({"mlock": value})) == ["mlock"]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "localhost:8080", "[::1]:80", "0.0.0.0:65535"])

@@ -11,21 +11,24 @@ from flyball.snapshot import FORMAT, Deployment, Index, check, parse
 from flyball.snapshot.schema import schema_text
 
 ROOT = Path(__file__).parents[2]
-GOLDEN = ROOT / "tests/golden/snapshot/v1"
+GOLDEN = ROOT / "tests/golden/snapshot"
 SCHEMA = ROOT / f"docs/reference/snapshot-v{FORMAT}.schema.json"
-GOOD = sorted((GOLDEN / "good").glob("*.json"))
-BAD = sorted((GOLDEN / "bad").glob("*.json"))
+GOOD = sorted(GOLDEN.glob("v*/good/*.json"))
+BAD = sorted(GOLDEN.glob("v*/bad/*.json"))
 # What a JSON Schema cannot say, or says otherwise: its integers include 1.0, and it knows no references between values.
 BEYOND_SCHEMA = {
     "duplicate-names",
     "duplicate-versions",
     "route-unknown-version",
     "float-for-int",
+    "batch-larger-than-a-run",
+    "batch-larger-than-a-run-by-default",
+    "batch-larger-than-a-run-that-takes-one-row",
 }
 
 
 def stem(path):
-    return path.stem
+    return f"{path.parts[-3]}/{path.stem}"
 
 
 def load(path):
@@ -49,14 +52,16 @@ def test_a_bad_document_has_exactly_the_faults_of_its_golden_file(path):
 
 
 def test_the_golden_files_are_many():
-    assert len(GOOD) >= 5
-    assert len(BAD) >= 14
+    for version, good, bad in (("v1", 5, 14), ("v2", 8, 25)):
+        assert len([path for path in GOOD if path.parts[-3] == version]) >= good
+        assert len([path for path in BAD if path.parts[-3] == version]) >= bad
 
 
 @pytest.mark.parametrize("path", GOOD + BAD, ids=stem)
 def test_the_json_schema_agrees_with_the_model(path):
     golden = load(path)
-    schema = {**json.loads(SCHEMA.read_text()), "oneOf": [{"$ref": f"#/$defs/{golden['kind'].capitalize()}"}]}
+    text = (ROOT / f"docs/reference/snapshot-{path.parts[-3]}.schema.json").read_text()
+    schema = {**json.loads(text), "oneOf": [{"$ref": f"#/$defs/{golden['kind'].capitalize()}"}]}
     good = jsonschema.Draft202012Validator(schema).is_valid(golden["document"])
     assert good == (path in GOOD or path.stem in BEYOND_SCHEMA)
 
@@ -95,8 +100,29 @@ def test_parse_raises_with_all_faults():
 
 
 def test_defaults_are_those_of_the_specification():
-    golden = load(GOLDEN / "good/deployment-least.json")
-    deployment = parse("deployment", json.dumps(golden["document"]).encode())
-    assert deployment.limits.in_flight_max == 1024
-    assert deployment.limits.batch_rows_max == 64
-    assert deployment.versions[0].artifact.external_data == []
+    for version in ("v1", "v2"):
+        golden = load(GOLDEN / version / "good/deployment-least.json")
+        deployment = parse("deployment", json.dumps(golden["document"]).encode())
+        assert deployment.limits.model_dump() == {
+            "in_flight_max": 1024,
+            "batch_rows_max": 64,
+            "concurrency_max": 256,
+            "queue_wait_ms_max": 1000,
+            "run_ms_max": 10_000,
+            "share": 100,
+        }
+        assert (deployment.slo.deadline_ms, deployment.batch) == (None, None)
+        assert deployment.versions[0].artifact.external_data == []
+
+
+def test_a_key_of_format_2_in_a_document_of_format_1_is_told_with_the_keys_of_format_1():
+    document = load(GOLDEN / "v1/good/deployment-least.json")["document"]
+    slo, share = check("deployment", {**document, "slo": {}, "limits": {"share": 1}})[::-1]
+    assert slo.allowed == "no such key; keys are format, name, route, versions, limits"
+    assert share.allowed == "no such key; keys are in_flight_max, batch_rows_max"
+
+
+def test_a_batch_that_no_run_may_have_is_told_with_the_limit():
+    document = load(GOLDEN / "v2/bad/batch-larger-than-a-run.json")["document"]
+    (fault,) = check("deployment", document)
+    assert fault.allowed == "at most limits.batch_rows_max, which is 8"

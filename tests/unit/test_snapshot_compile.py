@@ -8,17 +8,7 @@ import models
 import pytest
 
 from flyball.errors import ModelRefusedError, SnapshotRefusedError, UsageError
-from flyball.snapshot import Bundle, ModelSource, compile_models, parse, read
-from flyball.snapshot.models import Limits
-
-
-@pytest.fixture
-def here(monkeypatch, tmp_path):
-    """The working directory, with two models in it."""
-    monkeypatch.chdir(tmp_path)
-    models.linear(tmp_path, "a", seed=1)
-    models.linear(tmp_path, "b", seed=2)
-    return tmp_path
+from flyball.snapshot import BatchWait, Bundle, Limits, ModelSource, Slo, Terms, compile_models, parse, read
 
 
 def digest(content):
@@ -52,7 +42,7 @@ def test_a_file_that_exists_wins_over_the_reading_with_a_name(tmp_path, monkeypa
 
 
 def test_a_compiled_snapshot_has_no_fault_and_says_what_was_asked(here):
-    bundle = compile_models(["a.onnx", "mlp=b.onnx"], generation=7, limits=Limits(batch_rows_max=1))
+    bundle = compile_models(["a.onnx", "mlp=b.onnx"], generation=7, terms=Terms(limits=Limits(batch_rows_max=1)))
     assert bundle.faults() == []
     index = bundle.parsed_index()
     assert index.generation == 7
@@ -63,6 +53,40 @@ def test_a_compiled_snapshot_has_no_fault_and_says_what_was_asked(here):
     assert a.versions[0].artifact.external_data == []
     assert a.route.version == a.versions[0].version == "1"
     assert mlp.limits.batch_rows_max == 1
+
+
+@pytest.mark.parametrize("terms", [None, Terms(), Terms(limits=Limits(in_flight_max=1, batch_rows_max=2))])
+def test_what_format_1_can_say_is_written_as_format_1_for_older_readers(here, terms):
+    bundle = compile_models(["a.onnx"], terms=terms)
+    document = json.loads(bundle.documents[0])
+    assert document["format"] == json.loads(bundle.index)["format"] == 1
+    assert sorted(document) == ["format", "limits", "name", "route", "versions"]
+    assert sorted(document["limits"]) == ["batch_rows_max", "in_flight_max"]
+    assert bundle.deployments()[0].limits == (terms or Terms()).limits
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        Terms(limits=Limits(share=101)),
+        Terms(limits=Limits(concurrency_max=1, queue_wait_ms_max=1, run_ms_max=10)),
+        Terms(slo=Slo(deadline_ms=5)),
+        Terms(batch=BatchWait(size=64, window_ms=1)),
+    ],
+)
+def test_what_only_format_2_can_say_is_written_as_format_2_and_the_index_stays_readable_for_all(here, terms):
+    bundle = compile_models(["a.onnx"], terms=terms)
+    assert bundle.faults() == []
+    assert bundle.parsed_index().format == 1
+    (deployment,) = bundle.deployments()
+    assert deployment.format == 2
+    assert Terms(limits=deployment.limits, slo=deployment.slo, batch=deployment.batch) == terms
+
+
+def test_terms_that_do_not_fit_together_are_refused_by_the_compiler(here):
+    with pytest.raises(SnapshotRefusedError) as caught:
+        compile_models(["a.onnx"], terms=Terms(batch=BatchWait(size=65, window_ms=1)))
+    assert [fault.path for fault in caught.value.faults] == ["batch.size"]
 
 
 def test_weights_beside_a_model_are_listed_with_their_digest(tmp_path):

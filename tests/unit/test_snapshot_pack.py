@@ -7,16 +7,7 @@ import models
 import pytest
 
 from flyball.errors import SnapshotRefusedError
-from flyball.snapshot import compile_models, pack_models, read
-
-
-@pytest.fixture
-def here(monkeypatch, tmp_path):
-    """The working directory, with two models in it."""
-    monkeypatch.chdir(tmp_path)
-    models.linear(tmp_path, "a", seed=1)
-    models.linear(tmp_path, "b", seed=2)
-    return tmp_path
+from flyball.snapshot import Slo, Terms, compile_models, pack_models, read
 
 
 @pytest.fixture
@@ -36,6 +27,11 @@ def test_a_packed_snapshot_has_its_models_and_paths_relative_to_the_index(here, 
         path = f"models/{hashlib.sha256(content).hexdigest()[:16]}/{name}.onnx"
         assert deployment.versions[0].artifact.path == path
         assert (packed / path).read_bytes() == content
+
+
+def test_a_packed_snapshot_says_the_terms_that_it_was_given(here, packed):
+    pack_models(["a.onnx", "b.onnx"], packed, terms=Terms(slo=Slo(deadline_ms=7)))
+    assert [deployment.slo.deadline_ms for deployment in read(packed / "index.json").deployments()] == [7, 7]
 
 
 def test_packing_copies_weights_and_keeps_changed_weights_of_one_model_apart(tmp_path):

@@ -73,9 +73,13 @@ pub enum FaultKind {
     Unsupported,
     InFlightFull,
     LaneFull,
+    WaitTooLong,
+    BreakerOpen,
+    DeadlineUnreachable,
     DeadlinePassed,
     AnswerNotRepresentable,
     RunFailed,
+    RunStopped,
     Panicked,
 }
 
@@ -101,7 +105,7 @@ const fn row(
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 15] = [
+    pub const ALL: [FaultKind; 19] = [
         FaultKind::MalformedRequest,
         FaultKind::InvalidInput,
         FaultKind::ModelNotFound,
@@ -113,9 +117,13 @@ impl FaultKind {
         FaultKind::Unsupported,
         FaultKind::InFlightFull,
         FaultKind::LaneFull,
+        FaultKind::WaitTooLong,
+        FaultKind::BreakerOpen,
+        FaultKind::DeadlineUnreachable,
         FaultKind::DeadlinePassed,
         FaultKind::AnswerNotRepresentable,
         FaultKind::RunFailed,
+        FaultKind::RunStopped,
         FaultKind::Panicked,
     ];
 
@@ -137,9 +145,13 @@ impl FaultKind {
             FaultKind::Unsupported            => row("unsupported",              415, G::Unimplemented,      3, Client, Refused),
             FaultKind::InFlightFull           => row("in_flight_full",           503, G::ResourceExhausted,  7, Us,     Refused),
             FaultKind::LaneFull               => row("lane_full",                503, G::ResourceExhausted,  7, Us,     Refused),
+            FaultKind::WaitTooLong            => row("wait_too_long",            503, G::ResourceExhausted,  7, Us,     Refused),
+            FaultKind::BreakerOpen            => row("breaker_open",             503, G::Unavailable,        7, Us,     Refused),
+            FaultKind::DeadlineUnreachable    => row("deadline_unreachable",     504, G::DeadlineExceeded,   6, Client, Refused),
             FaultKind::DeadlinePassed         => row("deadline_passed",          504, G::DeadlineExceeded,   6, Client, Refused),
             FaultKind::AnswerNotRepresentable => row("answer_not_representable", 422, G::FailedPrecondition, 3, Client, Failed),
             FaultKind::RunFailed              => row("run_failed",               500, G::Internal,           8, Us,     Failed),
+            FaultKind::RunStopped             => row("run_stopped",              500, G::Internal,           8, Us,     Failed),
             FaultKind::Panicked               => row("panicked",                 500, G::Internal,           8, Us,     Failed),
         }
     }
@@ -168,14 +180,6 @@ impl FaultKind {
         self.row().outcome
     }
 
-    /// How long a client should wait before it tries again, where trying again makes sense.
-    pub const fn retry_after(self) -> Option<Duration> {
-        match self {
-            FaultKind::InFlightFull | FaultKind::LaneFull => Some(Duration::from_secs(1)),
-            _ => None,
-        }
-    }
-
     pub fn index(self) -> usize {
         self as usize
     }
@@ -188,11 +192,18 @@ pub struct Fault {
     pub kind: FaultKind,
     pub stage: Stage,
     pub text: Cow<'static, str>,
+    /// How long the caller should stay away, where trying again makes sense: an estimate of ours, not a constant.
+    pub retry_after: Option<Duration>,
 }
 
 impl Fault {
     pub fn new(kind: FaultKind, stage: Stage, text: impl Into<Cow<'static, str>>) -> Fault {
-        Fault { kind, stage, text: text.into() }
+        Fault { kind, stage, text: text.into(), retry_after: None }
+    }
+
+    /// The same fault, with advice on when to come again.
+    pub fn retry_after(self, wait: Duration) -> Fault {
+        Fault { retry_after: Some(wait), ..self }
     }
 
     /// A request whose bytes do not say what they must; always found while parsing.

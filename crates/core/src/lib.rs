@@ -8,6 +8,7 @@ mod dialect;
 mod digest;
 mod fault;
 mod limits;
+mod priority;
 mod record;
 pub mod snapshot;
 mod stage;
@@ -18,6 +19,7 @@ pub use dialect::{Answer, Dialect, InferRequest, ModelRef, Protocol, RequestedOu
 pub use digest::{Digest, DigestError};
 pub use fault::{Blame, Fault, FaultKind, GrpcCode, Outcome};
 pub use limits::RequestLimits;
+pub use priority::Priority;
 pub use record::{Sink, WalkRecord};
 pub use stage::Stage;
 pub use tensor::{DataType, Shape, Tensor, TensorData, TensorSpec};

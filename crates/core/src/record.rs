@@ -24,6 +24,6 @@ pub trait Sink {
 
     fn record(&self, record: &WalkRecord<'_, Self::Model>);
 
-    /// One run of a model: the rows that it carried and how long it took.
-    fn batch(&self, model: &Self::Model, rows: usize, took: Duration);
+    /// One run of a model: the rows that it carried, those that it might have carried, and how long it took.
+    fn batch(&self, model: &Self::Model, rows: usize, rows_max: usize, took: Duration);
 }

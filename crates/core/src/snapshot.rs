@@ -1,5 +1,6 @@
 //! The Snapshot, the only contract between the planes: an index (`name → digest`) and one document for each
-//! deployment. Documents only: what runs is `Loaded`, in the plane.
+//! deployment. Documents only: what runs is `Loaded`, in the plane. They are read here and never written: the compiler
+//! is Python's, and an older document written anew with every default in it would no longer be of its format.
 //!
 //! Reading is in two steps: `check` finds every fault of a document at once, with path and what was allowed; only a
 //! document without faults becomes the typed value. `python/flyball/snapshot` is the other reader; golden files under
@@ -16,18 +17,25 @@ use std::fmt;
 
 pub use source::{Bundle, SourceError};
 
-/// The format that this build writes. It reads this one and the one before.
-pub const FORMAT: u64 = 1;
-/// The oldest format that is still read: `FORMAT - 1`, but there is none before the first.
-pub const FORMAT_OLDEST: u64 = if FORMAT > 1 { FORMAT - 1 } else { 1 };
+/// The newest format. This build reads it and the one before.
+pub const FORMAT: u64 = 2;
+/// The oldest format that is still read.
+pub const FORMAT_OLDEST: u64 = FORMAT - 1;
 
 pub const DEPLOYMENTS_MAX: usize = 1000;
 pub const VERSIONS_MAX: usize = 16;
 pub const GENERATION_MAX: u64 = (1 << 53) - 1;
 pub const IN_FLIGHT_MAX: u64 = 65_536;
 pub const BATCH_ROWS_MAX: u64 = 1024;
+pub const CONCURRENCY_MAX: u64 = 256;
+pub const SHARE_MAX: u64 = 10_000;
+/// The longest wait, run or deadline that a document may ask for: ten minutes.
+pub const TIME_MS_MAX: u64 = 600_000;
+/// A run is never stopped before this: the watchdog does not look more often.
+pub const RUN_MS_LEAST: u64 = 10;
+pub const WINDOW_MS_MAX: u64 = 1000;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Index {
     pub format: u64,
@@ -35,14 +43,14 @@ pub struct Index {
     pub deployments: Vec<IndexEntry>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IndexEntry {
     pub name: String,
     pub digest: Digest,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deployment {
     pub format: u64,
@@ -51,16 +59,21 @@ pub struct Deployment {
     pub versions: Vec<Version>,
     #[serde(default)]
     pub limits: Limits,
+    #[serde(default)]
+    pub slo: Slo,
+    /// None: batch what is ready, and never wait for more.
+    #[serde(default)]
+    pub batch: Option<BatchWait>,
 }
 
 /// Which version answers callers who name none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
     pub version: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Version {
     pub version: String,
@@ -68,7 +81,7 @@ pub struct Version {
 }
 
 /// A model's bytes: where they are, and what they must be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Artifact {
     pub path: String,
@@ -78,24 +91,55 @@ pub struct Artifact {
 }
 
 /// A file beside the model that holds some of its weights.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExternalData {
     pub name: String,
     pub digest: Digest,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     pub in_flight_max: u32,
     pub batch_rows_max: u32,
+    /// Runs of one version at once; there are never more than lanes.
+    pub concurrency_max: u32,
+    /// A request that is predicted to wait longer is refused at the door.
+    pub queue_wait_ms_max: u32,
+    /// A run that takes longer is stopped.
+    pub run_ms_max: u32,
+    /// The part of a lane's time when several models want it, in proportion to theirs.
+    pub share: u32,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { in_flight_max: 1024, batch_rows_max: 64 }
+        Limits {
+            in_flight_max: 1024,
+            batch_rows_max: 64,
+            concurrency_max: 256,
+            queue_wait_ms_max: 1000,
+            run_ms_max: 10_000,
+            share: 100,
+        }
     }
+}
+
+/// What the deployment promises to callers who ask for nothing themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Slo {
+    /// The deadline of requests that bring none.
+    pub deadline_ms: Option<u32>,
+}
+
+/// Wait up to `window_ms` for `size` rows before a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BatchWait {
+    pub size: u32,
+    pub window_ms: u32,
 }
 
 /// One fault of a document: where, what stands there, and what may stand there.

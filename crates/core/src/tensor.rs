@@ -3,6 +3,7 @@
 //! Nothing here knows how a tensor is written in JSON or protobuf, nor how ONNX Runtime holds it.
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -92,7 +93,8 @@ pub enum TensorData {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
-    pub name: String,
+    /// A slice of the message that it came in, or shared with the model's signature.
+    pub name: ByteString,
     pub datatype: DataType,
     pub shape: Shape,
     pub data: TensorData,

@@ -1,7 +1,7 @@
 //! A model's bytes, read once, checked against their digests, and from then on used from memory: what was verified is
 //! what runs, whatever happens to the files meanwhile.
 
-use crate::{Refusal, ScanFacts};
+use crate::{MemoryBudget, Refusal, ScanFacts};
 use flyball_core::{Digest, snapshot};
 use serde::Serialize;
 use std::fs::File;
@@ -27,8 +27,12 @@ pub struct Artifact {
 
 impl Artifact {
     /// Reads what the snapshot names, relative paths from `base`, and refuses whatever is not exactly that.
-    pub fn read(wanted: &snapshot::Artifact, base: &Path) -> Result<Artifact, Refusal> {
+    /// What would not fit into memory is refused before it is read.
+    pub fn read(wanted: &snapshot::Artifact, base: &Path, memory: MemoryBudget) -> Result<Artifact, Refusal> {
         let path = base.join(&wanted.path);
+        let files = wanted.external_data.iter().map(|file| path.with_file_name(&file.name));
+        let size = |file: &Path| file.metadata().map_or(0, |metadata| metadata.len());
+        memory.room_for(size(&path) + files.map(|file| size(&file)).sum::<u64>())?;
         let model = read_verified(&path, &wanted.digest)?;
         let facts = ScanFacts::of(&model)?;
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -51,7 +55,7 @@ impl Artifact {
             digest: model.digest,
             external_data: listed.collect(),
         };
-        Artifact::read(&wanted, Path::new(""))
+        Artifact::read(&wanted, Path::new(""), MemoryBudget::UNLIMITED)
     }
 
     pub fn size_bytes(&self) -> u64 {

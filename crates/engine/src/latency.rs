@@ -1,6 +1,7 @@
-//! How long a run takes by number of rows, measured on this machine in CPU time. Filled in the background after a model is
-//! ready; until then estimates are `None` and nobody may rely on them.
+//! How long a run takes by number of rows, measured on this machine in CPU time: roughly while the model is loaded, from
+//! the runs that probe it, and then well, in the background. A model that was never run has no estimates.
 
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -13,11 +14,26 @@ pub struct LatencyPoint {
 }
 
 #[derive(Debug, Default)]
-pub struct LatencyTable(OnceLock<Vec<LatencyPoint>>);
+pub struct LatencyTable {
+    /// One run of each size; empty when there was none.
+    rough: Vec<LatencyPoint>,
+    surveyed: OnceLock<Vec<LatencyPoint>>,
+}
 
 impl LatencyTable {
+    /// A table of rough points, in the order of their rows.
+    pub fn of(rough: Vec<LatencyPoint>) -> LatencyTable {
+        LatencyTable { rough, surveyed: OnceLock::new() }
+    }
+
     pub fn points(&self) -> Option<&[LatencyPoint]> {
-        self.0.get().map(Vec::as_slice)
+        let points = self.surveyed.get().unwrap_or(&self.rough);
+        (!points.is_empty()).then_some(points)
+    }
+
+    /// Whether the points are more than the rough ones.
+    pub fn surveyed(&self) -> bool {
+        self.surveyed.get().is_some()
     }
 
     /// The median run of `rows` rows: between measured sizes by straight lines, beyond the last by its slope.
@@ -36,19 +52,18 @@ impl LatencyTable {
         Some(Duration::from_secs_f64(us.max(0.0) / 1e6))
     }
 
-    /// The most rows, up to `rows_max`, whose estimated run stays within `limit`; at least 1.
-    pub fn rows_within(&self, limit: Duration, rows_max: usize) -> usize {
-        if self.points().is_none() {
-            return rows_max;
-        }
-        let fits = |rows: usize| self.estimate(rows).is_none_or(|run| run <= limit);
-        (1..=rows_max).rev().find(|&rows| fits(rows)).unwrap_or(1)
-    }
-
     pub(crate) fn fill(&self, points: Vec<LatencyPoint>) {
         // A table is filled once, by the load that made it.
-        let _ = self.0.set(points);
+        let _ = self.surveyed.set(points);
     }
+}
+
+/// A run is one thread's work, so its CPU time is how long it takes a lane. The time on the wall would count what else
+/// wants the core while a server starts, and a table filled then would hold batches down for good (seen: 8 rows in
+/// place of 64).
+/// Reading it is a system call, a third of a microsecond.
+pub fn thread_cpu_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -71,15 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_table_bounds_nothing_and_estimates_nothing() {
-        let table = LatencyTable::default();
-        assert_eq!(table.estimate(1), None);
-        assert_eq!(table.rows_within(Duration::ZERO, 64), 64);
-    }
-
-    #[test]
-    fn the_most_rows_within_a_limit_is_never_less_than_one() {
-        assert_eq!(table().rows_within(Duration::from_micros(18), 64), 5);
-        assert_eq!(table().rows_within(Duration::from_micros(1), 64), 1);
+    fn an_empty_table_estimates_nothing_and_a_survey_takes_the_place_of_rough_points() {
+        assert_eq!(LatencyTable::default().estimate(1), None);
+        let point = |p50_us| vec![LatencyPoint { rows: 1, p50_us, p99_us: p50_us }];
+        let table = LatencyTable::of(point(50.0));
+        assert_eq!(table.estimate(1), Some(Duration::from_micros(50)));
+        table.fill(point(20.0));
+        assert_eq!(table.estimate(1), Some(Duration::from_micros(20)));
     }
 }

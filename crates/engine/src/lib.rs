@@ -5,26 +5,30 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod artifact;
+mod column;
 mod latency;
 mod library;
 mod load;
 mod log;
 mod memory;
+mod output;
 mod probe;
 mod refusal;
 mod runner;
 mod sample;
 mod scan;
 mod signature;
+mod stop;
 
 pub use artifact::{Artifact, ArtifactFile, digest_files};
-pub use latency::{LatencyPoint, LatencyTable};
+pub use latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 pub use library::{LibraryError, Runtime, beside_executable};
-pub use load::{LoadOptions, LoadedModel, Surveyor, thread_cpu_time};
+pub use load::{LoadOptions, LoadedModel, Surveyor};
 pub use log::{LogSeverity, log_counts};
-pub use memory::give_back;
+pub use memory::{MemoryBudget, give_back, resident_bytes};
 pub use probe::Batching;
 pub use refusal::Refusal;
 pub use runner::{RunError, Runner};
 pub use scan::{Opset, ScanFacts};
 pub use signature::Signature;
+pub use stop::Stopper;

@@ -1,10 +1,10 @@
 //! Loading: verified bytes → sessions → probe → warm. Runs on a loader thread; nothing here may touch a lane.
 
-use crate::latency::{LatencyPoint, LatencyTable};
-use crate::probe::{Batching, Witnesses};
+use crate::latency::{LatencyPoint, LatencyTable, thread_cpu_time};
+use crate::memory::{MemoryBudget, resident_bytes};
+use crate::probe::{Batching, Witnesses, join};
 use crate::runner::{Runner, Voice};
 use crate::{Artifact, Refusal, Runtime, Signature};
-use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ pub struct LoadOptions {
     pub rows_max: usize,
     /// How many lanes want a session of their own.
     pub runners: usize,
+    pub memory: MemoryBudget,
 }
 
 /// A model that is ready to run.
@@ -22,37 +23,44 @@ pub struct LoadedModel {
     pub batching: Batching,
     /// Warm sessions, one for each home lane.
     pub runners: Vec<Runner>,
+    /// Roughly how long its runs take; empty when it does not run on made-up input.
+    pub latency: LatencyTable,
+    /// Elements of a row of that table, where rows may be longer.
+    pub row_elements: Option<usize>,
     pub surveyor: Surveyor,
 }
 
-/// Sessions are multiplied by lanes only while their weights stay below this; larger models get a single one.
-const WEIGHTS_BYTES_MAX: u64 = 512 << 20;
-
 impl Runtime {
     pub fn load(&self, artifact: &Artifact, options: LoadOptions) -> Result<LoadedModel, Refusal> {
+        let before = resident_bytes();
         let mut prober = Runner::new(self, artifact, Voice::Warnings)?;
-        let (witnesses, batching) = match Witnesses::find(&mut prober) {
+        let (witnesses, (batching, points)) = match Witnesses::find(&mut prober) {
             Ok(witnesses) => {
-                let batching = witnesses.probe(&mut prober, options.rows_max);
-                (Some(witnesses), batching)
+                let probed = witnesses.probe(&mut prober, options.rows_max);
+                (Some(witnesses), probed)
             }
             // The model may still be right: made-up indices can be out of its range. It is served, one at a time.
-            Err(error) => (None, Batching::off(format!("it does not run on made-up input: {error}"))),
+            Err(error) => {
+                (None, (Batching::off(format!("it does not run on made-up input: {error}")), Vec::new()))
+            }
         };
-        let affordable = (WEIGHTS_BYTES_MAX / artifact.size_bytes().max(1)).max(1);
-        let count = options.runners.min(usize::try_from(affordable).unwrap_or(usize::MAX)).max(1);
+        let session_bytes = resident_bytes().saturating_sub(before).max(artifact.size_bytes());
+        let count = options.memory.sessions(session_bytes).min(options.runners).max(1);
         let mut runners = Vec::with_capacity(count);
         for _ in 0..count {
             let mut runner = Runner::new(self, artifact, Voice::ErrorsOnly)?;
             if let Some(witnesses) = &witnesses {
-                runner.join(witnesses.batch(1).into_iter());
-                runner.run().map_err(|error| Refusal::Runtime(format!("the warm-up run failed: {error}")))?;
+                join(&mut runner, &witnesses.batch(1));
+                let warm = runner.run(&mut Vec::new());
+                warm.map_err(|error| Refusal::Runtime(format!("the warm-up run failed: {error}")))?;
             }
             runners.push(runner);
         }
         let signature = Arc::clone(prober.signature());
-        let rows_max = batching.rows_max;
-        Ok(LoadedModel { signature, batching, runners, surveyor: Surveyor { prober, witnesses, rows_max } })
+        let row_elements = witnesses.as_ref().and_then(|witnesses| witnesses.row_elements(&signature));
+        let surveyor = Surveyor { prober, witnesses, rows_max: batching.rows_max };
+        let latency = LatencyTable::of(points);
+        Ok(LoadedModel { signature, batching, runners, latency, row_elements, surveyor })
     }
 }
 
@@ -94,21 +102,14 @@ fn sizes(rows_max: usize) -> Vec<usize> {
     sizes
 }
 
-/// A run is one thread's work, so its CPU time is how long it takes a lane. The time on the wall would count what else
-/// wants the core while a server starts, and a table filled then would hold batches down for good (seen: 8 rows in
-/// place of 64).
-/// Reading it is a system call, a third of a microsecond.
-pub fn thread_cpu_time() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
-}
-
 fn measure(runner: &mut Runner, witnesses: &Witnesses, rows: usize) -> Option<LatencyPoint> {
-    runner.join(witnesses.batch(rows).into_iter());
+    join(runner, &witnesses.batch(rows));
+    let mut outputs = Vec::new();
     let began = Instant::now();
     let mut runs_us = Vec::with_capacity(RUNS_MAX);
     while runs_us.len() < RUNS_MIN || (runs_us.len() < RUNS_MAX && began.elapsed() < SIZE_TIME_MAX) {
         let start = thread_cpu_time();
-        runner.run().ok()?;
+        runner.run(&mut outputs).ok()?;
         runs_us.push(thread_cpu_time().saturating_sub(start).as_secs_f64() * 1e6);
     }
     runs_us.sort_by(f64::total_cmp);

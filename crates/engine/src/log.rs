@@ -24,15 +24,19 @@ impl LogSeverity {
         }
     }
 
-    fn of(level: LogLevel) -> Option<LogSeverity> {
+    fn of(level: LogLevel, message: &str) -> Option<LogSeverity> {
         match level {
             LogLevel::Verbose | LogLevel::Info => None,
             LogLevel::Warning => Some(LogSeverity::Warning),
+            LogLevel::Error if message.contains(STOPPED) => Some(LogSeverity::Warning),
             LogLevel::Error => Some(LogSeverity::Error),
             LogLevel::Fatal => Some(LogSeverity::Fatal),
         }
     }
 }
+
+/// What ONNX Runtime says as an error of a run that was stopped on purpose, when the stop met it inside a loop.
+const STOPPED: &str = "terminate flag being set";
 
 /// At most this many lines of each severity are passed on in one second; the rest is only counted.
 const LINES_A_SECOND: u64 = 5;
@@ -54,7 +58,7 @@ pub fn log_counts() -> [(LogSeverity, u64); 3] {
 }
 
 pub(crate) fn receive(level: LogLevel, location: &str, message: &str) {
-    let Some(severity) = LogSeverity::of(level) else { return };
+    let Some(severity) = LogSeverity::of(level, message) else { return };
     if !METERS[severity as usize].admit() {
         return;
     }
@@ -83,6 +87,14 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_that_was_stopped_is_no_error() {
+        let stopped = "Non-zero status code returned while running Loop node. Status Message: Exiting due to terminate \
+                       flag being set to true.";
+        assert_eq!(LogSeverity::of(LogLevel::Error, stopped), Some(LogSeverity::Warning));
+        assert_eq!(LogSeverity::of(LogLevel::Error, "out of memory"), Some(LogSeverity::Error));
+    }
 
     #[test]
     fn a_flood_of_messages_is_counted_whole_and_passed_on_sampled() {

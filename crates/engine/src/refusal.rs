@@ -34,6 +34,11 @@ pub enum Refusal {
         "the model's opset is newer than this ONNX Runtime: {0}; export it with an older opset or upgrade onnxruntime"
     )]
     OpsetTooNew(String),
+    #[error(
+        "loading it takes about {} MiB, {} MiB are in use and {} MiB are allowed: give the server more memory, \
+         raise memory_bytes_max, or remove a model first", .needs >> 20, .used >> 20, .bytes_max >> 20
+    )]
+    OutOfMemory { needs: u64, used: u64, bytes_max: u64 },
     #[error("ONNX Runtime refused the model: {0}")]
     Runtime(String),
 }

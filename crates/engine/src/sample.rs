@@ -51,7 +51,7 @@ fn tensor(spec: &TensorSpec, seeded: &mut Seeded, spread: f64, free_axis: i64) -
             TensorData::Fixed(Bytes::from(bytes))
         }
     };
-    Tensor { name: spec.name.clone(), datatype: spec.datatype, shape, data }
+    Tensor { name: spec.name.as_str().into(), datatype: spec.datatype, shape, data }
 }
 
 fn element(datatype: DataType, seeded: &mut Seeded, spread: f64, bytes: &mut Vec<u8>) {

@@ -18,6 +18,9 @@ pub struct ScanFacts {
     pub opset: Vec<Opset>,
     pub producer: String,
     pub nodes: usize,
+    /// Whether it has loops: how long it runs then depends on its input, and no measurement tells.
+    #[serde(skip)]
+    pub loops: bool,
     /// Names of the files beside the model that hold weights; each a plain file name.
     #[serde(skip)]
     pub external_data: BTreeSet<String>,
@@ -40,6 +43,7 @@ impl ScanFacts {
             opset: opset.collect(),
             producer: format!("{} {}", model.producer_name, model.producer_version).trim().to_owned(),
             nodes: seen.nodes,
+            loops: seen.loops,
             external_data: seen.external_data,
         })
     }
@@ -48,6 +52,7 @@ impl ScanFacts {
 #[derive(Default)]
 struct Seen {
     nodes: usize,
+    loops: bool,
     external_data: BTreeSet<String>,
 }
 
@@ -62,6 +67,7 @@ impl Seen {
 
     fn node(&mut self, node: &NodeProto) -> Result<(), Refusal> {
         self.nodes += 1;
+        self.loops |= matches!(node.op_type.as_str(), "Loop" | "Scan");
         for attribute in &node.attribute {
             attribute.t.iter().chain(&attribute.tensors).try_for_each(|tensor| self.tensor(tensor))?;
             attribute.g.iter().chain(&attribute.graphs).try_for_each(|graph| self.graph(graph))?;
@@ -127,6 +133,8 @@ struct GraphProto {
 
 #[derive(Clone, PartialEq, Message)]
 struct NodeProto {
+    #[prost(string, tag = "4")]
+    op_type: String,
     #[prost(message, repeated, tag = "5")]
     attribute: Vec<AttributeProto>,
 }
@@ -178,8 +186,8 @@ mod tests {
             data_location: 1,
         };
         let inner = GraphProto { initializer: vec![tensor], ..GraphProto::default() };
-        let node =
-            NodeProto { attribute: vec![AttributeProto { g: Some(inner), ..AttributeProto::default() }] };
+        let attribute = vec![AttributeProto { g: Some(inner), ..AttributeProto::default() }];
+        let node = NodeProto { op_type: "Loop".into(), attribute };
         let graph = GraphProto { node: vec![node], ..GraphProto::default() };
         ModelProto { graph: Some(graph), ..ModelProto::default() }.encode_to_vec()
     }
@@ -189,6 +197,7 @@ mod tests {
         let facts = ScanFacts::of(&model_with_weights_at("w.bin")).unwrap();
         assert_eq!(facts.external_data, BTreeSet::from(["w.bin".to_owned()]));
         assert_eq!(facts.nodes, 1);
+        assert!(facts.loops);
     }
 
     #[test]

@@ -19,6 +19,11 @@ impl Gate {
         self.inside_max
     }
 
+    #[cfg(test)]
+    pub(crate) fn inside(&self) -> usize {
+        self.inside.load(Ordering::Relaxed)
+    }
+
     /// A place inside, given back when dropped; `None` when all are taken.
     pub(crate) fn try_enter(self: &Arc<Gate>) -> Option<Place> {
         let before = self.inside.fetch_add(1, Ordering::Relaxed);

@@ -2,15 +2,20 @@
 //! what cannot be served is refused with its reason and keeps its last good state; the others go on.
 
 use crate::admission::Gate;
+use crate::breaker::Breaker;
 use crate::chores::Chores;
-use crate::loaded::Run;
+use crate::loaded::{Home, Terms};
+use crate::schedule::BatchWait;
+use crate::service::Service;
+use crate::watchdog::Watchdog;
 use crate::{Deployment, Model, Plane};
 use flyball_core::Digest;
 use flyball_core::snapshot::{self, Bundle, Document, IndexEntry};
-use flyball_engine::{Artifact, Batching, LatencyTable, LoadOptions, Runtime, Surveyor};
+use flyball_engine::{Artifact, Batching, LoadOptions, MemoryBudget, Runtime, Surveyor};
 use serde::Serialize;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// What became of one deployment of a snapshot.
 #[derive(Clone, Debug, Serialize)]
@@ -45,16 +50,22 @@ pub struct Loader<M: Send + Sync + 'static> {
     runtime: Runtime,
     plane: Arc<Plane<M>>,
     meter: MakeMeter<M>,
+    memory: MemoryBudget,
     chores: Chores<M>,
+    _watchdog: Watchdog,
 }
 
 impl<M: Send + Sync + 'static> Loader<M> {
     pub fn new(
         runtime: Runtime,
         plane: Arc<Plane<M>>,
+        memory: MemoryBudget,
         meter: impl Fn(&str, &str) -> Arc<M> + Send + Sync + 'static,
     ) -> std::io::Result<Loader<M>> {
-        Ok(Loader { runtime, plane, meter: Box::new(meter), chores: Chores::start()? })
+        let watched = Arc::clone(&plane);
+        let watchdog = Watchdog::start(move || watched.runs.look(watched.clock.now()))?;
+        let meter = Box::new(meter);
+        Ok(Loader { runtime, plane, meter, memory, chores: Chores::start()?, _watchdog: watchdog })
     }
 
     /// Applies a snapshot and says what became of each deployment. Between deployments it asks whether the server is
@@ -142,29 +153,46 @@ impl<M: Send + Sync + 'static> Loader<M> {
         gate: &Arc<Gate>,
         base: &Path,
     ) -> Result<(Model<M>, Surveyor), flyball_engine::Refusal> {
-        let artifact = Artifact::read(&version.artifact, base)?;
-        let lanes = self.plane.lanes();
-        let rows_max = document.limits.batch_rows_max as usize;
-        let loaded = self.runtime.load(&artifact, LoadOptions { rows_max, runners: lanes })?;
-        // A model too large for a session on every lane starts at a lane of its own choosing, so that several such
-        // models do not all land on the first.
-        let first = usize::from(*document.name.as_bytes().last().unwrap_or(&0)) % lanes;
-        let home = |(place, runner): (usize, flyball_engine::Runner)| {
-            let runner: Box<dyn Run> = Box::new(runner);
-            ((first + place) % lanes, Mutex::new(runner))
+        let artifact = Artifact::read(&version.artifact, base, self.memory)?;
+        let lanes = self.plane.lanes.sockets;
+        let options = LoadOptions {
+            rows_max: document.limits.batch_rows_max as usize,
+            runners: lanes.min(document.limits.concurrency_max as usize),
+            memory: self.memory,
         };
+        let loaded = self.runtime.load(&artifact, options)?;
+        // A model with fewer sessions than lanes starts at a lane of its own choosing, so that several such models do
+        // not all land on the first.
+        let first = usize::from(*document.name.as_bytes().last().unwrap_or(&0)) % lanes;
+        let home = |(place, runner)| Home::new((first + place) % lanes, Box::new(runner));
         let model = Model {
-            name: document.name.clone(),
-            version: version.version.clone(),
+            name: document.name.as_str().into(),
+            version: version.version.as_str().into(),
             signature: loaded.signature,
             batching: loaded.batching,
-            latency: LatencyTable::default(),
             meter: (self.meter)(&document.name, &version.version),
+            service: Service::new(loaded.latency, artifact.facts.loops),
+            row_elements: loaded.row_elements,
+            terms: terms(document),
             gate: Arc::clone(gate),
-            runners: loaded.runners.into_iter().enumerate().map(home).collect(),
-            rows_inline: OnceLock::new(),
+            breaker: Breaker::default(),
+            homes: loaded.runners.into_iter().enumerate().map(home).collect(),
         };
         Ok((model, loaded.surveyor))
+    }
+}
+
+fn terms(document: &snapshot::Deployment) -> Terms {
+    let ms = |ms: u32| Duration::from_millis(u64::from(ms));
+    let limits = &document.limits;
+    let batch_wait =
+        document.batch.map(|wait| BatchWait { rows: wait.size as usize, window: ms(wait.window_ms) });
+    Terms {
+        deadline: document.slo.deadline_ms.map(ms),
+        queue_wait_max: ms(limits.queue_wait_ms_max),
+        run_max: ms(limits.run_ms_max),
+        share: limits.share,
+        batch_wait,
     }
 }
 
@@ -172,7 +200,7 @@ fn ack<M>(deployment: &Deployment<M>, state: AckState) -> Ack {
     let versions = deployment
         .versions
         .iter()
-        .map(|model| VersionAck { version: model.version.clone(), batching: model.batching.clone() });
+        .map(|model| VersionAck { version: model.version.to_string(), batching: model.batching.clone() });
     Ack {
         name: deployment.name.clone(),
         digest: deployment.digest,

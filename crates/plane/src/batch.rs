@@ -1,65 +1,127 @@
-//! The second walk, of a batch: collect → share → join → run → split → reply.
+//! The second walk, of a batch: collect → share → take → run → split → reply.
 //!
 //! Batching by readiness: the lane first lets every connection whose bytes are here parse its request, then runs the
-//! model once for all of them. No window and no timer: alone, a request runs at once; under load the batch grows by
-//! itself. It rests on the order in which the runtime polls, which tokio does not promise; a test holds it.
+//! model once for all of them. No window and no timer, unless a deployment asks for one: alone, a request runs at once;
+//! under load the batch grows by itself. It rests on the order in which the runtime polls, which tokio does not promise; a
+//! test holds it.
+
+mod parts;
 
 use crate::admission::Permit;
-use crate::queue::{Job, Ran};
+use crate::job::Job;
+use crate::loaded::{Home, Model};
+use crate::schedule::{Queued, Taken};
 use crate::walk::Walk;
-use crate::{Lane, Model, share};
-use flyball_core::{Fault, FaultKind, Sink, Stage, Tensor, TensorData};
-use flyball_engine::thread_cpu_time;
+use crate::{Lane, share};
+use flyball_core::{Fault, FaultKind, Nanos, Priority, Sink, Stage, Tensor};
+use flyball_engine::RunError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError};
-use tokio::sync::oneshot;
+use std::sync::{Arc, PoisonError, TryLockError};
+use std::time::Duration;
+
+/// What a job gets back.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) outputs: Vec<Tensor>,
+    pub(crate) began: Nanos,
+    pub(crate) ended: Nanos,
+}
+
+/// A run on a lane with sockets is expected to take a millisecond; after this long it is stopped.
+const INLINE_STUCK: Duration = Duration::from_secs(1);
+/// Beyond its deadline, or beyond the longest wait and run, a caller is answered even if the lane that has its job hangs.
+const GRACE: Duration = Duration::from_millis(50);
 
 /// Runs one request's inputs, with whatever else is ready. The permit is proof of admission.
 pub(crate) async fn run<S: Sink>(
     lane: &Lane<S>,
     model: &Arc<Model<S::Model>>,
     inputs: Vec<Tensor>,
+    priority: Priority,
     permit: Permit,
     walk: &mut Walk<S>,
 ) -> Result<Vec<Tensor>, Fault> {
-    let (reply, answer) = oneshot::channel();
     let rows = inputs.first().map_or(1, Tensor::rows).max(1);
-    let cost = model.row_cost().saturating_mul(u32::try_from(rows).unwrap_or(u32::MAX));
-    let cost_ns = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
+    let scale = model.scale(&inputs, rows);
+    let (promise, waiting) = lane.slots.pair();
     let job = Job {
+        cost_ns: share::cost_ns(model, rows * scale),
         model: Arc::clone(model),
         inputs,
         rows,
+        scale,
+        priority,
         deadline: walk.deadline,
-        cost_ns,
+        came: lane.now(),
+        booking: None,
         moved: false,
         _permit: permit,
-        reply,
+        promise,
     };
-    lane.accept(job)?;
-    let lost = |_| Fault::new(FaultKind::Panicked, Stage::Infer, "the lane that ran the model went away");
-    let ran = match answer.await.map_err(lost).flatten() {
-        Ok(ran) => ran,
+    let here = lane.accept(job)?;
+    let ran = if here { waiting.await } else { patiently(lane, model, walk.deadline, waiting).await };
+    match ran {
+        Ok(ran) => {
+            walk.end_at(Stage::Queue, ran.began);
+            walk.end_at(Stage::Infer, ran.ended);
+            Ok(ran.outputs)
+        }
         // The time until here belongs to the stage that failed, not to the writing of the refusal.
-        Err(fault) => return walk.stage(fault.stage, Err(fault)),
-    };
-    walk.end_at(Stage::Queue, ran.began);
-    walk.end_at(Stage::Infer, ran.ended);
-    Ok(ran.outputs)
+        Err(fault) => walk.stage(fault.stage, Err(fault)),
+    }
+}
+
+/// Waits for another lane, but not for ever: that lane may hang inside a model.
+async fn patiently<S: Sink>(
+    lane: &Lane<S>,
+    model: &Model<S::Model>,
+    deadline: Option<Nanos>,
+    waiting: impl Future<Output = Result<Ran, Fault>>,
+) -> Result<Ran, Fault> {
+    let longest = model.terms.queue_wait_max + model.terms.run_max;
+    let left = deadline.map_or(longest, |deadline| deadline.since(lane.now()).min(longest));
+    tokio::time::timeout(left + GRACE, waiting)
+        .await
+        .unwrap_or_else(|_elapsed| Err(Job::<S::Model>::too_late()))
 }
 
 /// A lane's batches, one after the other, for as long as it is polled.
 pub(crate) async fn walk<S: Sink>(lane: &Lane<S>) {
-    let mut batch = Vec::new();
+    let mut taken = Taken::default();
     loop {
-        while lane.queue.borrow().jobs() == 0 {
-            lane.arrived.notified().await;
-        }
+        work(lane).await;
         collect(lane).await;
-        share::share(lane);
-        lane.queue.borrow_mut().take(&mut batch);
-        run_batch(lane, &mut batch);
+        take(lane, &mut taken);
+        run_batch(lane, &mut taken.batch, taken.rows_max);
         tokio::task::yield_now().await;
+    }
+}
+
+/// The next batch. What must not run here, or not at all, leaves the queue on the way.
+pub(crate) fn take<S: Sink>(lane: &Lane<S>, taken: &mut Taken<Job<S::Model>>) {
+    share::share(lane);
+    lane.sweep(&mut taken.dropped);
+    lane.schedule.borrow_mut().take(lane.now(), lane.limit, taken);
+    for late in taken.dropped.drain(..) {
+        lane.answer(late, Err(Job::<S::Model>::too_late()));
+    }
+    for slow in taken.misplaced.drain(..) {
+        lane.send_to_compute(slow);
+    }
+}
+
+/// Returns once there is a batch to run.
+async fn work<S: Sink>(lane: &Lane<S>) {
+    loop {
+        let now = lane.now();
+        let ready_at = lane.schedule.borrow().ready_at(now);
+        match ready_at {
+            Some(ready_at) if ready_at <= now => return,
+            Some(later) => {
+                let _ = tokio::time::timeout(later.since(now), lane.arrived.notified()).await;
+            }
+            None => lane.arrived.notified().await,
+        }
     }
 }
 
@@ -68,132 +130,160 @@ pub(crate) async fn walk<S: Sink>(lane: &Lane<S>) {
 async fn collect<S: Sink>(lane: &Lane<S>) {
     loop {
         let (jobs, enough) = {
-            let queue = lane.queue.borrow();
-            let enough =
-                queue.next().is_some_and(|(model, rows)| rows >= model.rows_max() * model.runners.len());
-            (queue.jobs(), enough)
+            let schedule = lane.schedule.borrow();
+            let enough = schedule.next().is_some_and(|(job, rows)| {
+                rows >= job.rows_within(lane.limit.time).max(1) * job.model.homes.len()
+            });
+            (schedule.jobs(), enough)
         };
         if enough {
             return;
         }
         tokio::task::yield_now().await;
-        if lane.queue.borrow().jobs() == jobs {
+        if lane.schedule.borrow().jobs() == jobs {
             return;
         }
     }
 }
 
-fn run_batch<S: Sink>(lane: &Lane<S>, batch: &mut Vec<Job<S::Model>>) {
-    drop_what_nobody_waits_for(lane, batch);
-    let Some(model) = batch.first().map(|job| Arc::clone(&job.model)) else { return };
+fn run_batch<S: Sink>(lane: &Lane<S>, batch: &mut Vec<Job<S::Model>>, rows_max: usize) {
+    let Some(first) = batch.first() else { return };
+    let (model, scale) = (Arc::clone(&first.model), first.scale);
     let rows: usize = batch.iter().map(|job| job.rows).sum();
-    let cpu = share::worth_clocking(&model, rows).then(thread_cpu_time);
+    let clocked = share::worth_clocking(&model, rows * scale).then(lane.plane.thread_time);
     let began = lane.now();
-    let result = join_and_run(lane.id, &model, batch);
+    let result = join_and_run(lane, &model, batch, began);
     let ended = lane.now();
-    let took = cpu.map_or(ended.since(began), |before| {
-        let now = thread_cpu_time();
+    let wall = ended.since(began);
+    let took = clocked.map_or(wall, |before| {
+        let now = (lane.plane.thread_time)();
         lane.plane.show_cpu(lane.id, now);
-        now.saturating_sub(before)
+        let took = now.saturating_sub(before);
+        lane.plane.show_slowdown(lane.id, wall, took);
+        took
     });
-    lane.socket_cost.ran(took);
-    lane.sink.batch(&model.meter, rows, ended.since(began));
-    let result = result.and_then(|outputs| split(outputs, batch, rows));
+    lane.sink.batch(&model.meter, rows, rows_max, wall);
     match result {
-        Ok(parts) => {
-            for (job, outputs) in batch.drain(..).zip(parts) {
-                reply(lane, job, Ok(Ran { outputs, began, ended }));
-            }
-        }
-        // One bad row must not fail its neighbours: each gets a run of its own, once.
+        // Another thread has the session: the model is on its way to its compute lane, and so is this batch.
+        None => batch.drain(..).for_each(|job| lane.send_to_compute(job)),
+        Some(result) => settle(lane, &model, batch, result, Run { rows, scale, began, ended, took }),
+    }
+    // What failed together runs once more, each by itself.
+    let alone = std::mem::take(&mut *lane.alone.borrow_mut());
+    for job in alone {
+        run_batch(lane, &mut vec![job], rows_max);
+    }
+}
+
+/// A run that is over.
+pub(crate) struct Run {
+    pub(crate) rows: usize,
+    pub(crate) scale: usize,
+    pub(crate) began: Nanos,
+    pub(crate) ended: Nanos,
+    /// Its cost, in CPU time where that was measured.
+    pub(crate) took: Duration,
+}
+
+/// Books a run, learns from it, and answers its jobs.
+pub(crate) fn settle<S: Sink>(
+    lane: &Lane<S>,
+    model: &Arc<Model<S::Model>>,
+    batch: &mut Vec<Job<S::Model>>,
+    result: Result<(), Fault>,
+    run: Run,
+) {
+    lane.socket_cost.ran(run.took);
+    lane.schedule.borrow_mut().charge(model.key(), run.took);
+    learn(model, run.rows * run.scale, run.took, result.as_ref().err(), run.ended);
+    match result {
+        Ok(()) => parts::reply(lane, batch, run.rows, run.began, run.ended),
+        // One bad row must not fail its neighbours.
         Err(fault) if fault.kind == FaultKind::RunFailed && batch.len() > 1 => {
-            for job in std::mem::take(batch) {
-                run_batch(lane, &mut vec![job]);
-            }
+            lane.alone.borrow_mut().append(batch);
         }
-        Err(fault) => {
-            for job in batch.drain(..) {
-                reply(lane, job, Err(fault.clone()));
-            }
-        }
+        Err(fault) => batch.drain(..).for_each(|job| lane.answer(job, Err(fault.clone()))),
     }
 }
 
-fn reply<S: Sink>(lane: &Lane<S>, job: Job<S::Model>, result: Result<Ran, Fault>) {
-    lane.finished(job.cost_ns);
-    job.answer(result);
-}
-
-/// Callers who hung up and deadlines that have passed cost no compute.
-fn drop_what_nobody_waits_for<S: Sink>(lane: &Lane<S>, batch: &mut Vec<Job<S::Model>>) {
-    let now = lane.now();
-    for gone in batch.extract_if(.., |job| job.late(now) || job.reply.is_closed()) {
-        reply(lane, gone, Err(Job::<S::Model>::too_late()));
-    }
-}
-
-/// A panic inside a run fails this batch, is counted by its fault, and the lane goes on.
-fn join_and_run<M>(lane: usize, model: &Model<M>, batch: &[Job<M>]) -> Result<Vec<Tensor>, Fault> {
-    let Some(runner) = model.runner(lane) else {
-        return Err(Fault::new(
-            FaultKind::Panicked,
-            Stage::Infer,
-            "a job reached a lane that is no home of its model",
-        ));
+/// What a run tells of its model. A run that fails may well be its input's fault, and costs no more than one that does
+/// not: it says nothing.
+fn learn<M>(model: &Model<M>, rows: usize, took: Duration, fault: Option<&Fault>, now: Nanos) {
+    let broke = match fault.map(|fault| fault.kind) {
+        None => {
+            model.service.observe(rows, took);
+            model.breaker.succeeded();
+            false
+        }
+        Some(FaultKind::RunStopped) => {
+            model.service.never_inline();
+            model.breaker.failed(now)
+        }
+        Some(FaultKind::Panicked) => model.breaker.failed(now),
+        Some(_) => false,
     };
-    let mut runner = runner.lock().unwrap_or_else(PoisonError::into_inner);
-    let run = AssertUnwindSafe(|| {
-        runner.join(&mut batch.iter().map(|job| job.inputs.as_slice()));
-        runner.run()
-    });
-    match catch_unwind(run) {
-        Ok(Ok(outputs)) => Ok(outputs),
-        Ok(Err(error)) => Err(Fault::new(
-            FaultKind::RunFailed,
-            Stage::Infer,
-            format!("the model failed on this input: {error}"),
-        )),
-        Err(_panic) => {
-            Err(Fault::new(FaultKind::Panicked, Stage::Infer, "the run panicked; see the server's log"))
-        }
+    if broke {
+        let (model, version) = (&*model.name, &*model.version);
+        tracing::error!(
+            model,
+            version,
+            "the model breaks again and again; its callers are refused for a while"
+        );
     }
 }
 
-/// Cuts a batch's outputs into each job's own. A single job has them all, whatever their shape.
-fn split<M>(outputs: Vec<Tensor>, batch: &[Job<M>], rows: usize) -> Result<Vec<Vec<Tensor>>, Fault> {
-    if batch.len() == 1 {
-        return Ok(vec![outputs]);
-    }
-    if let Some(output) = outputs.iter().find(|output| output.shape.is_empty() || output.rows() != rows) {
-        let text = format!("output '{}' does not have a row for each row of the batch", output.name);
-        return Err(Fault::new(FaultKind::RunFailed, Stage::Infer, text));
-    }
-    let mut first = 0;
-    let parts = batch.iter().map(|job| {
-        let part = outputs.iter().map(|output| rows_of(output, rows, first, job.rows)).collect();
-        first += job.rows;
-        part
-    });
-    Ok(parts.collect())
-}
-
-/// Rows `first..first + count` of a tensor with `rows` rows. Fixed-size elements are shared, not copied.
-fn rows_of(output: &Tensor, rows: usize, first: usize, count: usize) -> Tensor {
-    let mut shape = output.shape.clone();
-    if let Some(axis) = shape.first_mut() {
-        *axis = i64::try_from(count).unwrap_or(i64::MAX);
-    }
-    let data = match &output.data {
-        TensorData::Fixed(bytes) => {
-            let row = bytes.len() / rows;
-            TensorData::Fixed(bytes.slice(first * row..(first + count) * row))
-        }
-        TensorData::Strings(strings) => {
-            let row = strings.len() / rows;
-            TensorData::Strings(strings[first * row..(first + count) * row].to_vec())
-        }
+/// Runs a batch on this lane's session of the model. `None` when another lane is using that. A panic inside a run fails
+/// this batch, is counted by its fault, and the lane goes on.
+fn join_and_run<S: Sink>(
+    lane: &Lane<S>,
+    model: &Model<S::Model>,
+    batch: &[Job<S::Model>],
+    began: Nanos,
+) -> Option<Result<(), Fault>> {
+    let fault = |kind, text: String| Some(Err(Fault::new(kind, Stage::Infer, text)));
+    let Some(home) = lane.plane.home(model, lane.id) else {
+        return fault(FaultKind::Panicked, "a job reached a lane that is no home of its model".to_owned());
     };
-    Tensor { name: output.name.clone(), datatype: output.datatype, shape, data }
+    let run_max =
+        if lane.has_sockets() { model.terms.run_max.min(INLINE_STUCK) } else { model.terms.run_max };
+    let run = AssertUnwindSafe(|| run_on(lane, home, model, batch, began.after(run_max)));
+    let ran = catch_unwind(run);
+    lane.plane.runs.end(lane.id);
+    match ran {
+        Ok(None) => None,
+        Ok(Some(Ok(()))) => Some(Ok(())),
+        Ok(Some(Err(RunError::Failed(text)))) => {
+            fault(FaultKind::RunFailed, format!("the model failed on this input: {text}"))
+        }
+        Ok(Some(Err(RunError::Stopped))) => {
+            let ms = run_max.as_millis();
+            fault(
+                FaultKind::RunStopped,
+                format!("the model ran for more than {ms} ms on this input and was stopped"),
+            )
+        }
+        Err(_panic) => fault(FaultKind::Panicked, "the run panicked; see the server's log".to_owned()),
+    }
+}
+
+fn run_on<S: Sink>(
+    lane: &Lane<S>,
+    home: &Home,
+    model: &Model<S::Model>,
+    batch: &[Job<S::Model>],
+    until: Nanos,
+) -> Option<Result<(), RunError>> {
+    let mut runner = match home.runner.try_lock() {
+        Ok(runner) => runner,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        // Sockets are not held back for another lane's run; a compute lane has the time.
+        Err(TryLockError::WouldBlock) if lane.has_sockets() => return None,
+        Err(TryLockError::WouldBlock) => home.runner.lock().unwrap_or_else(PoisonError::into_inner),
+    };
+    runner.clear();
+    batch.iter().for_each(|job| runner.add(&job.inputs));
+    lane.plane.runs.begin(lane.id, &model.name, &home.stop, until);
+    Some(runner.run(&mut lane.outputs.borrow_mut()))
 }
 
 #[cfg(test)]

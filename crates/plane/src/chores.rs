@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 enum Chore<M> {
-    Survey(Surveyor, Arc<Model<M>>),
+    Survey(Box<Surveyor>, Arc<Model<M>>),
     Reap(Arc<Deployment<M>>),
 }
 
@@ -38,7 +38,7 @@ impl<M: Send + Sync + 'static> Chores<M> {
     }
 
     pub(crate) fn survey(&self, surveyor: Surveyor, model: Arc<Model<M>>) {
-        self.send(Chore::Survey(surveyor, model));
+        self.send(Chore::Survey(Box::new(surveyor), model));
     }
 
     pub(crate) fn reap(&self, deployment: Arc<Deployment<M>>) {
@@ -76,7 +76,7 @@ fn work<M>(chores: &Receiver<Chore<M>>, leaving: &AtomicBool) {
         };
         match chore {
             Ok(Chore::Survey(surveyor, model)) => {
-                surveyor.survey(&model.latency, &|| leaving.load(Ordering::Relaxed));
+                surveyor.survey(model.latency(), &|| leaving.load(Ordering::Relaxed));
                 flyball_engine::give_back();
             }
             Ok(Chore::Reap(deployment)) => old.push(deployment),

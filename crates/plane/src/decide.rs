@@ -3,11 +3,12 @@
 //! parse → route → admit → features → tensor → queue → infer → policy → record → respond; `Stage` in `core` names them
 //! in this order. Every transport calls `decide`; queue and infer happen in `batch.rs`, the second walk.
 
-use crate::stages::{admit::admit, route::route, tensor::tensor};
+use crate::stages::admit::{Ask, admit, judge};
+use crate::stages::{route::route, tensor::tensor};
 use crate::walk::Walk;
 use crate::{Lane, batch};
 use bytes::Bytes;
-use flyball_core::{Answer, Dialect, Fault, ModelRef, Nanos, Sink, Stage};
+use flyball_core::{Answer, Dialect, Fault, ModelRef, Nanos, Priority, Sink, Stage, Tensor};
 
 /// A request whose head has been read. The body may still be on its way: a client that never sends the rest is
 /// counted, as abandoned or as timed out.
@@ -25,26 +26,25 @@ where
 {
     let mut walk = arrival.walk;
     walk.deadline = arrival.deadline;
-    let outcome = serve(lane, dialect, arrival.body, &mut walk).await;
-    if outcome.is_err() {
+    let reply = serve(lane, dialect, arrival.body, &mut walk).await;
+    if reply.is_err() {
         count_under(lane, dialect.model(), &mut walk);
     }
-    walk.pass(Stage::Record);
-    let reply = outcome.and_then(|answer| dialect.answer(&answer));
-    walk.stage(Stage::Respond, ());
     match reply {
         Ok(reply) => {
             walk.answered();
             reply
         }
         Err(fault) => {
+            walk.pass(Stage::Record);
+            walk.stage(Stage::Respond, ());
             walk.faulted(&fault);
             dialect.refuse(&fault)
         }
     }
 }
 
-async fn serve<S, D, B>(lane: &Lane<S>, dialect: &D, body: B, walk: &mut Walk<S>) -> Result<Answer, Fault>
+async fn serve<S, D, B>(lane: &Lane<S>, dialect: &D, body: B, walk: &mut Walk<S>) -> Result<D::Reply, Fault>
 where
     S: Sink,
     D: Dialect,
@@ -52,19 +52,43 @@ where
 {
     let body = body.await?;
     walk.body_arrived();
-    let request = walk.stage(Stage::Parse, dialect.parse(&body, &lane.plane.limits.request))?;
+    door(lane, dialect, &body, walk)?;
+    let request = dialect.parse(&body, &lane.plane.limits.request, lane.spare());
+    let request = walk.stage(Stage::Parse, request)?;
     let model = walk.stage(Stage::Route, route(&lane.plane.routes.load(), &request.model))?;
     walk.routed(&model.meter);
-    let permit = walk.stage(Stage::Admit, admit(&lane.plane, &model, walk.deadline))?;
+    walk.due(request.timeout, model.terms.deadline);
+    let rows = request.inputs.first().map_or(1, Tensor::rows);
+    let ask = Ask { rows, priority: request.priority, deadline: walk.deadline };
+    let permit = walk.stage(Stage::Admit, admit(lane, &model, ask))?;
     walk.pass(Stage::Features);
-    let (inputs, wanted) = walk.stage(
-        Stage::Tensor,
-        tensor(request.inputs, &request.outputs, &model.signature, model.batching.on()),
-    )?;
-    let outputs = batch::run(lane, &model, inputs, permit, walk).await?;
+    let tensors = tensor(request.inputs, &request.outputs, request.binary_outputs, &model);
+    let (inputs, places) = walk.stage(Stage::Tensor, tensors)?;
+    let outputs = batch::run(lane, &model, inputs, request.priority, permit, walk).await?;
     walk.pass(Stage::Policy);
-    let outputs = wanted.pick(outputs, request.binary_outputs);
-    Ok(Answer { model: model.name.clone(), version: model.version.clone(), id: request.id, outputs })
+    walk.pass(Stage::Record);
+    let id = request.id.as_deref();
+    let answer =
+        Answer { model: &model.name, version: &model.version, id, outputs: &outputs, places: &places };
+    let reply = dialect.answer(&answer, &mut lane.out.borrow_mut());
+    lane.keep(outputs);
+    walk.stage(Stage::Respond, reply)
+}
+
+/// Refuses before the body is parsed, where the head says enough to know that it will be refused.
+fn door<S: Sink, D: Dialect>(
+    lane: &Lane<S>,
+    dialect: &D,
+    body: &Bytes,
+    walk: &mut Walk<S>,
+) -> Result<(), Fault> {
+    let named = dialect.model().map(|named| route(&lane.plane.routes.load(), named));
+    let Some(Ok(model)) = named else { return Ok(()) };
+    let deadline = walk.deadline.or_else(|| walk.after(model.terms.deadline));
+    match judge(lane, &model, Ask { rows: 1, priority: Priority::Normal, deadline }) {
+        Err(fault) if !dialect.may_be_urgent(body) => walk.stage(Stage::Admit, Err(fault)),
+        _ => Ok(()),
+    }
 }
 
 /// A request that never got as far as its route is still counted under the model that its head names.

@@ -1,107 +1,72 @@
-//! A lane: one pinned thread with its own connections, queue and measurements. And the plane: what all lanes share,
-//! namely the routing table, the bound on requests in flight, and each other's inboxes.
+//! A lane: one thread with its own queue, buffers and measurements. Most have connections; compute lanes have none.
 
-use crate::admission::Gate;
-use crate::queue::{Job, Queue};
+use crate::batch;
+use crate::job::Job;
+use crate::plane::{LaneInbox, Plane};
+use crate::reply::Slots;
+use crate::schedule::{RunLimit, Schedule};
 use crate::share::SocketCost;
-use crate::{Routes, batch};
-use arc_swap::ArcSwap;
-use flyball_core::{Clock, Fault, FaultKind, Nanos, RequestLimits, Sink, Stage};
-use std::cell::RefCell;
+use bytes::BytesMut;
+use flyball_core::{Fault, FaultKind, Nanos, Sink, Stage, Tensor};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 
-#[derive(Clone, Copy, Debug)]
-pub struct PlaneLimits {
-    pub request: RequestLimits,
-    pub in_flight_max: usize,
-}
-
-/// How many jobs other lanes may have sent and this one not yet taken in.
-const INBOX_JOBS_MAX: usize = 1024;
-
-/// What the lanes share.
-pub struct Plane<M> {
-    pub routes: ArcSwap<Routes<M>>,
-    pub limits: PlaneLimits,
-    pub clock: Clock,
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) peers: Vec<Peer<M>>,
-}
-
-/// A lane as the others see it.
-pub(crate) struct Peer<M> {
-    inbox: mpsc::Sender<Job<M>>,
-    /// The expected cost of what the lane has queued and is running. A hint for choosing a lane, not a promise.
-    load_ns: AtomicU64,
-    /// CPU time of the lane's thread when it was last looked at.
-    cpu_ns: AtomicU64,
-}
-
-/// The receiving end of a lane's inbox, to be handed to [`Lane::run`].
-pub struct LaneInbox<M>(mpsc::Receiver<Job<M>>);
-
-impl<M> Plane<M> {
-    pub fn new(lanes: usize, limits: PlaneLimits, clock: Clock) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
-        let mut peers = Vec::with_capacity(lanes);
-        let mut inboxes = Vec::with_capacity(lanes);
-        for _ in 0..lanes {
-            let (inbox, receiver) = mpsc::channel(INBOX_JOBS_MAX);
-            peers.push(Peer { inbox, load_ns: AtomicU64::new(0), cpu_ns: AtomicU64::new(0) });
-            inboxes.push(LaneInbox(receiver));
-        }
-        let routes = ArcSwap::from_pointee(Routes::default());
-        let gate = Gate::new(limits.in_flight_max);
-        (Arc::new(Plane { routes, limits, clock, gate, peers }), inboxes)
-    }
-
-    pub fn lanes(&self) -> usize {
-        self.peers.len()
-    }
-
-    pub(crate) fn load_ns(&self, lane: usize) -> u64 {
-        self.peers[lane].load_ns.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn cpu_ns(&self, lane: usize) -> u64 {
-        self.peers[lane].cpu_ns.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn show_cpu(&self, lane: usize, cpu: Duration) {
-        let cpu_ns = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
-        self.peers[lane].cpu_ns.store(cpu_ns, Ordering::Relaxed);
-    }
-
-    /// Sends a job to a lane's inbox, or gives it back when that is full.
-    pub(crate) fn send(&self, lane: usize, job: Job<M>) -> Result<(), Job<M>> {
-        let peer = &self.peers[lane];
-        let cost_ns = job.cost_ns;
-        peer.load_ns.fetch_add(cost_ns, Ordering::Relaxed);
-        peer.inbox.try_send(job).map_err(|full| {
-            peer.load_ns.fetch_sub(cost_ns, Ordering::Relaxed);
-            full.into_inner()
-        })
-    }
-}
+/// Batches on a compute lane grow up to this time; a model that takes longer runs its requests one by one, so that others
+/// get their turn.
+const COMPUTE_RUN_MAX: Duration = Duration::from_millis(10);
+/// A buffer for answers that is used again whenever the last answers in it are gone.
+const OUT_BYTES: usize = 64 << 10;
+/// Vectors that are kept for the next requests.
+const SPARE_MAX: usize = 1024;
 
 /// A lane, on its own thread. Not `Send`, on purpose.
 pub struct Lane<S: Sink> {
     pub id: usize,
     pub plane: Arc<Plane<S::Model>>,
     pub(crate) sink: S,
-    pub(crate) queue: RefCell<Queue<S::Model>>,
+    pub(crate) schedule: RefCell<Schedule<Job<S::Model>>>,
+    pub(crate) limit: RunLimit,
     pub(crate) arrived: Notify,
     pub(crate) socket_cost: SocketCost,
+    pub(crate) slots: Slots,
+    /// Jobs on their way to other lanes.
+    pub(crate) given: RefCell<Vec<Job<S::Model>>>,
+    /// Jobs of a batch that failed: each gets a run of its own.
+    pub(crate) alone: RefCell<Vec<Job<S::Model>>>,
+    /// What the last run gave.
+    pub(crate) outputs: RefCell<Vec<Tensor>>,
+    /// Where answers are written.
+    pub(crate) out: RefCell<BytesMut>,
+    spare: RefCell<Vec<Vec<Tensor>>>,
+    swept_at: Cell<Nanos>,
 }
 
 impl<S: Sink> Lane<S> {
     pub fn new(plane: Arc<Plane<S::Model>>, id: usize, sink: S) -> Rc<Lane<S>> {
-        // In-flight requests are bounded for the whole server; in the worst case one lane has them all.
-        let queue = RefCell::new(Queue::new(plane.limits.in_flight_max));
-        Rc::new(Lane { id, plane, sink, queue, arrived: Notify::new(), socket_cost: SocketCost::new() })
+        let limit = if plane.has_sockets(id) {
+            RunLimit { time: plane.limits.inline_run_max, strict: true }
+        } else {
+            RunLimit { time: COMPUTE_RUN_MAX, strict: false }
+        };
+        Rc::new(Lane {
+            id,
+            plane,
+            sink,
+            schedule: RefCell::new(Schedule::new()),
+            limit,
+            arrived: Notify::new(),
+            socket_cost: SocketCost::new(),
+            slots: Slots::default(),
+            given: RefCell::new(Vec::new()),
+            alone: RefCell::new(Vec::new()),
+            outputs: RefCell::new(Vec::new()),
+            out: RefCell::new(BytesMut::with_capacity(OUT_BYTES)),
+            spare: RefCell::new(Vec::new()),
+            swept_at: Cell::new(Nanos(0)),
+        })
     }
 
     /// Runs models for this lane's requests, and for those that other lanes send, for as long as it is polled.
@@ -119,42 +84,78 @@ impl<S: Sink> Lane<S> {
         }
     }
 
-    /// Queues a job here if this lane is a home of its model, else sends it to the least loaded one that is.
-    pub(crate) fn accept(&self, job: Job<S::Model>) -> Result<(), Fault> {
-        self.socket_cost.accepted(job.rows);
-        if job.model.runner(self.id).is_some() {
-            self.peer().load_ns.fetch_add(job.cost_ns, Ordering::Relaxed);
-            self.push(job);
-            return Ok(());
-        }
-        let full = || {
-            Fault::new(
-                FaultKind::LaneFull,
-                Stage::Queue,
-                "the model's lane has a full inbox; try again shortly",
-            )
-        };
-        let home = job.model.homes().min_by_key(|&home| self.plane.load_ns(home)).ok_or_else(full)?;
-        self.plane.send(home, job).map_err(|_job| full())
+    /// Whether this lane has connections.
+    pub(crate) fn has_sockets(&self) -> bool {
+        self.plane.has_sockets(self.id)
     }
 
-    fn push(&self, job: Job<S::Model>) {
-        if let Err(job) = self.queue.borrow_mut().push(job) {
-            self.finished(job.cost_ns);
-            let fault =
-                Fault::new(FaultKind::LaneFull, Stage::Queue, "the lane's queue is full; try again shortly");
-            job.answer(Err(fault));
-            return;
+    /// Queues a job where it may run: here, if this lane is a home of its model and the run is short, else on the least
+    /// loaded lane that is. True when it is here.
+    pub(crate) fn accept(&self, mut job: Job<S::Model>) -> Result<bool, Fault> {
+        self.socket_cost.accepted(job.rows);
+        let inline = job.model.service.inline(job.rows * job.scale, self.plane.limits.inline_run_max);
+        if inline && self.plane.home(&job.model, self.id).is_some() {
+            self.plane.book(self.id, &mut job);
+            self.push(job);
+            return Ok(true);
         }
+        let home = self.plane.least_loaded(&job.model, inline).ok_or_else(lane_full)?;
+        match self.plane.send(home, job) {
+            None => Ok(false),
+            Some(_back) => Err(lane_full()),
+        }
+    }
+
+    /// Takes in a job that is booked here.
+    pub(crate) fn push(&self, job: Job<S::Model>) {
+        self.schedule.borrow_mut().push(job);
         self.arrived.notify_one();
     }
 
-    /// Takes a job's cost off this lane's load.
-    pub(crate) fn finished(&self, cost_ns: u64) {
-        self.peer().load_ns.fetch_sub(cost_ns, Ordering::Relaxed);
+    /// Answers a job that was booked here.
+    pub(crate) fn answer(&self, mut job: Job<S::Model>, result: Result<batch::Ran, Fault>) {
+        self.plane.unbook(self.id, &mut job);
+        job.answer(result);
     }
 
-    fn peer(&self) -> &Peer<S::Model> {
-        &self.plane.peers[self.id]
+    /// Sends a job that was booked here to a compute lane, where its run holds no sockets back.
+    pub(crate) fn send_to_compute(&self, mut job: Job<S::Model>) {
+        self.plane.unbook(self.id, &mut job);
+        let back = match self.plane.least_loaded(&job.model, false) {
+            Some(home) => self.plane.send(home, job),
+            None => Some(job),
+        };
+        if let Some(job) = back {
+            job.answer(Err(lane_full()));
+        }
     }
+
+    /// Lets go of jobs that nobody waits for any more, now and then: far back in a long queue they would hold their place
+    /// among the requests in flight until their turn.
+    pub(crate) fn sweep(&self, unwanted: &mut Vec<Job<S::Model>>) {
+        const SWEEP_EVERY: Duration = Duration::from_millis(50);
+        let now = self.now();
+        if now.since(self.swept_at.get()) >= SWEEP_EVERY {
+            self.swept_at.set(now);
+            self.schedule.borrow_mut().sweep(unwanted);
+        }
+    }
+
+    /// An empty vector for a request's tensors, with the memory of one that is done.
+    pub(crate) fn spare(&self) -> Vec<Tensor> {
+        self.spare.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(crate) fn keep(&self, mut tensors: Vec<Tensor>) {
+        let mut spare = self.spare.borrow_mut();
+        if spare.len() < SPARE_MAX {
+            tensors.clear();
+            spare.push(tensors);
+        }
+    }
+}
+
+pub(crate) fn lane_full() -> Fault {
+    let text = "the model's lane has a full inbox; try again shortly";
+    Fault::new(FaultKind::LaneFull, Stage::Queue, text).retry_after(Duration::from_secs(1))
 }

@@ -6,25 +6,37 @@
 
 mod admission;
 mod apply;
+mod backlog;
 mod batch;
+mod breaker;
 mod chores;
 mod decide;
+mod job;
 mod lane;
 mod loaded;
-mod queue;
+mod plane;
+mod reply;
 mod routes;
+mod schedule;
+mod service;
 mod share;
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod testing;
 mod stages {
     pub(crate) mod admit;
     pub(crate) mod route;
     pub(crate) mod tensor;
 }
 mod walk;
+mod watchdog;
 
 pub use apply::{Ack, AckState, Loader, VersionAck};
 pub use decide::{Arrival, decide};
-pub use lane::{Lane, LaneInbox, Plane, PlaneLimits};
+pub use lane::Lane;
 pub use loaded::{Deployment, Model};
+pub use plane::{LaneInbox, Lanes, Plane, PlaneLimits};
 pub use routes::Routes;
 pub use stages::route::route;
 pub use walk::Walk;

@@ -1,25 +1,42 @@
 //! What runs, as opposed to the documents that describe it: models with their sessions, ready on their home lanes.
 
 use crate::admission::Gate;
+use crate::backlog::Backlog;
+use crate::breaker::Breaker;
+use crate::schedule::{BatchWait, ModelKey};
+use crate::service::Service;
 use flyball_core::{Digest, Tensor};
 use flyball_engine::{Batching, LatencyTable, RunError, Runner, Signature};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+/// Ends the run that is under way, from another thread.
+pub(crate) type StopRun = Arc<dyn Fn() + Send + Sync>;
 
 /// What runs a joined batch. ONNX Runtime's sessions do; tests put simpler ones in their place.
 pub(crate) trait Run: Send {
-    fn join(&mut self, requests: &mut dyn Iterator<Item = &[Tensor]>);
-    fn run(&mut self) -> Result<Vec<Tensor>, RunError>;
+    fn clear(&mut self);
+    fn add(&mut self, inputs: &[Tensor]);
+    fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError>;
+    fn stopper(&self) -> StopRun;
 }
 
 impl Run for Runner {
-    fn join(&mut self, requests: &mut dyn Iterator<Item = &[Tensor]>) {
-        let requests: smallvec::SmallVec<[&[Tensor]; 64]> = requests.collect();
-        Runner::join(self, requests.iter().copied());
+    fn clear(&mut self) {
+        Runner::clear(self);
     }
 
-    fn run(&mut self) -> Result<Vec<Tensor>, RunError> {
-        Runner::run(self)
+    fn add(&mut self, inputs: &[Tensor]) {
+        Runner::add(self, inputs);
+    }
+
+    fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
+        Runner::run(self, outputs)
+    }
+
+    fn stopper(&self) -> StopRun {
+        let stopper = Runner::stopper(self);
+        Arc::new(move || stopper.stop())
     }
 }
 
@@ -35,54 +52,70 @@ pub struct Deployment<M> {
 
 impl<M> Deployment<M> {
     pub fn version(&self, version: &str) -> Option<&Arc<Model<M>>> {
-        self.versions.iter().find(|model| model.version == version)
+        self.versions.iter().find(|model| &*model.version == version)
     }
+}
+
+/// What its deployment grants a model and asks of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// For requests that bring none.
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) queue_wait_max: Duration,
+    pub(crate) run_max: Duration,
+    pub(crate) share: u32,
+    pub(crate) batch_wait: Option<BatchWait>,
 }
 
 /// One model version that serves.
 pub struct Model<M> {
-    pub name: String,
-    pub version: String,
+    pub name: Arc<str>,
+    pub version: Arc<str>,
     pub signature: Arc<Signature>,
     pub batching: Batching,
-    pub latency: LatencyTable,
     pub meter: Arc<M>,
+    pub(crate) service: Service,
+    /// Elements of a row as the latency table knows it, where rows may be longer.
+    pub(crate) row_elements: Option<usize>,
+    pub(crate) terms: Terms,
     pub(crate) gate: Arc<Gate>,
-    /// A session for each home lane, and no others. The lock is never contended: a lane takes only its own. It is
-    /// there because ONNX Runtime must not run one session from two threads.
-    pub(crate) runners: Vec<(usize, Mutex<Box<dyn Run>>)>,
-    pub(crate) rows_inline: OnceLock<usize>,
+    pub(crate) breaker: Breaker,
+    pub(crate) homes: Vec<Home>,
 }
 
-/// The longest run that may hold a lane's sockets back.
-const INLINE_RUN_MAX: Duration = Duration::from_millis(1);
+/// A session and the two lanes that may use it: one with sockets while the model is fast, and the compute lane beside it.
+pub(crate) struct Home {
+    /// The number of the lane with sockets; the compute lane follows from it.
+    pub(crate) place: usize,
+    /// Contended only while a model moves from one of its two lanes to the other. ONNX Runtime must not run one session
+    /// from two threads.
+    pub(crate) runner: Mutex<Box<dyn Run>>,
+    pub(crate) stop: StopRun,
+    pub(crate) socket_backlog: Backlog,
+    pub(crate) compute_backlog: Backlog,
+}
+
+impl Home {
+    pub(crate) fn new(place: usize, runner: Box<dyn Run>) -> Home {
+        let stop = runner.stopper();
+        let (socket_backlog, compute_backlog) = (Backlog::new(), Backlog::new());
+        Home { place, runner: Mutex::new(runner), stop, socket_backlog, compute_backlog }
+    }
+}
 
 impl<M> Model<M> {
-    pub(crate) fn runner(&self, lane: usize) -> Option<&Mutex<Box<dyn Run>>> {
-        self.runners.iter().find(|(home, _)| *home == lane).map(|(_, runner)| runner)
+    pub fn latency(&self) -> &LatencyTable {
+        &self.service.table
     }
 
-    pub(crate) fn homes(&self) -> impl Iterator<Item = usize> {
-        self.runners.iter().map(|(home, _)| *home)
+    pub(crate) fn key(self: &Arc<Model<M>>) -> ModelKey {
+        ModelKey(Arc::as_ptr(self).addr())
     }
 
-    /// The most rows that may share a run: what probing allowed, cut to what stays within the inline limit once that
-    /// has been measured. A model that exceeds the limit with a single row is not cut: it would only get slower.
-    pub(crate) fn rows_max(&self) -> usize {
-        if let Some(&rows) = self.rows_inline.get() {
-            return rows;
-        }
-        let rows_max = self.batching.rows_max;
-        let Some(one) = self.latency.estimate(1) else { return rows_max };
-        let rows =
-            if one > INLINE_RUN_MAX { rows_max } else { self.latency.rows_within(INLINE_RUN_MAX, rows_max) };
-        *self.rows_inline.get_or_init(|| rows)
-    }
-
-    /// What a row is expected to cost a lane when batches are full; zero while nothing is known. One figure for all
-    /// batch sizes, so that lanes' loads can be added and compared.
-    pub(crate) fn row_cost(&self) -> Duration {
-        let rows_max = self.rows_max();
-        self.latency.estimate(rows_max).unwrap_or_default() / u32::try_from(rows_max).unwrap_or(u32::MAX)
+    /// How many rows of the latency table a row of these inputs amounts to.
+    pub(crate) fn scale(&self, inputs: &[Tensor], rows: usize) -> usize {
+        let Some(row_elements) = self.row_elements else { return 1 };
+        let elements: usize = inputs.iter().filter_map(|input| Tensor::elements(&input.shape)).sum();
+        elements.div_ceil(row_elements * rows.max(1)).max(1)
     }
 }

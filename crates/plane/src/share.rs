@@ -4,46 +4,67 @@
 //! The split aims at equal CPU time: the lane that owns the sockets also parses and answers, so it keeps fewer rows. How
 //! many fewer is first reckoned from what its sockets cost, then corrected by what the lanes have really used.
 
-use crate::queue::Job;
+use crate::job::Job;
 use crate::{Lane, Model};
 use flyball_core::Sink;
-use flyball_engine::thread_cpu_time;
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Waking another lane costs some ten microseconds; less work than this is not worth it.
 const SHARE_MIN_NS: u64 = 50_000;
 
 pub(crate) fn share<S: Sink>(lane: &Lane<S>) {
-    let mut queue = lane.queue.borrow_mut();
-    let Some((model, rows)) = queue.next() else { return };
-    let row = model.row_cost();
-    if model.runners.len() < 2 || nanos(row).saturating_mul(rows as u64) < 2 * SHARE_MIN_NS {
+    let mut schedule = lane.schedule.borrow_mut();
+    lane.plane.show_shares(lane.id, schedule.shares());
+    let Some((next, rows)) = schedule.next() else { return };
+    let (model, row_ns) = (Arc::clone(&next.model), row_ns(&next.model, next.scale));
+    if model.homes.len() < 2 || row_ns.saturating_mul(rows as u64) < 2 * SHARE_MIN_NS {
         return;
     }
+    let homes = lane.plane.homes(&model, lane.has_sockets());
     let others: SmallVec<[(usize, u64); 8]> =
-        model.homes().filter(|&home| home != lane.id).map(|home| (home, lane.plane.load_ns(home))).collect();
+        homes.filter(|&home| home != lane.id).map(|home| (home, lane.plane.load_ns(home))).collect();
+    if others.is_empty() {
+        return;
+    }
     let others_cpu_ns =
         others.iter().map(|(home, _)| lane.plane.cpu_ns(*home)).sum::<u64>() / others.len() as u64;
     lane.socket_cost.lean_against(lane.plane.cpu_ns(lane.id), others_cpu_ns);
-    let sockets = nanos(lane.socket_cost.row()).saturating_mul(rows as u64);
+    let sockets = nanos(lane.socket_cost.row(lane.plane.thread_time)).saturating_mul(rows as u64);
     let own = lane.plane.load_ns(lane.id).saturating_add(sockets);
     let level = level(own, others.iter().map(|(_, load)| *load));
+    let mut given = lane.given.borrow_mut();
     for (home, load) in others {
         let gap = level.saturating_sub(load);
         if gap < SHARE_MIN_NS {
             continue;
         }
-        for job in queue.give(usize::try_from(gap / nanos(row).max(1)).unwrap_or(usize::MAX)) {
-            let cost_ns = job.cost_ns;
-            match lane.plane.send(home, Job { moved: true, ..job }) {
-                Ok(()) => lane.finished(cost_ns),
-                // Its inbox filled up meanwhile. What was taken out fits in again: its place is still free.
-                Err(job) => drop(queue.push(Job { moved: false, ..job })),
+        let rows = usize::try_from(gap / row_ns.max(1)).unwrap_or(usize::MAX);
+        schedule.give(rows, |job| !job.moved, &mut given);
+        for mut job in given.drain(..) {
+            lane.plane.unbook(lane.id, &mut job);
+            // Its inbox filled up meanwhile: what was taken out stays here.
+            if let Some(mut job) = lane.plane.send(home, Job { moved: true, ..job }) {
+                job.moved = false;
+                lane.plane.book(lane.id, &mut job);
+                schedule.push(job);
             }
         }
     }
+}
+
+/// What a row is expected to cost a lane when batches are full; zero while nothing is known. One figure for all batch
+/// sizes, so that lanes' loads can be added and compared.
+fn row_ns<M>(model: &Model<M>, scale: usize) -> u64 {
+    let rows_max = model.batching.rows_max.max(1);
+    nanos(model.service.run_time(rows_max * scale)) / rows_max as u64
+}
+
+/// What a job of so many rows is expected to cost.
+pub(crate) fn cost_ns<M>(model: &Model<M>, rows: usize) -> u64 {
+    row_ns(model, 1).saturating_mul(rows as u64)
 }
 
 /// The load that each lane would have if all were equal. Lanes above it cannot be helped and are left out.
@@ -64,10 +85,10 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Whether a run is long enough to be shared, and so to be measured in CPU time: its time on the wall counts who else
-/// had the core. Shorter runs are not worth the system calls.
+/// Whether a run is long enough to be measured in CPU time: its time on the wall counts who else had the core. Shorter
+/// runs are not worth the system calls.
 pub(crate) fn worth_clocking<M>(model: &Model<M>, rows: usize) -> bool {
-    model.runners.len() > 1 && nanos(model.row_cost()).saturating_mul(rows as u64) >= SHARE_MIN_NS
+    nanos(model.service.run_time(rows)) >= SHARE_MIN_NS
 }
 
 /// What this lane's sockets cost it for each row, beside running models: measured by the thread's CPU time. The clock
@@ -125,10 +146,10 @@ impl SocketCost {
     }
 
     /// The cost of a row, smoothed over past readings.
-    fn row(&self) -> Duration {
+    fn row(&self, thread_time: fn() -> Duration) -> Duration {
         const ROWS_MIN: usize = 16;
         if self.since_rows.get() >= ROWS_MIN {
-            let cpu = thread_cpu_time();
+            let cpu = thread_time();
             let beside = cpu.saturating_sub(self.since_cpu.get()).saturating_sub(self.since_ran.get());
             let row = beside / u32::try_from(self.since_rows.get()).unwrap_or(u32::MAX);
             self.row.set((self.row.get() * 7 + row) / 8);

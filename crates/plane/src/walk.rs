@@ -5,11 +5,14 @@ use crate::Lane;
 use flyball_core::{Fault, FaultKind, Nanos, Outcome, Protocol, Sink, Stage, WalkRecord};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A transport begins it as soon as it has read a request's head: from there on the request is counted.
 pub struct Walk<S: Sink> {
     lane: Rc<Lane<S>>,
     protocol: Protocol,
+    /// When the head was read. Callers' time limits count from here.
+    came: Nanos,
     began: Nanos,
     pub(crate) deadline: Option<Nanos>,
     /// The end of each stage; durations are differences.
@@ -27,6 +30,7 @@ impl<S: Sink> Walk<S> {
         Walk {
             lane: Rc::clone(lane),
             protocol,
+            came: began,
             began,
             deadline: None,
             ends: [None; Stage::COUNT],
@@ -41,6 +45,17 @@ impl<S: Sink> Walk<S> {
     pub(crate) fn body_arrived(&mut self) {
         self.began = self.lane.now();
         self.last = self.began;
+    }
+
+    /// Sets the deadline: the earliest that the caller asked for, in head or body, else what the deployment promises.
+    pub(crate) fn due(&mut self, asked: Option<Duration>, promised: Option<Duration>) {
+        let asked = [self.deadline, self.after(asked)].into_iter().flatten().min();
+        self.deadline = asked.or_else(|| self.after(promised));
+    }
+
+    /// So long after the request came.
+    pub(crate) fn after(&self, time: Option<Duration>) -> Option<Nanos> {
+        time.map(|time| self.came.after(time))
     }
 
     /// Ends a stage now, and passes on what it gave.

@@ -4,8 +4,8 @@ use crate::error::{Failure, guarded, json};
 use flyball_core::snapshot::{Deployment, Document, Index};
 use flyball_core::{Digest, TensorSpec};
 use flyball_engine::{
-    Artifact, ArtifactFile, Batching, LatencyPoint, LatencyTable, LoadOptions, Opset, Refusal, Runtime,
-    digest_files,
+    Artifact, ArtifactFile, Batching, LatencyPoint, LatencyTable, LoadOptions, MemoryBudget, Opset, Refusal,
+    Runtime, digest_files,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -82,7 +82,7 @@ fn inspect_model(path: &Path, options: &[u8]) -> Result<Inspection, Failure> {
     let runtime =
         Runtime::open(&options.ort_path).map_err(|error| Failure::refused("engine_missing", error))?;
     let artifact = Artifact::read_unverified(path).map_err(refused)?;
-    let load = LoadOptions { rows_max: options.rows_max, runners: 1 };
+    let load = LoadOptions { rows_max: options.rows_max, runners: 1, memory: MemoryBudget::UNLIMITED };
     let loaded = runtime.load(&artifact, load).map_err(refused)?;
     let latency = LatencyTable::default();
     loaded.surveyor.survey(&latency, &|| false);

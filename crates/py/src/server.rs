@@ -69,7 +69,7 @@ fn unstarted(error: StartError) -> Failure {
         }
         StartError::Library(_) => Failure::refused("engine_missing", error),
         StartError::Bind { .. } => Failure::refused("cannot_listen", error),
-        StartError::Thread(_) => Failure::refused("no_resources", error),
+        StartError::MemoryLock(_) | StartError::Thread(_) => Failure::refused("no_resources", error),
     }
 }
 

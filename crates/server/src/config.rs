@@ -8,6 +8,9 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// A smaller budget is a slip of the unit: ONNX Runtime and one small model want more.
+const MEMORY_BYTES_LEAST: u64 = 64 << 20;
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerConfig {
@@ -15,6 +18,15 @@ pub struct ServerConfig {
     pub listen: Vec<String>,
     /// One lane is one thread that serves; none given means one for each core that this process may use.
     pub lanes: Option<usize>,
+    /// Threads without sockets, for slow models; none given means as many as lanes.
+    pub compute_lanes: Option<usize>,
+    /// A run that is expected to take longer is left to a thread without sockets.
+    pub inline_run_us_max: u64,
+    /// A load that would take the process beyond this is refused; none given means the cgroup's limit, else the
+    /// machine's memory.
+    pub memory_bytes_max: Option<u64>,
+    /// Keep the process's memory from being swapped out; without the right to it the server does not start.
+    pub mlock: bool,
     pub ort_path: Option<PathBuf>,
     pub body_bytes_max: usize,
     pub header_bytes_max: usize,
@@ -32,6 +44,10 @@ impl Default for ServerConfig {
         ServerConfig {
             listen: vec!["127.0.0.1:8080".to_owned()],
             lanes: None,
+            compute_lanes: None,
+            inline_run_us_max: 1000,
+            memory_bytes_max: None,
+            mlock: false,
             ort_path: None,
             body_bytes_max: 64 << 20,
             header_bytes_max: 64 << 10,
@@ -72,6 +88,13 @@ impl ServerConfig {
         };
         bound("listen", self.listen.len() as u64, 1..=16);
         bound("lanes", self.lanes.unwrap_or(1) as u64, 1..=256);
+        bound("compute_lanes", self.compute_lanes.unwrap_or(1) as u64, 1..=256);
+        bound("inline_run_us_max", self.inline_run_us_max, 50..=100_000);
+        bound(
+            "memory_bytes_max",
+            self.memory_bytes_max.unwrap_or(MEMORY_BYTES_LEAST),
+            MEMORY_BYTES_LEAST..=(1 << 53) - 1,
+        );
         bound("body_bytes_max", self.body_bytes_max as u64, 1 << 10..=(1 << 31) - 1);
         bound("header_bytes_max", self.header_bytes_max as u64, 8 << 10..=1 << 20);
         bound("connections_max", self.connections_max as u64, 1..=1_000_000);
@@ -102,6 +125,10 @@ impl ServerConfig {
         }
     }
 
+    pub(crate) fn inline_run_max(&self) -> Duration {
+        Duration::from_micros(self.inline_run_us_max)
+    }
+
     pub(crate) fn body_timeout(&self) -> Duration {
         Duration::from_millis(self.body_timeout_ms)
     }
@@ -130,12 +157,16 @@ mod tests {
     fn every_setting_out_of_bounds_is_reported_at_once() {
         let config = ServerConfig {
             lanes: Some(0),
+            compute_lanes: Some(257),
+            inline_run_us_max: 49,
+            memory_bytes_max: Some((64 << 20) - 1),
             grace_ms: u64::MAX,
             log: "loud".into(),
             ..ServerConfig::default()
         };
         let paths: Vec<_> = config.check().into_iter().map(|fault| fault.path).collect();
-        assert_eq!(paths, ["lanes", "grace_ms", "log"]);
+        let wanted = ["lanes", "compute_lanes", "inline_run_us_max", "memory_bytes_max", "grace_ms", "log"];
+        assert_eq!(paths, wanted);
     }
 
     #[test]

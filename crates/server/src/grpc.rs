@@ -9,7 +9,7 @@ use crate::build::build_info;
 use crate::http::{is_ready, metadata_of};
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, ReplyBody};
-use ::http::{HeaderMap, HeaderValue, Request, Response, header};
+use ::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
 use bytes::Bytes;
 use flyball_core::{Fault, GrpcCode, ModelRef};
 use flyball_wire::frame;
@@ -24,6 +24,8 @@ use prost::Message;
 const GRPC: &str = "application/grpc";
 const SERVICE: &str = "/inference.GRPCInferenceService/";
 const HEALTH: &str = "/grpc.health.v1.Health/";
+/// As a name, and not as a text, which would be copied into each reply.
+static STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()))
@@ -79,7 +81,7 @@ async fn answer_unary(context: &LaneContext, request: Request<Incoming>) -> Resu
 
 /// gRPC says "no version" with an empty string.
 fn named(name: String, version: String) -> ModelRef {
-    ModelRef { name, version: (!version.is_empty()).then_some(version) }
+    ModelRef { name: name.into(), version: (!version.is_empty()).then(|| version.into()) }
 }
 
 fn read<M: Message + Default>(message: &Bytes) -> Result<M, Fault> {
@@ -97,7 +99,7 @@ fn framed(frame: Option<Bytes>) -> Reply {
         return status(GrpcCode::ResourceExhausted, "the answer is larger than a gRPC message can be");
     };
     let mut trailers = HeaderMap::with_capacity(1);
-    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    trailers.insert(&STATUS, HeaderValue::from_static("0"));
     response(ReplyBody::Grpc { message: Some(frame), trailers: Some(trailers) })
 }
 
@@ -114,7 +116,7 @@ fn status(code: GrpcCode, text: &str) -> Reply {
     /// What `grpc-message` must percent-encode.
     const MESSAGE: &AsciiSet = &CONTROLS.add(b'%');
     let mut reply = response(ReplyBody::empty());
-    reply.headers_mut().insert("grpc-status", HeaderValue::from(code as u16));
+    reply.headers_mut().insert(&STATUS, HeaderValue::from(code as u16));
     if let Ok(text) = HeaderValue::from_str(&utf8_percent_encode(text, MESSAGE).to_string()) {
         reply.headers_mut().insert("grpc-message", text);
     }

@@ -83,7 +83,7 @@ pub(crate) fn metadata_of(context: &LaneContext, wanted: &ModelRef) -> Result<Mo
     let routes = context.lane.plane.routes.load();
     let model = route(&routes, wanted)?;
     let versions = routes.get(&model.name).map(|deployment| &deployment.versions);
-    let versions = versions.into_iter().flatten().map(|model| model.version.clone()).collect();
+    let versions = versions.into_iter().flatten().map(|model| model.version.to_string()).collect();
     Ok(ModelMetadata::new(&model.name, versions, &model.signature.inputs, &model.signature.outputs))
 }
 
@@ -134,6 +134,7 @@ pub(crate) fn metrics(shared: &Shared) -> Bytes {
         ort: shared.ort_version.clone(),
     };
     let ort_log = flyball_engine::log_counts().map(|(severity, count)| (severity.label(), count)).to_vec();
-    let gauges = Gauges { connections: shared.connections(), ort_log };
+    let backlogs = shared.plane.backlogs().collect();
+    let gauges = Gauges { connections: shared.connections(), backlogs, ort_log };
     Bytes::from(shared.telemetry.render(&facts, &gauges))
 }

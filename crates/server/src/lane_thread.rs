@@ -6,6 +6,7 @@ use crate::{ServerConfig, machine, stack};
 use bytes::Bytes;
 use flyball_plane::{Lane, LaneInbox, Plane};
 use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
+use rustix::process::setpriority_process;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -69,6 +70,29 @@ pub(crate) fn start(
         let lane = Lane::new(Arc::clone(&shared.plane), id, shared.telemetry.sink(id));
         let context = Rc::new(LaneContext { lane, shared });
         LocalSet::new().block_on(&runtime, serve(context, inbox, connections));
+    })
+}
+
+/// Compute lanes give way to the lanes with sockets: their work is long, and theirs is short.
+const COMPUTE_NICE: i32 = 10;
+
+/// A lane without sockets. Not pinned: it takes whatever core has time.
+pub(crate) fn start_compute(
+    shared: Arc<Shared>,
+    id: usize,
+    inbox: LaneInbox<ModelMeter>,
+) -> io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let name = format!("compute-{}", id - shared.plane.lanes.sockets);
+    std::thread::Builder::new().name(name).spawn(move || {
+        let _ = setpriority_process(Some(rustix::thread::gettid()), COMPUTE_NICE);
+        let lane = Lane::new(Arc::clone(&shared.plane), id, shared.telemetry.sink(id));
+        runtime.block_on(async {
+            tokio::select! {
+                () = lane.run(inbox) => {}
+                () = shared.drain.reached(Phase::Gone) => {}
+            }
+        });
     })
 }
 

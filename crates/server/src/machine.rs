@@ -1,9 +1,18 @@
 //! What this machine lets the process use: cores by affinity mask and cgroup quota, memory, and rights for tuning.
 //! Thread counts come from here, never from the host's core count.
 
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 use std::fs::read_to_string;
+use std::io;
+
+const LANES_MAX: usize = 256;
+/// The number of CAP_IPC_LOCK, the bit of it in /proc/self/status.
+const CAP_IPC_LOCK: u32 = 14;
+const GRANT_MEMLOCK: &str = "ulimit -l unlimited; under systemd LimitMEMLOCK=infinity; under docker --ulimit memlock=-1; \
+                             or the capability CAP_IPC_LOCK";
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
@@ -13,6 +22,9 @@ pub struct Machine {
     pub cpu_quota: Option<f64>,
     /// How many lanes a server gets by default.
     pub lanes: usize,
+    /// Physical memory of the machine.
+    pub memory_bytes: u64,
+    /// The cgroup's limit, which may be the larger of the two.
     pub memory_limit_bytes: Option<u64>,
     pub cpu_model: String,
     pub kernel: String,
@@ -31,16 +43,33 @@ pub struct Right {
 pub fn machine() -> Machine {
     let cpus = affinity();
     let cpu_quota = cpu_quota();
-    let by_quota = cpu_quota.map_or(usize::MAX, |quota| quota.floor().max(1.0) as usize);
     Machine {
-        lanes: cpus.len().clamp(1, 256).min(by_quota),
+        lanes: lanes_for(cpus.len(), cpu_quota),
         cpu_quota,
+        memory_bytes: memory(),
         memory_limit_bytes: memory_limit(),
         cpu_model: cpu_model(),
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         rights: rights(),
         cpus,
     }
+}
+
+/// One lane on each core, but no more than whole cores of quota: a lane that is throttled in the middle of a period
+/// stops every request it holds, which costs more than the fraction of a core would give.
+fn lanes_for(cpus: usize, cpu_quota: Option<f64>) -> usize {
+    let by_quota = cpu_quota.map_or(LANES_MAX, |quota| quota.floor() as usize);
+    cpus.min(by_quota).clamp(1, LANES_MAX)
+}
+
+/// Locks what the process has and will have into memory, so that none of it is swapped out.
+pub(crate) fn lock_memory() -> io::Result<()> {
+    // Under a finite limit the call may succeed now and an allocation fail later, which would end the process.
+    if !may_lock_memory() {
+        let text = format!("the right to lock memory is missing; grant it: {GRANT_MEMLOCK}");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
 }
 
 fn affinity() -> Vec<usize> {
@@ -62,6 +91,11 @@ fn cpu_quota() -> Option<f64> {
         Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
     };
     cgroup_files("cpu.max").filter_map(quota).min_by(f64::total_cmp)
+}
+
+fn memory() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.totalram as u64 * u64::from(info.mem_unit)
 }
 
 fn memory_limit() -> Option<u64> {
@@ -89,12 +123,31 @@ fn cpu_model() -> String {
 
 fn rights() -> Vec<Right> {
     let own = sched_getaffinity(None);
-    vec![Right {
-        name: "affinity",
-        granted: own.is_ok_and(|mask| sched_setaffinity(None, &mask).is_ok()),
-        why: "lanes are pinned to cores, so that their caches stay warm",
-        grant: "allow sched_setaffinity in the container's seccomp profile",
-    }]
+    vec![
+        Right {
+            name: "affinity",
+            granted: own.is_ok_and(|mask| sched_setaffinity(None, &mask).is_ok()),
+            why: "lanes are pinned to cores, so that their caches stay warm",
+            grant: "allow sched_setaffinity in the container's seccomp profile",
+        },
+        Right {
+            name: "memlock",
+            granted: may_lock_memory(),
+            why: "the setting mlock keeps models from being swapped out",
+            grant: GRANT_MEMLOCK,
+        },
+    ]
+}
+
+fn may_lock_memory() -> bool {
+    let unlimited = getrlimit(Resource::Memlock).current.is_none();
+    unlimited || has_capability(&read_to_string("/proc/self/status").unwrap_or_default(), CAP_IPC_LOCK)
+}
+
+/// Whether the effective set in the text of /proc/PID/status has a capability.
+fn has_capability(status: &str, number: u32) -> bool {
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|set| set >> number & 1 == 1)
 }
 
 #[cfg(test)]
@@ -105,5 +158,38 @@ mod tests {
     fn there_are_never_more_lanes_than_cores_in_the_mask_and_always_one() {
         let machine = machine();
         assert!((1..=machine.cpus.len().max(1)).contains(&machine.lanes));
+    }
+
+    #[test]
+    fn lanes_are_the_cores_of_the_mask_or_the_whole_cores_of_the_quota() {
+        for (cpus, quota, lanes) in [
+            (4, None, 4),
+            (4, Some(8.0), 4),
+            (4, Some(3.0), 3),
+            (4, Some(2.5), 2),
+            (4, Some(1.99), 1),
+            (4, Some(0.5), 1),
+            (0, None, 1),
+            (1000, None, 256),
+            (1000, Some(300.0), 256),
+        ] {
+            assert_eq!(lanes_for(cpus, quota), lanes, "{cpus} cores, quota {quota:?}");
+        }
+    }
+
+    #[test]
+    fn the_machine_has_the_memory_that_the_kernel_tells() {
+        let text = read_to_string("/proc/meminfo").unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap();
+        let kib: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+        assert_eq!(machine().memory_bytes >> 10, kib);
+    }
+
+    #[test]
+    fn a_capability_is_one_bit_of_the_effective_set() {
+        let status = |set: &str| format!("CapPrm:\tffffffffffffffff\nCapEff:\t{set}\n");
+        assert!(has_capability(&status("0000000000004000"), CAP_IPC_LOCK));
+        assert!(!has_capability(&status("ffffffffffffbfff"), CAP_IPC_LOCK));
+        assert!(!has_capability("", CAP_IPC_LOCK));
     }
 }

@@ -5,12 +5,12 @@ use crate::body::BodyBudget;
 use crate::config::ConfigFault;
 use crate::drain::{Drain, Phase};
 use crate::lane_thread::{self, Shared};
-use crate::machine::machine;
+use crate::machine::{Machine, lock_memory, machine};
 use crate::{ServerConfig, acceptor};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, RequestLimits};
-use flyball_engine::{LibraryError, Runtime};
-use flyball_plane::{Ack, AckState, Loader, Plane, PlaneLimits};
+use flyball_engine::{LibraryError, MemoryBudget, Runtime};
+use flyball_plane::{Ack, AckState, Lanes, Loader, Plane, PlaneLimits};
 use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
 use rustix::process::setpriority_process;
 use std::io;
@@ -31,6 +31,8 @@ pub enum StartError {
         "cannot listen on {address}: {cause}; is another server running there? Choose another with --listen"
     )]
     Bind { address: String, cause: io::Error },
+    #[error("the setting mlock cannot be kept: {0}")]
+    MemoryLock(io::Error),
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
 }
@@ -101,13 +103,19 @@ impl Server {
         let listeners = config.listen.iter().map(|address| bind(address)).collect::<Result<Vec<_>, _>>()?;
         let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
         let machine = machine();
-        let lanes = config.lanes.unwrap_or(machine.lanes);
+        if config.mlock {
+            lock_memory().map_err(StartError::MemoryLock)?;
+        }
+        let memory = memory_budget(&config, &machine);
+        let sockets = config.lanes.unwrap_or(machine.lanes);
+        let lanes = Lanes { sockets, compute: config.compute_lanes.unwrap_or(sockets) };
         let limits = PlaneLimits {
             request: RequestLimits::for_body(config.body_bytes_max),
             in_flight_max: config.in_flight_max,
+            inline_run_max: config.inline_run_max(),
         };
         let (plane, inboxes) = Plane::new(lanes, limits, Clock::system());
-        let telemetry = Telemetry::new(lanes);
+        let telemetry = Telemetry::new(inboxes.len());
         let bodies = BodyBudget::new(config.body_bytes_max);
         let (scraper, scrapes) = mpsc::channel(SCRAPES_MAX);
         let shared = Arc::new(Shared {
@@ -118,18 +126,23 @@ impl Server {
             ort_version: runtime.version().to_owned(),
             bodies,
             scraper,
-            connections: (0..lanes).map(|_| AtomicUsize::new(0)).collect(),
+            connections: (0..sockets).map(|_| AtomicUsize::new(0)).collect(),
         });
         let running = Arc::new(Running { shared: Arc::clone(&shared), threads: Mutex::new(Vec::new()) });
-        let mut senders = Vec::with_capacity(lanes);
+        let mut senders = Vec::with_capacity(sockets);
         for (id, inbox) in inboxes.into_iter().enumerate() {
+            if !plane.has_sockets(id) {
+                running.add(lane_thread::start_compute(Arc::clone(&shared), id, inbox)?);
+                continue;
+            }
             let (sender, connections) = mpsc::channel(HANDOVERS_MAX);
-            let cpu = (lanes <= machine.cpus.len()).then(|| machine.cpus[id]);
+            let cpu = (sockets <= machine.cpus.len()).then(|| machine.cpus[id]);
             running.add(lane_thread::start(Arc::clone(&shared), id, cpu, inbox, connections)?);
             senders.push(sender);
         }
         running.add(acceptor::start(Arc::clone(&shared), listeners, senders, scrapes)?);
-        let loader = Loader::new(runtime, plane, move |name, version| telemetry.meter(name, version))?;
+        let loader =
+            Loader::new(runtime, plane, memory, move |name, version| telemetry.meter(name, version))?;
         let acks = loader.apply(bundle, &|| shared.drain.leaving());
         shared.drain.enter(Phase::Serving);
         Ok(Server {
@@ -171,7 +184,11 @@ impl Server {
             .collect();
         models.sort();
         let address = self.addresses.first().map(ToString::to_string).unwrap_or_default();
-        format!("ready http://{address} models={} lanes={}", models.join(","), self.shared.plane.lanes())
+        format!(
+            "ready http://{address} models={} lanes={}",
+            models.join(","),
+            self.shared.plane.lanes.sockets
+        )
     }
 
     pub fn totals(&self) -> Totals {
@@ -223,6 +240,12 @@ impl Drop for Server {
             let _ = drainer.join();
         }
     }
+}
+
+/// What was set, else what the cgroup allows, else what the machine has.
+fn memory_budget(config: &ServerConfig, machine: &Machine) -> MemoryBudget {
+    let allowed = machine.memory_limit_bytes.unwrap_or(u64::MAX).min(machine.memory_bytes);
+    MemoryBudget { bytes_max: config.memory_bytes_max.unwrap_or(allowed) }
 }
 
 fn leave(running: &Running) {

@@ -7,6 +7,7 @@ use crate::{Histogram, Telemetry};
 use flyball_core::{FaultKind, Outcome, Protocol, Stage};
 use std::fmt::Write;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 pub struct BuildFacts {
     pub version: &'static str,
@@ -19,6 +20,8 @@ pub struct BuildFacts {
 #[derive(Default)]
 pub struct Gauges {
     pub connections: usize,
+    /// What each lane has queued and is running, by its expected cost.
+    pub backlogs: Vec<Duration>,
     pub ort_log: Vec<(&'static str, u64)>,
 }
 
@@ -49,6 +52,12 @@ impl Telemetry {
         for (place, lane) in self.lanes.iter().enumerate() {
             let busy = lane.busy_ns.get() as f64 / 1e9;
             page.sample("flyball_lane_busy_seconds_total", &format!(r#"lane="{place}""#), busy);
+        }
+        let help = "expected cost of what a lane has queued and is running";
+        page.family("flyball_lane_backlog_seconds", "gauge", help);
+        for (place, backlog) in gauges.backlogs.iter().enumerate() {
+            let labels = format!(r#"lane="{place}""#);
+            page.sample("flyball_lane_backlog_seconds", &labels, backlog.as_secs_f64());
         }
         page.family("flyball_ort_log_total", "counter", "messages that ONNX Runtime wrote");
         for (severity, count) in &gauges.ort_log {
@@ -119,6 +128,11 @@ fn batches(page: &mut Page, models: &[Arc<ModelMeter>]) {
         let rows: u64 = model.lanes.iter().map(|lane| lane.rows.get()).sum();
         page.sample("flyball_batch_rows_sum", &labels, rows);
         page.sample("flyball_batch_rows_count", &labels, below);
+    }
+    page.family("flyball_batch_room_rows_total", "counter", "rows that the runs might have carried");
+    for model in models {
+        let room: u64 = model.lanes.iter().map(|lane| lane.rows_max.get()).sum();
+        page.sample("flyball_batch_room_rows_total", &model.labels(), room);
     }
 }
 

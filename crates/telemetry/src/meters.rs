@@ -54,6 +54,7 @@ pub(crate) struct ModelLane {
     pub(crate) total: Histogram,
     pub(crate) batches: [Counter; ROW_BUCKETS + 1],
     pub(crate) rows: Counter,
+    pub(crate) rows_max: Counter,
 }
 
 /// One model version's measurements over all lanes. Outlives the model.
@@ -181,12 +182,14 @@ impl Sink for LaneSink {
         }
     }
 
-    fn batch(&self, model: &ModelMeter, rows: usize, took: Duration) {
+    fn batch(&self, model: &ModelMeter, rows: usize, rows_max: usize, took: Duration) {
         self.meter().busy_ns.add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
         let model = &model.lanes[self.lane];
         let place = rows.max(1).next_power_of_two().trailing_zeros() as usize;
         model.batches[place.min(ROW_BUCKETS)].add(1);
         model.rows.add(rows as u64);
+        // A request of more rows than a batch may have fills its run.
+        model.rows_max.add(rows_max.max(rows) as u64);
     }
 }
 

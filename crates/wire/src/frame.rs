@@ -8,25 +8,21 @@ use prost::Message;
 /// Bytes before the message itself.
 pub const HEAD_BYTES: usize = 5;
 
-/// Bytes that a frame can hold, by the format.
-const MESSAGE_BYTES_MAX: usize = u32::MAX as usize;
-
-/// A message in its frame; `None` when it is longer than a frame can say.
-pub fn encode(message: &[u8]) -> Option<Bytes> {
-    let mut frame = BytesMut::with_capacity(HEAD_BYTES + message.len());
-    put_head(&mut frame, message.len())?;
-    frame.put_slice(message);
+/// A protobuf message encoded straight into its frame; `None` when it is longer than a frame can say.
+pub fn encode_message(message: &impl Message) -> Option<Bytes> {
+    let mut frame = BytesMut::with_capacity(HEAD_BYTES + message.encoded_len());
+    write(&mut frame, |frame| message.encode(frame).expect("the buffer grows as it must"))?;
     Some(frame.freeze())
 }
 
-/// A protobuf message encoded straight into its frame; `None` when it is longer than a frame can say.
-pub fn encode_message(message: &impl Message) -> Option<Bytes> {
-    let length = message.encoded_len();
-    let mut frame = BytesMut::with_capacity(HEAD_BYTES + length);
-    put_head(&mut frame, length)?;
-    // The buffer was made as long as the message says that it is.
-    message.encode(&mut frame).ok()?;
-    Some(frame.freeze())
+/// A frame around what `message` appends; `None` when that is longer than a frame can say.
+pub(crate) fn write(out: &mut BytesMut, message: impl FnOnce(&mut BytesMut)) -> Option<()> {
+    let start = out.len();
+    out.put_bytes(0, HEAD_BYTES);
+    message(out);
+    let length = u32::try_from(out.len() - start - HEAD_BYTES).ok()?;
+    out[start + 1..start + HEAD_BYTES].copy_from_slice(&length.to_be_bytes());
+    Some(())
 }
 
 /// The one message of a unary body. Shares the body's memory.
@@ -62,15 +58,6 @@ pub fn decode(body: &Bytes) -> Result<Bytes, Fault> {
     Ok(body.slice(HEAD_BYTES..))
 }
 
-fn put_head(frame: &mut BytesMut, length: usize) -> Option<()> {
-    if length > MESSAGE_BYTES_MAX {
-        return None;
-    }
-    frame.put_u8(0);
-    frame.put_u32(u32::try_from(length).ok()?);
-    Some(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,7 +82,9 @@ mod tests {
     proptest! {
         #[test]
         fn each_message_comes_out_of_its_frame_as_it_went_in(message: Vec<u8>) {
-            let frame = encode(&message).expect("fits");
+            let mut frame = BytesMut::new();
+            write(&mut frame, |frame| frame.put_slice(&message)).expect("fits");
+            let frame = frame.freeze();
             prop_assert_eq!(decode(&frame).expect("decodes"), message);
         }
 

@@ -119,7 +119,7 @@ pub fn model_ready_json(name: &str, ready: bool) -> Bytes {
 
 /// `{"error": text}`, the body of every error.
 pub fn error_json(text: &str) -> Bytes {
-    error_body(text).into()
+    error_body(text)
 }
 
 fn tensor_message(spec: &TensorSpec) -> TensorMetadataMessage {

@@ -6,11 +6,14 @@ mod binary;
 mod check;
 mod contents;
 mod envelope;
+mod fields;
 mod grpc;
 mod http;
+mod infer_request;
+mod infer_response;
 mod json;
 mod numbers;
-mod prescan;
+mod parameters;
 
 pub use grpc::{GrpcDialect, GrpcReply};
 pub use http::{HttpDialect, HttpReply};

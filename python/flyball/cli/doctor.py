@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from flyball.cli.tuning import Finding, tuning
 from flyball.errors import FlyballError
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line: what was looked at, whether it is good, what was found, and the command that mends it."""
-
-    name: str
-    good: bool
-    found: str
-    mend: str = ""
-    needed: bool = False
 
 
 def doctor(
     ort_path: Annotated[bool, typer.Option("--ort-path", help="Print only the path of ONNX Runtime's library.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what this machine allows: cores, memory, ONNX Runtime, the right to pin lanes, optional parts."""
+    """Show what this machine allows: cores, memory, ONNX Runtime, rights, and what makes tails longer, with its mend."""
     from flyball.cli.output import console, print_json
 
     if ort_path:
@@ -68,6 +58,7 @@ def _runtime() -> list[Finding]:
 
 def _native() -> list[Finding]:
     from flyball.bench.table import size
+    from flyball.config import ServerConfig
     from flyball.engine import build_info, machine
 
     try:
@@ -93,7 +84,7 @@ def _native() -> list[Finding]:
         Finding(f"right: {right.name}", right.granted, right.why, "" if right.granted else right.grant)
         for right in here.rights
     ]
-    return findings
+    return findings + tuning(here, ServerConfig().connections_max)
 
 
 def _memory_bytes() -> int:

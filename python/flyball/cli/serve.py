@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flyball.cli.terms import BatchRowsMax, BatchSize, BatchWindowMs, DeadlineMs, QueueWaitMsMax, terms_of
 from flyball.errors import FlyballError, ModelRefusedError, ServerFaultError, SnapshotRefusedError, UsageError
 
 if TYPE_CHECKING:
     from flyball.config import ServerConfig
     from flyball.engine import Server
-    from flyball.snapshot import Bundle
+    from flyball.snapshot import Bundle, Terms
 
 _SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _POLL_S = 1.0
@@ -44,6 +45,11 @@ def serve(
     ] = None,
     lanes: Annotated[int | None, typer.Option(help="Lanes; default is one on each usable core.", show_default=False)] = None,
     config: Annotated[Path | None, typer.Option(help="Server configuration, a JSON file.", show_default=False)] = None,
+    deadline_ms: DeadlineMs = None,
+    batch_rows_max: BatchRowsMax = None,
+    batch_size: BatchSize = None,
+    batch_window_ms: BatchWindowMs = None,
+    queue_wait_ms_max: QueueWaitMsMax = None,
 ) -> None:
     """Serve ONNX models over HTTP and gRPC on one port; no configuration needed."""
     if bool(models) == bool(snapshot):
@@ -52,7 +58,15 @@ def serve(
             next_step="flyball serve MODEL.onnx   or   flyball serve --snapshot FILE",
         )
     settings = _settings(config, {"listen": listen or None, "lanes": lanes})
-    bundle = _bundle(models, snapshot)
+    terms = terms_of(
+        "serve",
+        deadline_ms=deadline_ms,
+        batch_rows_max=batch_rows_max,
+        batch_size=batch_size,
+        batch_window_ms=batch_window_ms,
+        queue_wait_ms_max=queue_wait_ms_max,
+    )
+    bundle = _bundle(models, snapshot, terms)
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     from flyball.engine import Server
 
@@ -86,10 +100,17 @@ def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
         raise UsageError("the flags are not allowed", faults=faults, next_step="flyball serve --help") from error
 
 
-def _bundle(models: list[str] | None, snapshot: Path | None) -> Bundle:
+def _bundle(models: list[str] | None, snapshot: Path | None, terms: Terms | None) -> Bundle:
     from flyball.snapshot import compile_models, read
 
-    return read(snapshot) if snapshot else compile_models(models or [])
+    if snapshot is None:
+        return compile_models(models or [], terms=terms)
+    if terms is not None:
+        raise UsageError(
+            "flags for models beside --snapshot: its deployments say deadline, batch and queue themselves",
+            next_step="leave them out, or compile the snapshot with them:  flyball snapshot --help",
+        )
+    return read(snapshot)
 
 
 def _paths(models: list[str] | None, bundle: Bundle) -> dict[str, str]:

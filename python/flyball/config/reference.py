@@ -50,6 +50,8 @@ def _limit(schema: dict[str, Any]) -> str:
             words.append("`null`")
         elif option["type"] == "string":
             words.append("a path")
+        elif option["type"] == "boolean":
+            words.append("`true` or `false`")
         else:
             words.append(f"{option['minimum']} to {option['maximum']}")
     return " or ".join(words)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^\[\]:/\s]+):([0-9]{1,5})\Z")
 _KIB = 1024
+_MEMORY_LEAST = 64 * _KIB * _KIB
+_MEMORY_MOST = 2**53 - 1  # the last whole number that every JSON reader keeps exactly
 
 
 def _address(text: str) -> str:
@@ -62,6 +64,33 @@ class ServerConfig(BaseModel):
         Field(description="Lanes, each one thread; null for one on each core that affinity mask and cgroup quota allow."),
         Allowed("null, or a whole number, 1 to 256"),
     ] = None
+    compute_lanes: Annotated[
+        int | None,
+        Field(ge=1, le=256, json_schema_extra={"unit": "threads"}),
+        Field(description="Threads without sockets that run slow models; null for as many as lanes."),
+        Allowed("null, or a whole number, 1 to 256"),
+    ] = None
+    inline_run_us_max: Annotated[int, _range(50, 100_000)] = _whole(
+        "µs", 50, 100_000, 1000, "A run that is expected to take longer never runs on a lane that has sockets."
+    )
+    memory_bytes_max: Annotated[
+        int | None,
+        Field(ge=_MEMORY_LEAST, le=_MEMORY_MOST, json_schema_extra={"unit": "bytes"}),
+        Field(
+            description="A load that would take the process beyond this is refused; "
+            "null for the cgroup's limit, else the machine's memory."
+        ),
+        Allowed(f"null, or a whole number, {_MEMORY_LEAST} to {_MEMORY_MOST}"),
+    ] = None
+    mlock: Annotated[
+        bool,
+        Field(
+            description="Keep the server's memory from being swapped out. Needs a right (`flyball doctor` tells whether "
+            "it is granted); without it the server does not start.",
+            json_schema_extra={"unit": "switch"},
+        ),
+        Allowed("true or false"),
+    ] = False
     ort_path: Annotated[
         str | None,
         Field(min_length=1, json_schema_extra={"unit": "path"}),

@@ -2,16 +2,20 @@
 
 from flyball.snapshot.check import check, parse
 from flyball.snapshot.compile import ModelSource, compile_models
-from flyball.snapshot.models import FORMAT, Deployment, Index
+from flyball.snapshot.models import FORMAT, BatchWait, Deployment, Index, Limits, Slo, Terms
 from flyball.snapshot.pack import pack_models
 from flyball.snapshot.store import Bundle, read
 
 __all__ = [
     "FORMAT",
+    "BatchWait",
     "Bundle",
     "Deployment",
     "Index",
+    "Limits",
     "ModelSource",
+    "Slo",
+    "Terms",
     "check",
     "compile_models",
     "pack_models",

@@ -7,13 +7,16 @@ Must not touch files.
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pydantic import ValidationError
 
 from flyball.errors import SnapshotRefusedError
 from flyball.faults import Fault, faults_of
-from flyball.snapshot.models import Deployment, Index
+from flyball.snapshot.models import Deployment, FirstDeployment, Index, Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 Kind = Literal["index", "deployment"]
 
@@ -27,7 +30,7 @@ def check(kind: Kind, document: bytes | object) -> list[Fault]:
             document = _load(document)
         except (ValueError, RecursionError) as error:
             return [Fault("", None, f"a JSON document ({error})")]
-    model = _MODELS[kind]
+    model = FirstDeployment if kind == "deployment" and _is_of_format_1(document) else _MODELS[kind]
     try:
         model.model_validate(document)
         faults = []
@@ -52,6 +55,12 @@ def parse(kind: Kind, document: bytes) -> Index | Deployment:
     return _MODELS[kind].model_validate(_load(document))
 
 
+def _is_of_format_1(document: object) -> bool:
+    """A format that is a fault itself is judged as the newest: its keys would only be told as faults once more."""
+    stated = document.get("format") if isinstance(document, dict) else None
+    return type(stated) is int and stated == 1  # JSON's true equals 1 in Python
+
+
 def _index_faults(document: dict[str, Any], faulty: set[str]) -> list[Fault]:
     return _duplicates(document, "deployments", "name", faulty)
 
@@ -63,7 +72,18 @@ def _deployment_faults(document: dict[str, Any], faulty: set[str]) -> list[Fault
         wanted = document["route"]["version"]
         if wanted not in known:
             faults.append(Fault("route.version", wanted, f"one of the versions: {', '.join(known)}"))
-    return faults
+    return faults + batch_faults(document, faulty)
+
+
+def batch_faults(document: dict[str, Any], faulty: Collection[str] = ()) -> list[Fault]:
+    """A batch of more rows than a run may have: every request would wait for the whole window."""
+    batch = document.get("batch")
+    if batch is None or not {"batch", "batch.size", "limits", "limits.batch_rows_max"}.isdisjoint(faulty):
+        return []
+    rows_max = document.get("limits", {}).get("batch_rows_max", Limits().batch_rows_max)
+    if batch["size"] <= rows_max:
+        return []
+    return [Fault("batch.size", batch["size"], f"at most limits.batch_rows_max, which is {rows_max}")]
 
 
 def _duplicates(document: dict[str, Any], items: str, key: str, faulty: set[str]) -> list[Fault]:

@@ -1,6 +1,7 @@
 """The compiler: model files in, a snapshot out. In this form each model is one deployment with version "1".
 
-Digests come from the native side, which also follows references to external data.
+Digests come from the native side, which also follows references to external data. Every document is of the oldest format
+that can say what it says, so that a reader one release older takes it too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from flyball.engine import model_files
 from flyball.errors import UsageError
-from flyball.snapshot.models import FORMAT, NAME_PATTERN, Limits
+from flyball.snapshot.check import parse
+from flyball.snapshot.models import FORMAT, FORMAT_OLDEST, NAME_PATTERN, FirstLimits, Terms
 from flyball.snapshot.store import Bundle, canonical, digest_of
 
 if TYPE_CHECKING:
@@ -52,21 +54,23 @@ def compile_models(
     sources: Sequence[ModelSource | str],
     *,
     generation: int = 1,
-    limits: Limits | None = None,
+    terms: Terms | None = None,
     place: Place | None = None,
 ) -> Bundle:
     """Compile models to a snapshot. `place` gives the path that a document states; by default the file's absolute one."""
     models = [ModelSource.from_argument(source) if isinstance(source, str) else source for source in sources]
     _refuse_duplicates(models)
-    documents = [canonical(_deployment(model, limits or Limits(), place)) for model in models]
+    documents = [canonical(_deployment(model, terms or Terms(), place)) for model in models]
+    for document in documents:
+        parse("deployment", document)  # terms may be sound each by itself and not together
     entries = [
         {"name": model.name, "digest": digest_of(document)} for model, document in zip(models, documents, strict=True)
     ]
-    index = canonical({"format": FORMAT, "generation": generation, "deployments": entries})
+    index = canonical({"format": FORMAT_OLDEST, "generation": generation, "deployments": entries})
     return Bundle(index, tuple(documents))
 
 
-def _deployment(model: ModelSource, limits: Limits, place: Place | None) -> dict[str, object]:
+def _deployment(model: ModelSource, terms: Terms, place: Place | None) -> dict[str, object]:
     files = model_files(model.path)
     artifact = {
         "path": place(model, files) if place else str(model.path.absolute()),
@@ -74,12 +78,19 @@ def _deployment(model: ModelSource, limits: Limits, place: Place | None) -> dict
         "external_data": [{"name": item.name, "digest": item.digest} for item in files.external_data],
     }
     return {
-        "format": FORMAT,
         "name": model.name,
         "route": {"version": VERSION},
         "versions": [{"version": VERSION, "artifact": artifact}],
-        "limits": limits.model_dump(),
+        **_stated(terms),
     }
+
+
+def _stated(terms: Terms) -> dict[str, object]:
+    """The terms and the format that can say them."""
+    first = terms.limits.model_dump(include=set(FirstLimits.model_fields))
+    if terms == Terms.model_validate({"limits": first}):
+        return {"format": FORMAT_OLDEST, "limits": first}
+    return {"format": FORMAT, **terms.model_dump()}
 
 
 def _refuse_duplicates(models: Sequence[ModelSource]) -> None:

@@ -1,7 +1,7 @@
-"""Snapshot v1 as pydantic models: one index, and one document for each deployment.
+"""The Snapshot as pydantic models: one index, and one document for each deployment.
 
-The Rust type is `crates/core`'s; golden files hold both to the same faults, and docs/reference/snapshot-v1.schema.json
-is exported from here. A new key needs a new FORMAT: readers refuse keys that they do not know.
+The Rust type is `crates/core`'s; golden files hold both to the same faults, and docs/reference/snapshot-v2.schema.json
+is exported from here. A new key needs a new FORMAT: readers refuse keys that they do not know. `First…` is format 1.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from flyball.faults import Allowed
 
-FORMAT = 1
-"""The format that is written. Readers take this one and the one before it (for 1: only 1)."""
+FORMAT = 2
+"""The newest format. Readers take it and the one before; a document that has no use for its keys is written as that."""
+FORMAT_OLDEST = FORMAT - 1
 
 NAME_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"
+TIME_MS_MAX = 600_000
 GENERATION_MAX = 9_007_199_254_740_991  # 2^53 - 1: the last integer that every JSON reader keeps exactly
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN), Allowed("1 to 128 of A-Z a-z 0-9 . _ - and not beginning with a dot")]
@@ -28,7 +30,11 @@ FileName = Annotated[
     Field(pattern=r"^(?:[^/\\\x00.]|\.[^/\\\x00.]|\.\.[^/\\\x00])[^/\\\x00]*$"),
     Allowed('a plain file name: no "/" or "\\", not "." or ".."'),
 ]
-Format = Annotated[int, Field(ge=FORMAT, le=FORMAT), Allowed(f"{FORMAT}, the format that this reader knows")]
+Format = Annotated[
+    int,
+    Field(ge=FORMAT_OLDEST, le=FORMAT),
+    Allowed(f"{FORMAT_OLDEST} or {FORMAT}, the formats that this reader knows"),
+]
 
 
 class _Part(BaseModel):
@@ -84,8 +90,8 @@ class Route(_Part):
     version: Version = Field(description="one of the deployment's versions")
 
 
-class Limits(_Part):
-    """Bounds on what one deployment may take."""
+class FirstLimits(_Part):
+    """Bounds on what one deployment may take, as format 1 knows them."""
 
     in_flight_max: Annotated[int, Field(ge=1, le=65536), Allowed("a whole number, 1 to 65536")] = Field(
         default=1024, description="requests of this deployment in the server at once"
@@ -95,11 +101,65 @@ class Limits(_Part):
     )
 
 
-class Deployment(_Part):
-    """One deployment: its versions, the route to them, its limits."""
+class Limits(FirstLimits):
+    """Bounds on what one deployment may take."""
+
+    concurrency_max: Annotated[int, Field(ge=1, le=256), Allowed("a whole number, 1 to 256")] = Field(
+        default=256, description="runs of one version at once; never more than there are lanes"
+    )
+    queue_wait_ms_max: Annotated[int, Field(ge=1, le=TIME_MS_MAX), Allowed(f"a whole number, 1 to {TIME_MS_MAX}")] = Field(
+        default=1000, description="a request that is predicted to wait longer is refused at the door"
+    )
+    run_ms_max: Annotated[int, Field(ge=10, le=TIME_MS_MAX), Allowed(f"a whole number, 10 to {TIME_MS_MAX}")] = Field(
+        default=10_000, description="a run that takes longer is stopped"
+    )
+    share: Annotated[int, Field(ge=1, le=10_000), Allowed("a whole number, 1 to 10000")] = Field(
+        default=100, description="its part of a lane's time when several models want it, in proportion to theirs"
+    )
+
+
+class Slo(_Part):
+    """What the deployment promises to callers who ask for nothing themselves."""
+
+    deadline_ms: Annotated[
+        int | None, Field(ge=1, le=TIME_MS_MAX), Allowed(f"null, or a whole number, 1 to {TIME_MS_MAX}")
+    ] = Field(default=None, description="the deadline of requests that bring none; null for none")
+
+
+class BatchWait(_Part):
+    """Wait a little for more rows before a run."""
+
+    size: Annotated[int, Field(ge=2, le=1024), Allowed("a whole number, 2 to 1024")] = Field(
+        description="rows to wait for; at most the limit batch_rows_max"
+    )
+    window_ms: Annotated[int, Field(ge=1, le=1000), Allowed("a whole number, 1 to 1000")] = Field(
+        description="the longest wait for them"
+    )
+
+
+class Terms(_Part):
+    """What a deployment says beside its versions: what the compiler is told for all of its models."""
+
+    limits: Limits = Limits()
+    slo: Slo = Slo()
+    batch: BatchWait | None = None
+
+
+class FirstDeployment(_Part):
+    """One deployment, as format 1 knows it."""
 
     format: Format = Field(description="the format number")
     name: Name = Field(description="the deployment's name, as in the index")
     route: Route = Field(description="an object: which version answers")
     versions: list[ModelVersion] = Field(min_length=1, max_length=16, description="a list of 1 to 16 versions")
+    limits: FirstLimits = Field(default=FirstLimits(), description="an object: bounds of this deployment")
+
+
+class Deployment(FirstDeployment):
+    """One deployment: its versions, the route to them, its limits, and what it promises."""
+
     limits: Limits = Field(default=Limits(), description="an object: bounds of this deployment")
+    slo: Slo = Field(default=Slo(), description="an object: what callers may expect")
+    batch: BatchWait | None = Field(
+        default=None, description="an object: the rows that a run waits for; null to run what is ready, never to wait"
+    )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flyball.engine import ModelFiles
+    from flyball.snapshot.models import Terms
 
 _FOLDER_DIGITS = 16
 
@@ -34,7 +35,9 @@ class _Copy:
     size_bytes: int
 
 
-def pack_models(sources: Sequence[ModelSource | str], folder: Path, *, generation: int = 1) -> Bundle:
+def pack_models(
+    sources: Sequence[ModelSource | str], folder: Path, *, generation: int = 1, terms: Terms | None = None
+) -> Bundle:
     """Compile models, copy them to FOLDER/models and write the snapshot beside; nothing is written if one is refused."""
     copies: list[_Copy] = []
 
@@ -46,7 +49,7 @@ def pack_models(sources: Sequence[ModelSource | str], folder: Path, *, generatio
             copies.append(_Copy(model.path.parent / item.name, folder / home / item.name, item.digest, item.size_bytes))
         return target.as_posix()
 
-    bundle = compile_models(sources, generation=generation, place=place)
+    bundle = compile_models(sources, generation=generation, terms=terms, place=place)
     with writing_to(folder):
         for copy in copies:
             _bring(copy)

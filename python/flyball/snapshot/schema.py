@@ -1,4 +1,4 @@
-"""The JSON Schema of snapshot v1, exported from the models: one file for both documents, under `$defs`."""
+"""The JSON Schema of the newest format, exported from the models: one file for both documents, under `$defs`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from flyball.snapshot.models import FORMAT, Deployment, Index
 def schema_text() -> str:
     """The file docs/reference/snapshot-v<N>.schema.json, as text."""
     _, schema = models_json_schema([(Index, "validation"), (Deployment, "validation")])
+    for part in (Index, Deployment):
+        # Readers take the format before too, but its keys are others: they stand in the file of that format.
+        schema["$defs"][part.__name__]["properties"]["format"]["minimum"] = FORMAT
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"flyball snapshot, format {FORMAT}",
-        "description": "An index, and one document for each deployment. Duplicate names and routes are checked beyond this.",
+        "description": "An index, and one document for each deployment. Duplicates, routes and batches are judged beyond.",
         "oneOf": [{"$ref": "#/$defs/Index"}, {"$ref": "#/$defs/Deployment"}],
         **schema,
     }

@@ -2,8 +2,8 @@
 //! hide the others; meaning (duplicates, routes) is only judged where the parts are sound by themselves.
 
 use super::{
-    BATCH_ROWS_MAX, DEPLOYMENTS_MAX, FORMAT, FORMAT_OLDEST, GENERATION_MAX, IN_FLIGHT_MAX, SnapshotFault,
-    VERSIONS_MAX,
+    BATCH_ROWS_MAX, CONCURRENCY_MAX, DEPLOYMENTS_MAX, FORMAT, FORMAT_OLDEST, GENERATION_MAX, IN_FLIGHT_MAX,
+    Limits, RUN_MS_LEAST, SHARE_MAX, SnapshotFault, TIME_MS_MAX, VERSIONS_MAX, WINDOW_MS_MAX,
 };
 use crate::Digest;
 use serde_json::{Map, Value};
@@ -28,13 +28,20 @@ pub(super) fn index(document: &Value) -> Vec<SnapshotFault> {
 }
 
 pub(super) fn deployment(document: &Value) -> Vec<SnapshotFault> {
-    let mut check = Check::default();
-    if let Some(root) = check.object("", document, &["format", "name", "route", "versions"], &["limits"]) {
+    // A format that is a fault itself is judged as the newest: its keys would only be told as faults once more.
+    let first_format = document.get("format").and_then(Value::as_u64) == Some(1);
+    let mut check = Check { first_format, ..Check::default() };
+    let optional: &[&str] = if first_format { &["limits"] } else { &["limits", "slo", "batch"] };
+    if let Some(root) = check.object("", document, &["format", "name", "route", "versions"], optional) {
         check.format(root);
         check.name("", root, &mut HashSet::new());
         let versions = check.versions(root);
         check.route(root, &versions);
-        check.limits(root);
+        let rows_max = check.limits(root);
+        if !first_format {
+            check.slo(root);
+            check.batch(root, rows_max);
+        }
     }
     check.faults
 }
@@ -42,6 +49,8 @@ pub(super) fn deployment(document: &Value) -> Vec<SnapshotFault> {
 #[derive(Default)]
 struct Check {
     faults: Vec<SnapshotFault>,
+    /// Keys that came later are unknown ones in it.
+    first_format: bool,
 }
 
 impl Check {
@@ -71,7 +80,8 @@ impl Check {
         }
         let known = || required.iter().chain(optional).copied();
         for (key, is) in map.iter().filter(|(key, _)| !known().any(|name| name == *key)) {
-            let allowed = format!("no such key here; keys are {}", known().collect::<Vec<_>>().join(", "));
+            let place = if self.first_format { "in format 1" } else { "here" };
+            let allowed = format!("no such key {place}; keys are {}", known().collect::<Vec<_>>().join(", "));
             self.fault(&join(path, key), Some(is), allowed);
         }
         Some(map)
@@ -97,15 +107,17 @@ impl Check {
         }
     }
 
-    fn integer(&mut self, path: &str, value: Option<&Value>, range: RangeInclusive<u64>) {
-        let Some(value) = value else { return };
-        if !value.as_u64().is_some_and(|number| range.contains(&number)) {
+    fn integer(&mut self, path: &str, value: Option<&Value>, range: RangeInclusive<u64>) -> Option<u64> {
+        let value = value?;
+        let sound = value.as_u64().filter(|number| range.contains(number));
+        if sound.is_none() {
             self.fault(
                 path,
                 Some(value),
                 format!("a whole number from {} to {}", range.start(), range.end()),
             );
         }
+        sound
     }
 
     fn string<'v>(
@@ -196,14 +208,55 @@ impl Check {
         }
     }
 
-    fn limits(&mut self, root: &Map<String, Value>) {
-        let Some(limits) = root.get("limits") else { return };
-        let keys = ["in_flight_max", "batch_rows_max"];
-        let Some(limits) = self.object("limits", limits, &[], &keys) else { return };
-        self.integer("limits.in_flight_max", limits.get("in_flight_max"), 1..=IN_FLIGHT_MAX);
-        self.integer("limits.batch_rows_max", limits.get("batch_rows_max"), 1..=BATCH_ROWS_MAX);
+    /// Gives the rows that one run may have, for the check of `batch`; none where they are a fault themselves.
+    fn limits(&mut self, root: &Map<String, Value>) -> Option<u64> {
+        let rows_by_default = Some(u64::from(Limits::default().batch_rows_max));
+        let Some(limits) = root.get("limits") else { return rows_by_default };
+        let bounds = if self.first_format { &LIMITS[..LIMITS_OF_FORMAT_1] } else { &LIMITS };
+        let keys: Vec<_> = bounds.iter().map(|(key, _)| *key).collect();
+        let limits = self.object("limits", limits, &[], &keys)?;
+        let mut rows = rows_by_default;
+        for (key, range) in bounds {
+            let sound = self.integer(&join("limits", key), limits.get(*key), range.clone());
+            if *key == "batch_rows_max" && limits.contains_key(*key) {
+                rows = sound;
+            }
+        }
+        rows
+    }
+
+    fn slo(&mut self, root: &Map<String, Value>) {
+        let Some(slo) = root.get("slo") else { return };
+        let Some(slo) = self.object("slo", slo, &[], &["deadline_ms"]) else { return };
+        let deadline = slo.get("deadline_ms").filter(|value| !value.is_null());
+        self.integer("slo.deadline_ms", deadline, 1..=TIME_MS_MAX);
+    }
+
+    fn batch(&mut self, root: &Map<String, Value>, rows_max: Option<u64>) {
+        let Some(batch) = root.get("batch").filter(|value| !value.is_null()) else { return };
+        let Some(batch) = self.object("batch", batch, &["size", "window_ms"], &[]) else { return };
+        self.integer("batch.window_ms", batch.get("window_ms"), 1..=WINDOW_MS_MAX);
+        let size = self.integer("batch.size", batch.get("size"), 2..=BATCH_ROWS_MAX);
+        // A size that no run may have would make every request wait for the whole window.
+        if let (Some(size), Some(rows_max)) = (size, rows_max)
+            && size > rows_max
+        {
+            let allowed = format!("at most limits.batch_rows_max, which is {rows_max}");
+            self.fault("batch.size", batch.get("size"), allowed);
+        }
     }
 }
+
+/// The keys of `limits` and their bounds; those of format 1 are the first.
+const LIMITS: [(&str, RangeInclusive<u64>); 6] = [
+    ("in_flight_max", 1..=IN_FLIGHT_MAX),
+    ("batch_rows_max", 1..=BATCH_ROWS_MAX),
+    ("concurrency_max", 1..=CONCURRENCY_MAX),
+    ("queue_wait_ms_max", 1..=TIME_MS_MAX),
+    ("run_ms_max", RUN_MS_LEAST..=TIME_MS_MAX),
+    ("share", 1..=SHARE_MAX),
+];
+const LIMITS_OF_FORMAT_1: usize = 2;
 
 const VERSION_ALLOWED: &str = "a decimal number from \"1\" to \"999999999\", as a string";
 

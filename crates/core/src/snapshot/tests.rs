@@ -11,8 +11,15 @@ struct Golden {
     faults: Vec<String>,
 }
 
+/// The files of every format, `good` or `bad`.
 fn golden(folder: &str) -> Vec<(PathBuf, Golden)> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/snapshot/v1").join(folder);
+    (FORMAT_OLDEST..=FORMAT).flat_map(|format| golden_of(format, folder)).collect()
+}
+
+fn golden_of(format: u64, folder: &str) -> Vec<(PathBuf, Golden)> {
+    let root =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/golden/snapshot/v{format}"));
+    let root = root.join(folder);
     let files = std::fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path());
     let read = |path: PathBuf| {
         let golden = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -33,18 +40,86 @@ fn faults_of(golden: &Golden) -> Vec<SnapshotFault> {
 }
 
 #[test]
-fn every_good_golden_document_is_read_and_written_back_to_the_same_meaning() {
+fn every_good_golden_document_is_read() {
     for (path, golden) in golden("good") {
         assert_eq!(faults_of(&golden), [], "{}", path.display());
         let bytes = golden.document.to_string().into_bytes();
-        if golden.kind == "index" {
-            let index = Index::read(&bytes).unwrap();
-            assert_eq!(Index::read(&serde_json::to_vec(&index).unwrap()).unwrap(), index);
-        } else {
-            let deployment = Deployment::read(&bytes).unwrap();
-            assert_eq!(Deployment::read(&serde_json::to_vec(&deployment).unwrap()).unwrap(), deployment);
+        match golden.kind.as_str() {
+            "index" => assert!(Index::read(&bytes).is_ok(), "{}", path.display()),
+            _ => assert!(Deployment::read(&bytes).is_ok(), "{}", path.display()),
         }
     }
+}
+
+fn deployment(format: u64, more: Value) -> Value {
+    let artifact = serde_json::json!({"path": "m.onnx", "digest": Digest::of(b"").to_string()});
+    let mut document = serde_json::json!({
+        "format": format, "name": "m", "route": {"version": "1"},
+        "versions": [{"version": "1", "artifact": artifact}],
+    });
+    document.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    document
+}
+
+fn read(document: &Value) -> Deployment {
+    Deployment::read(document.to_string().as_bytes()).unwrap()
+}
+
+#[test]
+fn what_a_document_leaves_out_is_the_same_in_every_format() {
+    let [first, second] = [1, 2].map(|format| read(&deployment(format, serde_json::json!({}))));
+    let limits = Limits {
+        in_flight_max: 1024,
+        batch_rows_max: 64,
+        concurrency_max: 256,
+        queue_wait_ms_max: 1000,
+        run_ms_max: 10_000,
+        share: 100,
+    };
+    for read in [&first, &second] {
+        assert_eq!((read.limits, read.slo, read.batch), (limits, Slo { deadline_ms: None }, None));
+    }
+}
+
+#[test]
+fn every_key_of_format_2_reaches_its_field() {
+    let limits = serde_json::json!({"in_flight_max": 1, "batch_rows_max": 8, "concurrency_max": 3,
+        "queue_wait_ms_max": 4, "run_ms_max": 50, "share": 6});
+    let more = serde_json::json!({"limits": limits, "slo": {"deadline_ms": 7}, "batch": {"size": 8, "window_ms": 9}});
+    let read = read(&deployment(2, more));
+    let limits = Limits {
+        in_flight_max: 1,
+        batch_rows_max: 8,
+        concurrency_max: 3,
+        queue_wait_ms_max: 4,
+        run_ms_max: 50,
+        share: 6,
+    };
+    assert_eq!(read.limits, limits);
+    assert_eq!(read.slo, Slo { deadline_ms: Some(7) });
+    assert_eq!(read.batch, Some(BatchWait { size: 8, window_ms: 9 }));
+}
+
+#[test]
+fn a_key_of_format_2_in_a_document_of_format_1_is_told_with_the_format() {
+    let faults = Deployment::check(&deployment(1, serde_json::json!({"slo": {}, "limits": {"share": 1}})));
+    let told: Vec<_> = faults.iter().map(|fault| (fault.path.as_str(), fault.allowed.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            ("slo", "no such key in format 1; keys are format, name, route, versions, limits"),
+            ("limits.share", "no such key in format 1; keys are in_flight_max, batch_rows_max"),
+        ]
+    );
+}
+
+#[test]
+fn a_batch_that_no_run_may_have_is_refused_with_the_limit() {
+    let batch = serde_json::json!({"size": 65, "window_ms": 1});
+    let faults = Deployment::check(&deployment(2, serde_json::json!({"batch": batch})));
+    assert_eq!(faults[0].allowed, "at most limits.batch_rows_max, which is 64");
+    let limits = serde_json::json!({"batch_rows_max": 65});
+    assert_eq!(Deployment::check(&deployment(2, serde_json::json!({"batch": batch, "limits": limits}))), []);
 }
 
 #[test]
@@ -71,8 +146,7 @@ fn this_format_and_the_one_before_are_read_and_no_other() {
         Index::read(text.as_bytes()).is_ok()
     };
     let read: Vec<u64> = (0..FORMAT + 10).filter(|&format| readable(format)).collect();
-    let wanted: Vec<u64> = [FORMAT - 1, FORMAT].into_iter().filter(|&format| format > 0).collect();
-    assert_eq!(read, wanted);
+    assert_eq!(read, [FORMAT - 1, FORMAT]);
 }
 
 #[test]

@@ -1,89 +1,34 @@
 //! The batcher against runners made for the test: what is batched must come back as if it had run alone.
 
-use crate::admission::Gate;
-use crate::loaded::Run;
-use crate::queue::Job;
-use crate::stages::admit::admit;
+use crate::job::Job;
+use crate::schedule::Taken;
+use crate::stages::admit::{Ask, admit};
+use crate::testing::{Made, Runs, column, lanes};
 use crate::walk::Walk;
-use crate::{Lane, Model, Plane, PlaneLimits, batch};
-use bytes::Bytes;
-use flyball_core::{
-    Clock, DataType, Fault, FaultKind, Protocol, RequestLimits, Sink, Tensor, TensorData, TensorSpec,
-    WalkRecord,
-};
-use flyball_engine::{Batching, LatencyTable, RunError, Signature};
+use crate::{Lane, Model, batch};
+use flyball_core::{Fault, FaultKind, Nanos, Priority, Protocol, TensorData};
 use proptest::prelude::*;
-use std::cell::RefCell;
+use std::future::poll_fn;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
-use tokio::sync::oneshot;
-
-/// Remembers the rows of each run.
-#[derive(Default)]
-struct Runs(RefCell<Vec<usize>>);
-
-impl Sink for Runs {
-    type Model = ();
-    fn received(&self) {}
-    fn record(&self, _record: &WalkRecord<'_, ()>) {}
-    fn batch(&self, _model: &(), rows: usize, _took: Duration) {
-        self.0.borrow_mut().push(rows);
-    }
-}
-
-/// Adds one to every byte; fails on 250, panics on 251.
-#[derive(Default)]
-struct AddOne(Vec<u8>);
-
-impl Run for AddOne {
-    fn join(&mut self, requests: &mut dyn Iterator<Item = &[Tensor]>) {
-        self.0.clear();
-        for inputs in requests {
-            if let TensorData::Fixed(bytes) = &inputs[0].data {
-                self.0.extend_from_slice(bytes);
-            }
-        }
-    }
-
-    fn run(&mut self) -> Result<Vec<Tensor>, RunError> {
-        assert!(!self.0.contains(&251), "the test's own panic");
-        if self.0.contains(&250) {
-            return Err(RunError("250 is out of range".into()));
-        }
-        Ok(vec![column(&self.0.iter().map(|byte| byte + 1).collect::<Vec<_>>())])
-    }
-}
-
-fn column(rows: &[u8]) -> Tensor {
-    let data = TensorData::Fixed(Bytes::copy_from_slice(rows));
-    Tensor { name: "x".into(), datatype: DataType::Uint8, shape: [rows.len() as i64].as_slice().into(), data }
-}
 
 fn model(rows_max: usize) -> Arc<Model<()>> {
-    let spec = TensorSpec { name: "x".into(), datatype: DataType::Uint8, shape: vec![-1] };
-    Arc::new(Model {
-        name: "m".into(),
-        version: "1".into(),
-        signature: Arc::new(Signature { inputs: vec![spec.clone()], outputs: vec![spec] }),
-        batching: Batching { rows_max, reason: None },
-        latency: LatencyTable::default(),
-        meter: Arc::new(()),
-        gate: Gate::new(1000),
-        runners: vec![(0, Mutex::new(Box::new(AddOne::default())))],
-        rows_inline: OnceLock::new(),
-    })
+    Made { rows_max, ..Made::usual() }.model()
 }
 
 fn lane() -> Rc<Lane<Runs>> {
-    let limits = PlaneLimits { request: RequestLimits::for_body(1 << 20), in_flight_max: 1000 };
-    let (plane, _inboxes) = Plane::new(1, limits, Clock::manual());
-    Lane::new(plane, 0, Runs::default())
+    lanes(1).swap_remove(0).0
+}
+
+fn ask(deadline: Option<Nanos>) -> Ask {
+    Ask { rows: 1, priority: Priority::Normal, deadline }
 }
 
 /// Runs all requests at once on a lane, and gives back each one's answer in order.
 fn answers(lane: &Rc<Lane<Runs>>, requests: &[(Arc<Model<()>>, Vec<u8>)]) -> Vec<Result<Vec<u8>, Fault>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let local = tokio::task::LocalSet::new();
     let batches = local.spawn_local({
         let lane = Rc::clone(lane);
@@ -94,8 +39,9 @@ fn answers(lane: &Rc<Lane<Runs>>, requests: &[(Arc<Model<()>>, Vec<u8>)]) -> Vec
             let lane = Rc::clone(lane);
             tokio::task::spawn_local(async move {
                 let mut walk = Walk::begin(&lane, Protocol::Http);
-                let permit = admit(&lane.plane, &model, None)?;
-                let outputs = batch::run(&lane, &model, vec![column(&rows)], permit, &mut walk).await?;
+                let permit = admit(&lane, &model, ask(None))?;
+                let inputs = vec![column(&rows)];
+                let outputs = batch::run(&lane, &model, inputs, Priority::Normal, permit, &mut walk).await?;
                 match &outputs[0].data {
                     TensorData::Fixed(bytes) => Ok(bytes.to_vec()),
                     TensorData::Strings(_) => unreachable!(),
@@ -167,39 +113,77 @@ fn a_panic_fails_its_batch_and_the_lane_goes_on() {
 #[test]
 fn jobs_past_their_deadline_and_jobs_nobody_waits_for_cost_no_run() {
     let (lane, model) = (lane(), model(64));
-    let job = |deadline| {
-        let permit = admit(&lane.plane, &model, None).unwrap();
-        let (reply, answer) = oneshot::channel();
-        let inputs = vec![column(&[1])];
-        (
-            Job {
-                model: Arc::clone(&model),
-                inputs,
-                rows: 1,
-                deadline,
-                cost_ns: 0,
-                moved: false,
-                _permit: permit,
-                reply,
-            },
-            answer,
-        )
+    let queue = |deadline: Option<Nanos>| {
+        let permit = admit(&lane, &model, ask(None)).unwrap();
+        let (promise, waiting) = lane.slots.pair();
+        let job = Job {
+            model: Arc::clone(&model),
+            inputs: vec![column(&[1])],
+            rows: 1,
+            scale: 1,
+            priority: Priority::Normal,
+            deadline,
+            came: lane.now(),
+            cost_ns: 7,
+            booking: None,
+            moved: false,
+            _permit: permit,
+            promise,
+        };
+        assert!(lane.accept(job).unwrap());
+        waiting
     };
-    let (late, mut answer) = job(Some(lane.now().after(Duration::from_millis(1))));
-    let (unwanted, gone) = job(None);
-    drop(gone);
+    let late = queue(Some(lane.now().after(Duration::from_millis(1))));
+    drop(queue(None));
     lane.plane.clock.advance(Duration::from_millis(2));
-    batch::run_batch(&lane, &mut vec![late, unwanted]);
-    assert_eq!(answer.try_recv().unwrap().unwrap_err().kind, FaultKind::DeadlinePassed);
-    assert!(lane.sink.0.borrow().is_empty());
+    let mut taken = Taken::default();
+    batch::take(&lane, &mut taken);
+    assert!(taken.batch.is_empty());
+    let fault = futures_now(late).unwrap_err();
+    assert_eq!(fault.kind, FaultKind::DeadlinePassed);
+    assert_eq!(lane.plane.load_ns(0), 0);
+}
+
+/// What a future has ready.
+fn futures_now<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(future)
 }
 
 #[test]
-fn a_full_server_refuses_at_the_door() {
+fn a_full_model_refuses_at_the_door() {
     let (lane, model) = (lane(), model(64));
-    let held: Vec<_> = (0..1000).map(|_| admit(&lane.plane, &model, None).unwrap()).collect();
-    let fault = admit(&lane.plane, &model, None).unwrap_err();
+    let held: Vec<_> = (0..1000).map(|_| admit(&lane, &model, ask(None)).unwrap()).collect();
+    let fault = admit(&lane, &model, ask(None)).unwrap_err();
     assert_eq!(fault.kind, FaultKind::InFlightFull);
     drop(held);
-    assert!(admit(&lane.plane, &model, None).is_ok());
+    assert!(admit(&lane, &model, ask(None)).is_ok());
+}
+
+#[test]
+fn a_deadline_shorter_than_a_run_is_refused_with_what_a_run_takes() {
+    let (lane, model) = (lane(), Made { first: Duration::from_millis(5), ..Made::usual() }.model());
+    let fault = admit(&lane, &model, ask(Some(lane.now().after(Duration::from_millis(4))))).unwrap_err();
+    assert_eq!(fault.kind, FaultKind::DeadlineUnreachable);
+    assert_eq!(fault.text, "the deadline is in 4.0 ms, but a run of model 'm' takes 5.0 ms; allow more time");
+}
+
+#[test]
+fn a_model_that_is_slow_runs_on_a_compute_lane_and_one_that_is_fast_where_its_request_came_in() {
+    let slow = Made { first: Duration::from_millis(5), ..Made::usual() }.model();
+    for (model, here) in [(slow, false), (model(64), true)] {
+        let mut lanes = lanes(1);
+        let (compute, mut inbox) = lanes.pop().unwrap();
+        let (lane, _) = lanes.pop().unwrap();
+        let permit = admit(&lane, &model, ask(None)).unwrap();
+        let mut walk = Walk::begin(&lane, Protocol::Http);
+        let inputs = vec![column(&[1])];
+        let mut run = Box::pin(batch::run(&lane, &model, inputs, Priority::Normal, permit, &mut walk));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let pending = poll_fn(|context| Poll::Ready(run.as_mut().poll(context).is_pending()));
+        assert!(runtime.block_on(pending));
+        assert_eq!(lane.schedule.borrow().jobs(), usize::from(here));
+        assert_eq!(inbox.0.try_recv().is_ok(), !here);
+        assert_eq!(lane.plane.load_ns(compute.id) > 0, !here);
+    }
 }

@@ -1,24 +1,92 @@
-//! The door: refused here costs nothing further. Bounds on what is in flight, and deadlines that have passed already.
+//! The door: refused here costs nothing further. Bounds on what is in flight, on how long a request would wait, and on
+//! deadlines that cannot be kept; a model that fails again and again is left alone for a while.
 
 use crate::admission::Permit;
-use crate::{Model, Plane};
-use flyball_core::{Fault, FaultKind, Nanos, Stage};
+use crate::{Lane, Model, Plane};
+use flyball_core::{Fault, FaultKind, Nanos, Priority, Sink, Stage};
+use std::time::Duration;
 
-pub(crate) fn admit<M>(plane: &Plane<M>, model: &Model<M>, deadline: Option<Nanos>) -> Result<Permit, Fault> {
-    if deadline.is_some_and(|deadline| deadline <= plane.clock.now()) {
-        return Err(Fault::new(
+/// What a request wants of its model.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask {
+    pub(crate) rows: usize,
+    pub(crate) priority: Priority,
+    pub(crate) deadline: Option<Nanos>,
+}
+
+/// A permit to run the model once, or the reason why not.
+pub(crate) fn admit<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, ask: Ask) -> Result<Permit, Fault> {
+    judge(lane, model, ask)?;
+    enter(&lane.plane, model)
+}
+
+/// Whether a request may come in, as far as waiting is concerned.
+pub(crate) fn judge<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, ask: Ask) -> Result<(), Fault> {
+    let now = lane.now();
+    let fault = |kind, text: String| Err(Fault::new(kind, Stage::Admit, text));
+    if ask.deadline.is_some_and(|deadline| deadline <= now) {
+        return fault(
             FaultKind::DeadlinePassed,
-            Stage::Admit,
-            "the deadline passed before the request was read",
-        ));
+            "the deadline passed before the request was read".to_owned(),
+        );
     }
+    if let Some(pause) = model.breaker.refuses(now) {
+        let text =
+            format!("model '{}' failed several times in a row; try again in {}", model.name, seconds(pause));
+        return fault(FaultKind::BreakerOpen, text).map_err(|fault| fault.retry_after(pause));
+    }
+    let inline = model.service.inline(ask.rows, lane.plane.limits.inline_run_max);
+    let here = inline && lane.plane.home(model, lane.id).is_some();
+    let home = if here { Some(lane.id) } else { lane.plane.least_loaded(model, inline) };
+    let wait =
+        home.map_or(Duration::ZERO, |home| lane.plane.wait(home, model, ask.priority, ask.deadline, now));
+    within(model, ask, wait, now)
+}
+
+/// Part of the time to the deadline that wait and run may take together. The rest is for what no estimate knows: the way
+/// back, the host's own pauses, a run that is slower than most.
+const USED_MAX: (u32, u32) = (3, 4);
+
+/// Whether a request that waits for so long still gets its answer in time.
+fn within<M>(model: &Model<M>, ask: Ask, wait: Duration, now: Nanos) -> Result<(), Fault> {
+    let left = ask.deadline.map(|deadline| deadline.since(now));
+    let run = model.service.run_time(ask.rows);
+    if let Some(left) = left.filter(|left| run > *left) {
+        let text = format!(
+            "the deadline is in {}, but a run of model '{}' takes {}; allow more time",
+            seconds(left),
+            model.name,
+            seconds(run)
+        );
+        return Err(Fault::new(FaultKind::DeadlineUnreachable, Stage::Admit, text));
+    }
+    let usable = left.map(|left| (left * USED_MAX.0 / USED_MAX.1).saturating_sub(run));
+    let wait_max = usable.map_or(model.terms.queue_wait_max, |usable| usable.min(model.terms.queue_wait_max));
+    if wait <= wait_max {
+        return Ok(());
+    }
+    let text = format!(
+        "model '{}' has requests for {} before this one, which may wait for {}; try again later",
+        model.name,
+        seconds(wait),
+        seconds(wait_max)
+    );
+    Err(Fault::new(FaultKind::WaitTooLong, Stage::Admit, text).retry_after(wait - wait_max))
+}
+
+fn enter<M>(plane: &Plane<M>, model: &Model<M>) -> Result<Permit, Fault> {
     let full = |of: &str, most: usize| {
         let text = format!("{of} has {most} requests in flight, its limit; try again shortly");
-        Fault::new(FaultKind::InFlightFull, Stage::Admit, text)
+        Fault::new(FaultKind::InFlightFull, Stage::Admit, text).retry_after(model.service.run_time(1))
     };
     let server = plane.gate.try_enter().ok_or_else(|| full("the server", plane.gate.inside_max()))?;
     let deployment = model.gate.try_enter();
     let deployment =
         deployment.ok_or_else(|| full(&format!("model '{}'", model.name), model.gate.inside_max()))?;
     Ok(Permit { _server: server, _deployment: deployment })
+}
+
+fn seconds(time: Duration) -> String {
+    let ms = time.as_secs_f64() * 1e3;
+    if ms < 10.0 { format!("{ms:.1} ms") } else { format!("{ms:.0} ms") }
 }

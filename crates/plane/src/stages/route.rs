@@ -18,7 +18,7 @@ pub fn route<M>(routes: &Routes<M>, wanted: &ModelRef) -> Result<Arc<Model<M>>, 
     match deployment.version(version) {
         Some(model) => Ok(Arc::clone(model)),
         None => {
-            let have: Vec<_> = deployment.versions.iter().map(|model| model.version.as_str()).collect();
+            let have: Vec<_> = deployment.versions.iter().map(|model| &*model.version).collect();
             let text =
                 format!("model '{}' has no version '{version}'; it has {}", wanted.name, have.join(", "));
             fault(FaultKind::VersionNotFound, text)

@@ -1,61 +1,52 @@
 //! Request tensors → the model's inputs: by name, in the model's order, of its types and shapes. What does not fit is
 //! named with what the model wants.
 
+use crate::Model;
 use flyball_core::{Fault, RequestedOutput, Stage, Tensor, TensorSpec};
-use flyball_engine::Signature;
 use smallvec::SmallVec;
 
-/// Which outputs the caller gets, by place in the model's order.
-pub(crate) struct Wanted {
-    /// Empty means all.
-    places: SmallVec<[(usize, Option<bool>); 4]>,
-}
+/// Which outputs the caller gets, by place in the model's order, and whether raw.
+pub(crate) type Places = SmallVec<[(usize, bool); 8]>;
 
-impl Wanted {
-    pub(crate) fn pick(&self, outputs: Vec<Tensor>, binary: bool) -> Vec<(Tensor, bool)> {
-        if self.places.is_empty() {
-            return outputs.into_iter().map(|output| (output, binary)).collect();
-        }
-        let mut outputs: SmallVec<[Option<Tensor>; 4]> = outputs.into_iter().map(Some).collect();
-        let pick = |&(place, own): &(usize, Option<bool>)| {
-            let output = outputs.get_mut(place).and_then(Option::take)?;
-            Some((output, own.unwrap_or(binary)))
-        };
-        self.places.iter().filter_map(pick).collect()
-    }
-}
-
-pub(crate) fn tensor(
-    mut given: Vec<Tensor>,
+pub(crate) fn tensor<M>(
+    given: Vec<Tensor>,
     asked: &[RequestedOutput],
-    signature: &Signature,
-    batched: bool,
-) -> Result<(Vec<Tensor>, Wanted), Fault> {
-    in_model_order(&mut given, &signature.inputs)?;
-    for (tensor, spec) in given.iter().zip(&signature.inputs) {
+    raw: bool,
+    model: &Model<M>,
+) -> Result<(Vec<Tensor>, Places), Fault> {
+    let inputs = inputs(given, &model.signature.inputs, model.batching.on())?;
+    Ok((inputs, places(asked, &model.signature.outputs, raw)?))
+}
+
+fn inputs(mut given: Vec<Tensor>, specs: &[TensorSpec], batched: bool) -> Result<Vec<Tensor>, Fault> {
+    in_model_order(&mut given, specs)?;
+    for (tensor, spec) in given.iter().zip(specs) {
         fits(tensor, spec)?;
     }
     if batched {
         same_rows(&given)?;
     }
-    let places = asked.iter().map(|output| {
-        let place = signature.outputs.iter().position(|spec| spec.name == output.name);
-        let place = place.ok_or_else(|| {
-            let text = format!(
-                "there is no output '{}'; the model gives {}",
-                output.name,
-                names(&signature.outputs)
-            );
+    Ok(given)
+}
+
+/// The outputs asked for, or all of them.
+fn places(asked: &[RequestedOutput], specs: &[TensorSpec], raw: bool) -> Result<Places, Fault> {
+    if asked.is_empty() {
+        return Ok((0..specs.len()).map(|place| (place, raw)).collect());
+    }
+    let place = |output: &RequestedOutput| {
+        let place = specs.iter().position(|spec| *spec.name == *output.name).ok_or_else(|| {
+            let text = format!("there is no output '{}'; the model gives {}", output.name, names(specs));
             Fault::invalid_input(Stage::Tensor, text)
         })?;
-        Ok((place, output.binary))
-    });
-    Ok((given, Wanted { places: places.collect::<Result<_, Fault>>()? }))
+        Ok((place, output.binary.unwrap_or(raw)))
+    };
+    asked.iter().map(place).collect()
 }
 
 fn in_model_order(given: &mut [Tensor], specs: &[TensorSpec]) -> Result<(), Fault> {
     for (place, spec) in specs.iter().enumerate() {
-        let Some(found) = given.iter().skip(place).position(|tensor| tensor.name == spec.name) else {
+        let Some(found) = given.iter().skip(place).position(|tensor| *tensor.name == *spec.name) else {
             let text = format!("input '{}' ({}) is missing", spec.name, describe(spec));
             return Err(Fault::invalid_input(Stage::Tensor, text));
         };
@@ -135,18 +126,18 @@ mod tests {
         Tensor { name: name.into(), datatype: DataType::Fp32, shape: shape.into(), data }
     }
 
-    fn signature() -> Signature {
-        Signature {
-            inputs: vec![spec("a", &[-1, 2]), spec("b", &[-1, 3])],
-            outputs: vec![spec("y", &[-1]), spec("z", &[-1])],
-        }
+    fn takes() -> [TensorSpec; 2] {
+        [spec("a", &[-1, 2]), spec("b", &[-1, 3])]
+    }
+
+    fn gives() -> [TensorSpec; 2] {
+        [spec("y", &[-1]), spec("z", &[-1])]
     }
 
     #[test]
     fn inputs_are_put_into_the_model_s_order() {
-        let (inputs, _) =
-            tensor(vec![given("b", &[1, 3]), given("a", &[1, 2])], &[], &signature(), true).unwrap();
-        assert_eq!(inputs.iter().map(|input| input.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        let inputs = inputs(vec![given("b", &[1, 3]), given("a", &[1, 2])], &takes(), true).unwrap();
+        assert_eq!(inputs.iter().map(|input| &*input.name).collect::<Vec<_>>(), ["a", "b"]);
     }
 
     #[test]
@@ -167,34 +158,30 @@ mod tests {
                 "input 'a' has 2 rows but 'b' has 1; all inputs must have the same first axis",
             ),
         ];
-        for (inputs, text) in cases {
-            let fault = tensor(inputs, &[], &signature(), true).err().unwrap();
+        for (given, text) in cases {
+            let fault = inputs(given, &takes(), true).unwrap_err();
             assert_eq!((fault.kind, fault.text.as_ref()), (FaultKind::InvalidInput, text));
         }
     }
 
     #[test]
     fn a_model_that_is_not_batched_may_have_inputs_of_different_lengths() {
-        assert!(tensor(vec![given("a", &[2, 2]), given("b", &[1, 3])], &[], &signature(), false).is_ok());
-        assert!(tensor(vec![given("a", &[0, 2]), given("b", &[0, 3])], &[], &signature(), false).is_ok());
+        assert!(inputs(vec![given("a", &[2, 2]), given("b", &[1, 3])], &takes(), false).is_ok());
+        assert!(inputs(vec![given("a", &[0, 2]), given("b", &[0, 3])], &takes(), false).is_ok());
     }
 
     #[test]
     fn outputs_come_as_asked_for_and_in_the_order_asked_for() {
         let asked = ["z", "y"]
             .map(|name| RequestedOutput { name: name.into(), binary: (name == "y").then_some(true) });
-        let inputs = vec![given("a", &[1, 2]), given("b", &[1, 3])];
-        let (_, wanted) = tensor(inputs, &asked, &signature(), true).unwrap();
-        let picked = wanted.pick(vec![given("y", &[1]), given("z", &[1])], false);
-        let picked: Vec<_> = picked.iter().map(|(output, binary)| (output.name.as_str(), *binary)).collect();
-        assert_eq!(picked, [("z", false), ("y", true)]);
+        assert_eq!(places(&asked, &gives(), false).unwrap().as_slice(), [(1, false), (0, true)]);
+        assert_eq!(places(&[], &gives(), true).unwrap().as_slice(), [(0, true), (1, true)]);
     }
 
     #[test]
     fn an_output_that_the_model_does_not_give_is_refused() {
         let asked = [RequestedOutput { name: "q".into(), binary: None }];
-        let fault =
-            tensor(vec![given("a", &[1, 2]), given("b", &[1, 3])], &asked, &signature(), true).err().unwrap();
+        let fault = places(&asked, &gives(), false).unwrap_err();
         assert_eq!(fault.text, "there is no output 'q'; the model gives 'y', 'z'");
     }
 }

@@ -41,7 +41,7 @@ fn health(shared: &Shared, service: &str) -> ServingStatus {
     let ready = if service.is_empty() || service == "inference.GRPCInferenceService" {
         Ok(shared.ready())
     } else {
-        is_ready(shared, &ModelRef { name: service.to_owned(), version: None })
+        is_ready(shared, &ModelRef { name: service.into(), version: None })
     };
     match ready {
         Ok(true) => ServingStatus::Serving,

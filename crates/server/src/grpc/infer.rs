@@ -4,7 +4,7 @@ use super::{framed, status};
 use crate::body;
 use crate::lane_thread::LaneContext;
 use crate::reply::Reply;
-use ::http::{HeaderMap, Request};
+use ::http::{HeaderMap, HeaderValue, Request};
 use flyball_core::{Fault, Nanos, Protocol};
 use flyball_plane::{Arrival, Walk, decide};
 use flyball_telemetry::LaneSink;
@@ -36,8 +36,14 @@ impl Infer {
             frame::decode(&body)
         };
         match decide(&context.lane, &GrpcDialect, Arrival { walk: self.walk, body, deadline }).await {
-            GrpcReply::Message(message) => framed(frame::encode(&message)),
-            GrpcReply::Status { code, text } => status(code, &text),
+            GrpcReply::Frame(frame) => framed(Some(frame)),
+            GrpcReply::Status { code, text, retry_after_ms } => {
+                let mut reply = status(code, &text);
+                if let Some(ms) = retry_after_ms {
+                    reply.headers_mut().insert("grpc-retry-pushback-ms", HeaderValue::from(ms));
+                }
+                reply
+            }
         }
     }
 }
@@ -70,7 +76,6 @@ fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::http::HeaderValue;
 
     #[test]
     fn timeouts_are_read_in_every_unit_and_nonsense_is_refused() {

@@ -3,7 +3,7 @@
 use crate::body;
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, whole};
-use ::http::{HeaderMap, HeaderValue, Request, StatusCode, Version, header};
+use ::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, header};
 use flyball_core::{Fault, FaultKind, ModelRef, Nanos, Protocol, Stage};
 use flyball_plane::{Arrival, Walk, decide};
 use flyball_telemetry::LaneSink;
@@ -11,8 +11,9 @@ use flyball_wire::{HttpDialect, HttpReply};
 use hyper::body::Incoming;
 use std::time::Duration;
 
-const HEADER_LENGTH: &str = "inference-header-content-length";
-const TIMEOUT: &str = "x-request-timeout-ms";
+// As names, and not as texts, which would be copied into each reply.
+static HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
+static TIMEOUT: HeaderName = HeaderName::from_static("x-request-timeout-ms");
 
 /// An inference request whose head has been read, and which is counted from here on.
 pub(crate) struct Infer {
@@ -60,13 +61,13 @@ impl Head {
                 format!("a body in Content-Encoding {encoding:?} is not supported; send it uncompressed");
             return Err(Fault::new(FaultKind::Unsupported, Stage::Parse, text));
         }
-        let header_length = number(headers, HEADER_LENGTH)?;
-        let timeout = number(headers, TIMEOUT)?.map(|ms| Duration::from_millis(ms as u64));
+        let header_length = number(headers, &HEADER_LENGTH)?;
+        let timeout = number(headers, &TIMEOUT)?.map(|ms| Duration::from_millis(ms as u64));
         Ok(Head { header_length, deadline: timeout.map(|timeout| context.lane.now().after(timeout)) })
     }
 }
 
-fn number(headers: &HeaderMap, name: &'static str) -> Result<Option<usize>, Fault> {
+fn number(headers: &HeaderMap, name: &HeaderName) -> Result<Option<usize>, Fault> {
     let Some(value) = headers.get(name) else { return Ok(None) };
     let digits = value.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let number = digits.and_then(|text| text.parse().ok());
@@ -77,7 +78,7 @@ fn reply(reply: HttpReply) -> Reply {
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = whole(status, reply.content_type, reply.body);
     if let Some(length) = reply.header_length {
-        response.headers_mut().insert(HEADER_LENGTH, HeaderValue::from(length));
+        response.headers_mut().insert(&HEADER_LENGTH, HeaderValue::from(length));
     }
     if let Some(seconds) = reply.retry_after_s {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

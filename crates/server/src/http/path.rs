@@ -1,7 +1,10 @@
 //! Paths → what they name. Segments are percent-decoded one by one, so that a name may hold a slash.
 
+use bytes::BytesMut;
+use bytestring::ByteString;
 use flyball_core::ModelRef;
 use percent_encoding::percent_decode_str;
+use std::cell::RefCell;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
@@ -51,11 +54,30 @@ fn model<'p>(mut segments: impl Iterator<Item = &'p str>) -> Option<Target> {
     }
 }
 
-fn decoded(segment: &str) -> Option<String> {
+fn decoded(segment: &str) -> Option<ByteString> {
     if segment.is_empty() {
         return None;
     }
-    Some(percent_decode_str(segment).decode_utf8().ok()?.into_owned())
+    shared(&percent_decode_str(segment).decode_utf8().ok()?)
+}
+
+/// What a lane's names of one moment take, generously.
+const NAMES_BYTES: usize = 4 << 10;
+
+thread_local! {
+    /// A lane's names are slices of one buffer, which is used again when they are gone: neither a new name nor the copy
+    /// of one takes memory.
+    static NAMES: RefCell<BytesMut> = RefCell::new(BytesMut::new());
+}
+
+fn shared(name: &str) -> Option<ByteString> {
+    NAMES.with_borrow_mut(|names| {
+        if names.capacity() < name.len() {
+            names.reserve(name.len().max(NAMES_BYTES));
+        }
+        names.extend_from_slice(name.as_bytes());
+        ByteString::try_from(names.split().freeze()).ok()
+    })
 }
 
 #[cfg(test)]
@@ -91,6 +113,14 @@ mod tests {
         ];
         for (path, wanted) in cases {
             assert_eq!(target(path), wanted, "{path}");
+        }
+    }
+
+    #[test]
+    fn names_that_are_kept_do_not_change_when_others_come() {
+        let kept: Vec<_> = (0..5000).map(|n| (n, target(&format!("/v2/models/model-{n}")))).collect();
+        for (n, target) in kept {
+            assert_eq!(target, Some(Target::Model(model(&format!("model-{n}"), None))));
         }
     }
 }

@@ -44,7 +44,7 @@ fn a_recorded_walk_shows_in_the_text_under_its_model_stage_and_fault() {
     let sink = telemetry.sink(0);
     sink.received();
     sink.record(&record(Some(&meter), Outcome::Refused, Some(FaultKind::InFlightFull)));
-    sink.batch(&meter, 5, Duration::from_micros(9));
+    sink.batch(&meter, 5, 8, Duration::from_micros(9));
     let build = BuildFacts { version: "0", commit: "c", profile: "release", ort: "1.31.1".into() };
     let text = telemetry.render(&build, &Gauges::default());
     for line in [
@@ -55,6 +55,7 @@ fn a_recorded_walk_shows_in_the_text_under_its_model_stage_and_fault() {
         r#"flyball_batch_rows_bucket{model="fraud",version="7",le="8"} 1"#,
         r#"flyball_batch_rows_bucket{model="fraud",version="7",le="4"} 0"#,
         r#"flyball_batch_rows_sum{model="fraud",version="7"} 5"#,
+        r#"flyball_batch_room_rows_total{model="fraud",version="7"} 8"#,
     ] {
         assert!(text.lines().any(|have| have == line), "{line}\nnot in\n{text}");
     }

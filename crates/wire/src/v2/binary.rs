@@ -2,7 +2,7 @@
 //! The same for the binary tensor extension of HTTP and for raw contents in gRPC.
 
 use super::check::{Budget, Described};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use flyball_core::{DataType, Fault, Tensor, TensorData};
 
 /// Takes `bytes` as the elements of `tensor`; fixed-size elements are not copied.
@@ -84,7 +84,7 @@ pub(super) fn size(data: &TensorData) -> usize {
 }
 
 /// Appends the elements as they travel.
-pub(super) fn write(data: &TensorData, out: &mut Vec<u8>) {
+pub(super) fn write(data: &TensorData, out: &mut BytesMut) {
     match data {
         TensorData::Fixed(bytes) => out.extend_from_slice(bytes),
         TensorData::Strings(strings) => {
@@ -94,18 +94,6 @@ pub(super) fn write(data: &TensorData, out: &mut Vec<u8>) {
                 out.extend_from_slice(&length.to_le_bytes());
                 out.extend_from_slice(text.as_bytes());
             }
-        }
-    }
-}
-
-/// The elements as one buffer; fixed-size elements are shared, not copied.
-pub(super) fn bytes(data: &TensorData) -> Bytes {
-    match data {
-        TensorData::Fixed(bytes) => bytes.clone(),
-        TensorData::Strings(_) => {
-            let mut out = Vec::with_capacity(size(data));
-            write(data, &mut out);
-            out.into()
         }
     }
 }

@@ -1,30 +1,49 @@
 //! The checks that every form of a V2 request shares: names, shapes, datatypes, and what a request may cost in memory.
 //! All are made before anything is allocated for elements.
 
+use bytestring::ByteString;
 use flyball_core::{DataType, Fault, FaultKind, RequestLimits, Shape, Stage, Tensor, TensorData};
 use std::collections::HashSet;
 
 /// What a list of strings costs for each element besides its text.
 pub(super) const STRING_BYTES: usize = size_of::<String>();
 
+/// Axes that are kept at most. The configured limit is far below; this one only bounds what a hostile shape costs.
+const AXES_KEPT_MAX: usize = 64;
+
+/// A shape as it is read: how many axes were written, and as many of them as are kept.
+#[derive(Debug, Default)]
+pub(super) struct Axes {
+    rank: usize,
+    kept: Shape,
+}
+
+impl Axes {
+    pub(super) fn push(&mut self, axis: i64) {
+        self.rank += 1;
+        if self.rank <= AXES_KEPT_MAX {
+            self.kept.push(axis);
+        }
+    }
+}
+
 /// A tensor's head, checked: its elements can be counted and its name is short enough to be repeated in a fault.
 #[derive(Debug)]
 pub(super) struct Described {
-    pub(super) name: String,
+    pub(super) name: ByteString,
     pub(super) datatype: DataType,
     pub(super) shape: Shape,
     pub(super) elements: usize,
 }
 
 impl Described {
-    /// `rank` is given apart from `shape`, because a reader may stop keeping axes once there are too many.
     pub(super) fn check(
-        name: String,
+        name: ByteString,
         datatype: &str,
-        shape: Shape,
-        rank: usize,
+        axes: Axes,
         limits: &RequestLimits,
     ) -> Result<Described, Fault> {
+        let Axes { rank, kept: shape } = axes;
         check_name("input", &name, limits)?;
         if rank > limits.rank_max || rank != shape.len() {
             return Err(Fault::malformed(format!(
@@ -120,21 +139,29 @@ pub(super) fn check_name(what: &str, name: &str, limits: &RequestLimits) -> Resu
     )))
 }
 
+/// Up to this many names are compared with each other, which takes no memory; more go into a set.
+const NAMES_COMPARED_MAX: usize = 32;
+
 pub(super) fn check_distinct<'n>(
     what: &str,
-    count: usize,
-    names: impl Iterator<Item = &'n str>,
+    names: impl ExactSizeIterator<Item = &'n str> + Clone,
 ) -> Result<(), Fault> {
-    // The usual request has one input and no outputs: no set is made for it.
-    if count < 2 {
+    let twice =
+        |name| Err(Fault::malformed(format!("{what} '{name}' is given twice; each name may appear once")));
+    if names.len() <= NAMES_COMPARED_MAX {
+        let mut others = names.clone();
+        for name in names {
+            others.next();
+            if others.clone().any(|other| other == name) {
+                return twice(name);
+            }
+        }
         return Ok(());
     }
-    let mut seen = HashSet::with_capacity(count);
+    let mut seen = HashSet::with_capacity(names.len());
     for name in names {
         if !seen.insert(name) {
-            return Err(Fault::malformed(format!(
-                "{what} '{name}' is given twice; each name may appear once"
-            )));
+            return twice(name);
         }
     }
     Ok(())
@@ -148,6 +175,23 @@ pub(super) fn check_tensor_count(what: &str, count: usize, limits: &RequestLimit
         "the request has more {what} than the {} that are allowed",
         limits.tensors_max
     )))
+}
+
+/// Refuses an output whose name is too long, or that asks for an extension which is not supported.
+pub(super) fn check_output(
+    name: &str,
+    in_shared_memory: bool,
+    classified: bool,
+    limits: &RequestLimits,
+) -> Result<(), Fault> {
+    check_name("output", name, limits)?;
+    if in_shared_memory {
+        return Err(unsupported("output", name, "system_shared_memory"));
+    }
+    if classified {
+        return Err(unsupported("output", name, "classification"));
+    }
+    Ok(())
 }
 
 /// Refuses what would change the meaning of a tensor if it were ignored.

@@ -1,7 +1,11 @@
 //! The JSON part of a request as it stands in the text. Tensor data stays raw here: its datatype may come after it,
 //! so it is read in a second pass. Keys may come in any order; unknown keys and parameters are ignored.
+//!
+//! Texts without escapes are borrowed, and each tensor is handed on as soon as it is read: no list is made on the way.
 
-use flyball_core::{RequestLimits, Shape};
+use super::check::Axes;
+use super::parameters::Number;
+use flyball_core::{Fault, RequestLimits};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -9,22 +13,37 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Axes that are kept at most. The configured limit is far below; this one only bounds what a hostile shape costs.
-const AXES_KEPT_MAX: usize = 64;
+/// Who takes the parts of a request, in the order of the text.
+pub(super) trait Parts<'t> {
+    fn input(&mut self, input: Input<'t>) -> Result<(), Fault>;
+    fn output(&mut self, output: Output<'t>) -> Result<(), Fault>;
+}
 
+/// Why a text is not a request: it is no such JSON, or a part was refused.
+pub(super) enum Unread {
+    Json(serde_json::Error),
+    Part(Fault),
+}
+
+/// What stands beside the parts.
 #[derive(Debug)]
 pub(super) struct Envelope<'t> {
-    pub(super) id: Option<String>,
+    pub(super) id: Option<Text<'t>>,
     pub(super) binary_outputs: bool,
-    pub(super) inputs: Vec<Input<'t>>,
-    pub(super) outputs: Vec<Output>,
+    pub(super) timeout: Option<Number>,
+    pub(super) priority: Option<Number>,
 }
+
+/// A text of its own type, because an `Option<Cow>` would not borrow.
+#[derive(Debug, Deserialize)]
+pub(super) struct Text<'t>(#[serde(borrow)] pub(super) Cow<'t, str>);
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Input<'t> {
-    pub(super) name: String,
     #[serde(borrow)]
-    pub(super) datatype: Cow<'t, str>,
+    pub(super) name: Text<'t>,
+    #[serde(borrow)]
+    pub(super) datatype: Text<'t>,
     pub(super) shape: Axes,
     #[serde(default)]
     pub(super) parameters: Option<InputParameters>,
@@ -39,29 +58,25 @@ pub(super) struct InputParameters {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Output {
-    pub(super) name: String,
+pub(super) struct Output<'t> {
+    #[serde(borrow)]
+    pub(super) name: Text<'t>,
     #[serde(default)]
     pub(super) parameters: Option<OutputParameters>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(super) struct OutputParameters {
     pub(super) binary_data: Option<bool>,
     pub(super) shared_memory_region: Option<IgnoredAny>,
     pub(super) classification: Option<IgnoredAny>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct RequestParameters {
     binary_data_output: Option<bool>,
-}
-
-/// A shape: how many axes were written, and as many of them as are kept.
-#[derive(Debug, Default)]
-pub(super) struct Axes {
-    pub(super) rank: usize,
-    pub(super) kept: Shape,
+    timeout: Option<Number>,
+    priority: Option<Number>,
 }
 
 #[derive(Deserialize)]
@@ -76,19 +91,31 @@ enum Key {
 }
 
 impl<'t> Envelope<'t> {
-    pub(super) fn read(text: &'t str, limits: &RequestLimits) -> serde_json::Result<Envelope<'t>> {
+    pub(super) fn read(
+        text: &'t str,
+        limits: &RequestLimits,
+        parts: &mut impl Parts<'t>,
+    ) -> Result<Envelope<'t>, Unread> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
-        let envelope = EnvelopeSeed { limits }.deserialize(&mut deserializer)?;
-        deserializer.end()?;
-        Ok(envelope)
+        let mut refused = None;
+        let seed = EnvelopeSeed { limits, parts, refused: &mut refused };
+        let envelope = seed.deserialize(&mut deserializer);
+        match (refused, envelope) {
+            (Some(fault), _) => Err(Unread::Part(fault)),
+            (None, Err(error)) => Err(Unread::Json(error)),
+            (None, Ok(envelope)) => deserializer.end().map(|()| envelope).map_err(Unread::Json),
+        }
     }
 }
 
-struct EnvelopeSeed<'l> {
-    limits: &'l RequestLimits,
+/// Serde only carries errors of its own, so a part's fault waits in `refused`.
+struct EnvelopeSeed<'s, P> {
+    limits: &'s RequestLimits,
+    parts: &'s mut P,
+    refused: &'s mut Option<Fault>,
 }
 
-impl<'t> DeserializeSeed<'t> for EnvelopeSeed<'_> {
+impl<'t, P: Parts<'t>> DeserializeSeed<'t> for EnvelopeSeed<'_, P> {
     type Value = Envelope<'t>;
 
     fn deserialize<D: Deserializer<'t>>(self, deserializer: D) -> Result<Envelope<'t>, D::Error> {
@@ -96,7 +123,7 @@ impl<'t> DeserializeSeed<'t> for EnvelopeSeed<'_> {
     }
 }
 
-impl<'t> Visitor<'t> for EnvelopeSeed<'_> {
+impl<'t, P: Parts<'t>> Visitor<'t> for EnvelopeSeed<'_, P> {
     type Value = Envelope<'t>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -104,28 +131,32 @@ impl<'t> Visitor<'t> for EnvelopeSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<Envelope<'t>, A::Error> {
-        let max = self.limits.tensors_max;
+        let EnvelopeSeed { limits, parts, refused } = self;
         let (mut id, mut parameters, mut inputs, mut outputs) = (None, None, None, None);
         while let Some(key) = map.next_key::<Key>()? {
             match key {
-                Key::Id => once("id", &mut id, map.next_value::<Option<String>>()?)?,
+                Key::Id => once("id", &mut id, map.next_value::<Option<Text<'t>>>()?)?,
                 Key::Parameters => {
                     once("parameters", &mut parameters, map.next_value::<Option<RequestParameters>>()?)?;
                 }
-                Key::Inputs => once("inputs", &mut inputs, map.next_value_seed(list("inputs", max))?)?,
-                Key::Outputs => once("outputs", &mut outputs, map.next_value_seed(list("outputs", max))?)?,
+                Key::Inputs => {
+                    let list = List::new("inputs", limits, refused, |input| parts.input(input));
+                    once("inputs", &mut inputs, map.next_value_seed(list)?)?;
+                }
+                Key::Outputs => {
+                    let list = List::new("outputs", limits, refused, |output| parts.output(output));
+                    once("outputs", &mut outputs, map.next_value_seed(list)?)?;
+                }
                 Key::Other => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
         }
-        let asked = parameters.flatten().and_then(|parameters| parameters.binary_data_output);
-        Ok(Envelope {
-            id: id.flatten(),
-            binary_outputs: asked.unwrap_or(false),
-            inputs: inputs.ok_or_else(|| A::Error::missing_field("inputs"))?,
-            outputs: outputs.unwrap_or_default(),
-        })
+        inputs.ok_or_else(|| A::Error::missing_field("inputs"))?;
+        let RequestParameters { binary_data_output, timeout, priority } =
+            parameters.flatten().unwrap_or_default();
+        let binary_outputs = binary_data_output.unwrap_or(false);
+        Ok(Envelope { id: id.flatten(), binary_outputs, timeout, priority })
     }
 }
 
@@ -133,44 +164,57 @@ fn once<T, E: Error>(key: &'static str, slot: &mut Option<T>, value: T) -> Resul
     if slot.replace(value).is_some() { Err(E::duplicate_field(key)) } else { Ok(()) }
 }
 
-/// A list that stops at its limit, before the items beyond it take memory.
-struct List<T> {
+/// A list whose items are handed on one by one. It stops at its limit.
+struct List<'s, T, F> {
     what: &'static str,
     max: usize,
+    refused: &'s mut Option<Fault>,
+    take: F,
     items: PhantomData<T>,
 }
 
-fn list<T>(what: &'static str, max: usize) -> List<T> {
-    List { what, max, items: PhantomData }
+impl<'s, T, F: FnMut(T) -> Result<(), Fault>> List<'s, T, F> {
+    fn new(
+        what: &'static str,
+        limits: &RequestLimits,
+        refused: &'s mut Option<Fault>,
+        take: F,
+    ) -> List<'s, T, F> {
+        List { what, max: limits.tensors_max, refused, take, items: PhantomData }
+    }
 }
 
-impl<'t, T: Deserialize<'t>> DeserializeSeed<'t> for List<T> {
-    type Value = Vec<T>;
+impl<'t, T: Deserialize<'t>, F: FnMut(T) -> Result<(), Fault>> DeserializeSeed<'t> for List<'_, T, F> {
+    type Value = ();
 
-    fn deserialize<D: Deserializer<'t>>(self, deserializer: D) -> Result<Vec<T>, D::Error> {
+    fn deserialize<D: Deserializer<'t>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_seq(self)
     }
 }
 
-impl<'t, T: Deserialize<'t>> Visitor<'t> for List<T> {
-    type Value = Vec<T>;
+impl<'t, T: Deserialize<'t>, F: FnMut(T) -> Result<(), Fault>> Visitor<'t> for List<'_, T, F> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "'{}' to be a list of objects", self.what)
     }
 
-    fn visit_seq<A: SeqAccess<'t>>(self, mut sequence: A) -> Result<Vec<T>, A::Error> {
-        let mut items = Vec::new();
+    fn visit_seq<A: SeqAccess<'t>>(mut self, mut sequence: A) -> Result<(), A::Error> {
+        let mut count = 0;
         while let Some(item) = sequence.next_element()? {
-            if items.len() == self.max {
+            if count == self.max {
                 return Err(A::Error::custom(format_args!(
                     "more {} than the {} that are allowed",
                     self.what, self.max
                 )));
             }
-            items.push(item);
+            count += 1;
+            if let Err(fault) = (self.take)(item) {
+                *self.refused = Some(fault);
+                return Err(A::Error::custom("refused"));
+            }
         }
-        Ok(items)
+        Ok(())
     }
 }
 
@@ -188,10 +232,7 @@ impl<'t> Deserialize<'t> for Axes {
             fn visit_seq<A: SeqAccess<'t>>(self, mut sequence: A) -> Result<Axes, A::Error> {
                 let mut axes = Axes::default();
                 while let Some(axis) = sequence.next_element()? {
-                    axes.rank += 1;
-                    if axes.rank <= AXES_KEPT_MAX {
-                        axes.kept.push(axis);
-                    }
+                    axes.push(axis);
                 }
                 Ok(axes)
             }

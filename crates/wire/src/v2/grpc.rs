@@ -2,15 +2,16 @@
 //! always raw, which is what every known client reads.
 
 use super::check::{Budget, Described, check_distinct, check_name, unsupported};
-use super::{binary, contents, prescan};
-use crate::proto::inference::model_infer_request::{InferInputTensor, InferRequestedOutputTensor};
-use crate::proto::inference::model_infer_response::InferOutputTensor;
-use crate::proto::inference::{ModelInferRequest, ModelInferResponse};
-use bytes::Bytes;
+use super::infer_request::{Head, InferRequestReader, has_parameter};
+use super::{binary, contents, infer_response, parameters};
+use bytes::{Bytes, BytesMut};
+use bytestring::ByteString;
 use flyball_core::{
-    Answer, Dialect, Fault, GrpcCode, InferRequest, ModelRef, RequestLimits, RequestedOutput, Shape, Tensor,
+    Answer, Dialect, Fault, GrpcCode, InferRequest, ModelRef, RequestLimits, RequestedOutput, Tensor,
 };
-use prost::Message;
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::time::Duration;
 
 /// `ModelInfer`. The body is one message without its frame; everything else is in the message.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,11 +20,13 @@ pub struct GrpcDialect;
 /// What goes back over gRPC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GrpcReply {
-    /// An encoded `ModelInferResponse`, without its frame.
-    Message(Bytes),
+    /// A `ModelInferResponse` in its frame.
+    Frame(Bytes),
     Status {
         code: GrpcCode,
-        text: String,
+        text: Cow<'static, str>,
+        /// To be sent as `grpc-retry-pushback-ms`.
+        retry_after_ms: Option<u64>,
     },
 }
 
@@ -34,104 +37,92 @@ impl Dialect for GrpcDialect {
         None
     }
 
-    fn parse(&self, body: &Bytes, limits: &RequestLimits) -> Result<InferRequest, Fault> {
-        prescan::check(body, limits)?;
-        let message = ModelInferRequest::decode(body.clone()).map_err(|error| prescan::malformed(&error))?;
-        check_name("model", &message.model_name, limits)?;
-        check_name("version", &message.model_version, limits)?;
-        check_name("id", &message.id, limits)?;
-        let inputs = read_inputs(message.inputs, message.raw_input_contents, limits)?;
-        let outputs = read_outputs(message.outputs, limits)?;
+    fn may_be_urgent(&self, body: &Bytes) -> bool {
+        has_parameter(body, "priority")
+    }
+
+    fn parse(&self, body: &Bytes, limits: &RequestLimits, spare: Vec<Tensor>) -> Result<InferRequest, Fault> {
+        let mut reader = InferRequestReader::new(body, limits);
+        let head = reader.head()?;
+        check_name("model", &head.model_name, limits)?;
+        check_name("version", &head.model_version, limits)?;
+        check_name("id", &head.id, limits)?;
+        let timeout = parameters::timeout(head.timeout)?;
+        let priority = parameters::priority(head.priority)?;
+        let inputs = read_inputs(&mut reader, &head, limits, spare)?;
+        let outputs = read_outputs(&mut reader)?;
         Ok(InferRequest {
-            model: ModelRef { name: message.model_name, version: given(message.model_version) },
-            id: given(message.id),
+            model: ModelRef { name: head.model_name, version: given(head.model_version) },
+            id: given(head.id),
             inputs,
             outputs,
             binary_outputs: true,
+            timeout,
+            priority,
         })
     }
 
-    fn answer(&self, answer: &Answer) -> Result<GrpcReply, Fault> {
-        let outputs = answer.outputs.iter().map(|(tensor, _)| InferOutputTensor {
-            name: tensor.name.clone(),
-            datatype: tensor.datatype.name().to_owned(),
-            shape: tensor.shape.to_vec(),
-            ..InferOutputTensor::default()
-        });
-        let message = ModelInferResponse {
-            model_name: answer.model.clone(),
-            model_version: answer.version.clone(),
-            id: answer.id.clone().unwrap_or_default(),
-            outputs: outputs.collect(),
-            raw_output_contents: answer
-                .outputs
-                .iter()
-                .map(|(tensor, _)| binary::bytes(&tensor.data))
-                .collect(),
-            ..ModelInferResponse::default()
-        };
-        Ok(GrpcReply::Message(message.encode_to_vec().into()))
+    fn answer(&self, answer: &Answer<'_>, out: &mut BytesMut) -> Result<GrpcReply, Fault> {
+        if let Err(fault) = infer_response::write(answer, out) {
+            out.clear();
+            return Err(fault);
+        }
+        Ok(GrpcReply::Frame(out.split().freeze()))
     }
 
     fn refuse(&self, fault: &Fault) -> GrpcReply {
-        GrpcReply::Status { code: fault.kind.grpc(), text: fault.text.clone().into_owned() }
+        let ms = |wait: Duration| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
+        let retry_after_ms = fault.retry_after.map(ms);
+        GrpcReply::Status { code: fault.kind.grpc(), text: fault.text.clone(), retry_after_ms }
     }
 }
 
 /// Protobuf cannot tell an empty string from none.
-fn given(text: String) -> Option<String> {
+fn given(text: ByteString) -> Option<ByteString> {
     (!text.is_empty()).then_some(text)
 }
 
 fn read_inputs(
-    inputs: Vec<InferInputTensor>,
-    raw: Vec<Bytes>,
+    reader: &mut InferRequestReader<'_>,
+    head: &Head,
     limits: &RequestLimits,
+    mut tensors: Vec<Tensor>,
 ) -> Result<Vec<Tensor>, Fault> {
-    if !raw.is_empty() && raw.len() != inputs.len() {
+    if head.raw > 0 && head.raw != head.inputs {
         return Err(Fault::malformed(format!(
             "raw_input_contents has {} entries for {} inputs; each input needs one",
-            raw.len(),
-            inputs.len()
+            head.raw, head.inputs
         )));
     }
-    check_distinct("input", inputs.len(), inputs.iter().map(|input| input.name.as_str()))?;
     let mut budget = Budget::of(limits);
-    let mut raw = raw.into_iter();
-    let mut tensors = Vec::with_capacity(inputs.len());
-    for input in inputs {
-        let rank = input.shape.len();
-        let tensor =
-            Described::check(input.name, &input.datatype, Shape::from_vec(input.shape), rank, limits)?;
-        if input.parameters.contains_key("shared_memory_region") {
+    let mut raw = reader.raw();
+    tensors.reserve(head.inputs);
+    for message in reader.inputs() {
+        let mut input = reader.input(message?)?;
+        let (name, axes) = (std::mem::take(&mut input.name), std::mem::take(&mut input.axes));
+        let tensor = Described::check(name, input.datatype, axes, limits)?;
+        if input.in_shared_memory {
             return Err(unsupported("input", &tensor.name, "system_shared_memory"));
         }
-        tensors.push(match (raw.next(), input.contents) {
-            (Some(_), Some(_)) => {
+        tensors.push(match raw.next() {
+            Some(_) if input.has_contents() => {
                 return Err(
                     tensor.malformed("has contents, but raw_input_contents is filled; use one of them")
                 );
             }
-            (Some(bytes), None) => binary::read(tensor, bytes, &mut budget)?,
-            (None, contents) => contents::read(tensor, contents, &mut budget)?,
+            Some(bytes) => binary::read(tensor, bytes?, &mut budget)?,
+            None => contents::read(tensor, reader.contents(&input)?, &mut budget)?,
         });
     }
+    check_distinct("input", tensors.iter().map(|tensor| &*tensor.name))?;
     Ok(tensors)
 }
 
-fn read_outputs(
-    outputs: Vec<InferRequestedOutputTensor>,
-    limits: &RequestLimits,
-) -> Result<Vec<RequestedOutput>, Fault> {
-    check_distinct("output", outputs.len(), outputs.iter().map(|output| output.name.as_str()))?;
-    let read = |output: InferRequestedOutputTensor| {
-        check_name("output", &output.name, limits)?;
-        let unknown =
-            [("shared_memory_region", "system_shared_memory"), ("classification", "classification")];
-        match unknown.into_iter().find(|(parameter, _)| output.parameters.contains_key(*parameter)) {
-            Some((_, extension)) => Err(unsupported("output", &output.name, extension)),
-            None => Ok(RequestedOutput { name: output.name, binary: None }),
-        }
-    };
-    outputs.into_iter().map(read).collect()
+fn read_outputs(reader: &mut InferRequestReader<'_>) -> Result<SmallVec<[RequestedOutput; 4]>, Fault> {
+    let mut outputs = SmallVec::new();
+    for message in reader.outputs() {
+        outputs.push(reader.output(message?)?);
+    }
+    check_distinct("output", outputs.iter().map(|output: &RequestedOutput| &*output.name))?;
+    Ok(outputs)
 }

@@ -2,13 +2,17 @@
 //!
 //! Knows what the request's head said (model, length of the JSON part) and nothing of connections.
 
-use super::check::{Budget, Described, check_distinct, check_name, unsupported};
-use super::envelope::{Envelope, Input, Output};
-use super::{binary, json, numbers};
-use bytes::Bytes;
+use super::check::{Budget, Described, check_distinct, check_name, check_output, unsupported};
+use super::envelope::{Envelope, Input, Output, Parts, Text, Unread};
+use super::{binary, json, numbers, parameters};
+use bytes::{Bytes, BytesMut};
+use bytestring::ByteString;
 use flyball_core::{
     Answer, Dialect, Fault, FaultKind, InferRequest, ModelRef, RequestLimits, RequestedOutput, Stage, Tensor,
 };
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::time::Duration;
 
 /// The header that carries the length of the JSON part, in both directions.
 const LENGTH_HEADER: &str = "Inference-Header-Content-Length";
@@ -51,59 +55,82 @@ impl Dialect for HttpDialect {
         Some(&self.model)
     }
 
-    fn parse(&self, body: &Bytes, limits: &RequestLimits) -> Result<InferRequest, Fault> {
+    /// A key with escapes in it is not seen, and no known client writes one.
+    fn may_be_urgent(&self, body: &Bytes) -> bool {
+        let json = &body[..self.header_length.unwrap_or(body.len()).min(body.len())];
+        std::str::from_utf8(json).is_ok_and(|json| json.contains("\"priority\""))
+    }
+
+    fn parse(&self, body: &Bytes, limits: &RequestLimits, spare: Vec<Tensor>) -> Result<InferRequest, Fault> {
         let json_length = self.json_length(body.len())?;
-        let text = std::str::from_utf8(&body[..json_length])
+        let text = ByteString::try_from(body.slice(..json_length))
             .map_err(|error| Fault::malformed(format!("the JSON part is not UTF-8: {error}")))?;
-        let envelope = Envelope::read(text, limits).map_err(|error| not_json(text, &error))?;
-        if let Some(id) = &envelope.id {
+        let mut tensors = Tensors {
+            dialect: self,
+            limits,
+            text: &text,
+            raw: body.slice(json_length..),
+            taken: 0,
+            budget: Budget::of(limits),
+            inputs: spare,
+            outputs: SmallVec::new(),
+        };
+        let envelope = Envelope::read(&text, limits, &mut tensors).map_err(|unread| match unread {
+            Unread::Json(error) => not_json(&text, &error),
+            Unread::Part(fault) => fault,
+        })?;
+        let id = envelope.id.map(|id| shared(&text, id));
+        if let Some(id) = &id {
             check_name("id", id, limits)?;
         }
-        let mut tensors =
-            Tensors { budget: Budget::of(limits), raw: body.slice(json_length..), taken: 0, dialect: self };
-        let mut inputs = Vec::with_capacity(envelope.inputs.len());
-        for input in envelope.inputs {
-            inputs.push(tensors.read(input, limits)?);
-        }
-        tensors.finish()?;
-        check_distinct("input", inputs.len(), inputs.iter().map(|input| input.name.as_str()))?;
-        let outputs = read_outputs(envelope.outputs, limits)?;
+        let (inputs, outputs) = tensors.finish()?;
         Ok(InferRequest {
             model: self.model.clone(),
-            id: envelope.id,
+            id,
             inputs,
             outputs,
             binary_outputs: envelope.binary_outputs,
+            timeout: parameters::timeout(envelope.timeout)?,
+            priority: parameters::priority(envelope.priority)?,
         })
     }
 
-    fn answer(&self, answer: &Answer) -> Result<HttpReply, Fault> {
-        let raw_size: usize =
-            answer.outputs.iter().filter(|(_, raw)| *raw).map(|(tensor, _)| binary::size(&tensor.data)).sum();
-        let mut body = Vec::with_capacity(256 + raw_size);
-        json::write_answer(answer, &mut body)?;
-        if !answer.outputs.iter().any(|(_, raw)| *raw) {
-            return Ok(HttpReply::json(200, body));
+    fn answer(&self, answer: &Answer<'_>, out: &mut BytesMut) -> Result<HttpReply, Fault> {
+        let raw = || answer.each().filter(|(_, raw)| *raw).map(|(tensor, _)| &tensor.data);
+        out.reserve(JSON_BYTES + raw().map(binary::size).sum::<usize>());
+        if let Err(fault) = json::write_answer(answer, out) {
+            out.clear();
+            return Err(fault);
         }
-        let json_length = body.len();
-        for (tensor, _) in answer.outputs.iter().filter(|(_, raw)| *raw) {
-            binary::write(&tensor.data, &mut body);
+        let json_length = out.len();
+        raw().for_each(|data| binary::write(data, out));
+        let body = out.split().freeze();
+        if raw().next().is_none() {
+            return Ok(HttpReply::json(200, body));
         }
         Ok(HttpReply {
             status: 200,
             content_type: "application/octet-stream",
             header_length: Some(json_length),
             retry_after_s: None,
-            body: body.into(),
+            body,
         })
     }
 
     fn refuse(&self, fault: &Fault) -> HttpReply {
         HttpReply {
-            retry_after_s: fault.kind.retry_after().map(|wait| wait.as_secs()),
+            retry_after_s: fault.retry_after.map(whole_seconds),
             ..HttpReply::json(fault.kind.http(), json::error_body(&fault.text))
         }
     }
+}
+
+/// What the JSON part of a raw answer takes, roughly; it may take more.
+const JSON_BYTES: usize = 256;
+
+/// Rounded up, because who comes too early is refused again; and 0 would say "at once".
+fn whole_seconds(wait: Duration) -> u64 {
+    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 
 impl HttpDialect {
@@ -128,36 +155,55 @@ impl HttpDialect {
 
 /// Reads inputs one after the other; raw tensors lie behind the JSON part in the order of their inputs.
 struct Tensors<'d> {
-    budget: Budget,
+    dialect: &'d HttpDialect,
+    limits: &'d RequestLimits,
+    text: &'d ByteString,
     raw: Bytes,
     taken: usize,
-    dialect: &'d HttpDialect,
+    budget: Budget,
+    inputs: Vec<Tensor>,
+    outputs: SmallVec<[RequestedOutput; 4]>,
 }
 
-impl Tensors<'_> {
-    fn read(&mut self, input: Input<'_>, limits: &RequestLimits) -> Result<Tensor, Fault> {
-        let tensor =
-            Described::check(input.name, &input.datatype, input.shape.kept, input.shape.rank, limits)?;
+impl<'t> Parts<'t> for Tensors<'_> {
+    fn input(&mut self, input: Input<'t>) -> Result<(), Fault> {
+        let name = shared(self.text, input.name);
+        let tensor = Described::check(name, &input.datatype.0, input.shape, self.limits)?;
         let parameters = input.parameters.as_ref();
         if parameters.is_some_and(|parameters| parameters.shared_memory_region.is_some()) {
             return Err(unsupported("input", &tensor.name, "system_shared_memory"));
         }
-        match (input.data, parameters.and_then(|parameters| parameters.binary_data_size)) {
+        let tensor = match (input.data, parameters.and_then(|parameters| parameters.binary_data_size)) {
             (Some(data), None) => {
                 let data = numbers::read(&tensor, data.get(), &mut self.budget)?;
-                Ok(tensor.with(data))
+                tensor.with(data)
             }
             (None, Some(size)) => {
                 let bytes = self.take(&tensor, size)?;
-                binary::read(tensor, bytes, &mut self.budget)
+                binary::read(tensor, bytes, &mut self.budget)?
             }
             (Some(_), Some(_)) => {
-                Err(tensor.malformed("has both data and parameters.binary_data_size; give one of them"))
+                return Err(
+                    tensor.malformed("has both data and parameters.binary_data_size; give one of them")
+                );
             }
-            (None, None) => Err(tensor.malformed("has neither data nor parameters.binary_data_size")),
-        }
+            (None, None) => return Err(tensor.malformed("has neither data nor parameters.binary_data_size")),
+        };
+        self.inputs.push(tensor);
+        Ok(())
     }
 
+    fn output(&mut self, output: Output<'t>) -> Result<(), Fault> {
+        let name = shared(self.text, output.name);
+        let parameters = output.parameters.unwrap_or_default();
+        let in_shared_memory = parameters.shared_memory_region.is_some();
+        check_output(&name, in_shared_memory, parameters.classification.is_some(), self.limits)?;
+        self.outputs.push(RequestedOutput { name, binary: parameters.binary_data });
+        Ok(())
+    }
+}
+
+impl Tensors<'_> {
     fn take(&mut self, tensor: &Described, size: usize) -> Result<Bytes, Fault> {
         if self.dialect.header_length.is_none() {
             return Err(tensor.malformed(format_args!(
@@ -175,33 +221,26 @@ impl Tensors<'_> {
         Ok(bytes)
     }
 
-    fn finish(&self) -> Result<(), Fault> {
-        if self.taken == self.raw.len() {
-            return Ok(());
+    fn finish(self) -> Result<(Vec<Tensor>, SmallVec<[RequestedOutput; 4]>), Fault> {
+        if self.taken != self.raw.len() {
+            return Err(Fault::malformed(format!(
+                "the body has {} bytes after its JSON part, but the inputs' binary_data_size add up to {}",
+                self.raw.len(),
+                self.taken
+            )));
         }
-        Err(Fault::malformed(format!(
-            "the body has {} bytes after its JSON part, but the inputs' binary_data_size add up to {}",
-            self.raw.len(),
-            self.taken
-        )))
+        check_distinct("input", self.inputs.iter().map(|input| &*input.name))?;
+        check_distinct("output", self.outputs.iter().map(|output| &*output.name))?;
+        Ok((self.inputs, self.outputs))
     }
 }
 
-fn read_outputs(outputs: Vec<Output>, limits: &RequestLimits) -> Result<Vec<RequestedOutput>, Fault> {
-    check_distinct("output", outputs.len(), outputs.iter().map(|output| output.name.as_str()))?;
-    let read = |output: Output| {
-        check_name("output", &output.name, limits)?;
-        let parameters = output.parameters.as_ref();
-        if parameters.is_some_and(|parameters| parameters.shared_memory_region.is_some()) {
-            return Err(unsupported("output", &output.name, "system_shared_memory"));
-        }
-        if parameters.is_some_and(|parameters| parameters.classification.is_some()) {
-            return Err(unsupported("output", &output.name, "classification"));
-        }
-        let binary = output.parameters.and_then(|parameters| parameters.binary_data);
-        Ok(RequestedOutput { name: output.name, binary })
-    };
-    outputs.into_iter().map(read).collect()
+/// A slice of the request's text, or, where the text has escapes, a copy without them.
+fn shared(text: &ByteString, part: Text<'_>) -> ByteString {
+    match part.0 {
+        Cow::Borrowed(slice) => text.slice_ref(slice),
+        Cow::Owned(unescaped) => unescaped.into(),
+    }
 }
 
 fn not_json(text: &str, error: &serde_json::Error) -> Fault {

@@ -2,6 +2,7 @@
 //! the same value; what JSON cannot say is a fault, never `null`.
 
 use super::binary;
+use bytes::{BufMut, Bytes, BytesMut};
 use flyball_core::{Answer, DataType, Fault, FaultKind, Stage, Tensor, TensorData};
 use serde::Serialize;
 
@@ -9,40 +10,40 @@ const BINARY_ADVICE: &str = "ask for it as binary data (outputs[].parameters.bin
                              parameters.binary_data_output) or over gRPC";
 
 /// The JSON part of an answer.
-pub(super) fn write_answer(answer: &Answer, out: &mut Vec<u8>) -> Result<(), Fault> {
+pub(super) fn write_answer(answer: &Answer<'_>, out: &mut BytesMut) -> Result<(), Fault> {
     out.extend_from_slice(b"{\"model_name\":");
-    write_value(&answer.model, out)?;
+    write_value(answer.model, out)?;
     out.extend_from_slice(b",\"model_version\":");
-    write_value(&answer.version, out)?;
-    if let Some(id) = &answer.id {
+    write_value(answer.version, out)?;
+    if let Some(id) = answer.id {
         out.extend_from_slice(b",\"id\":");
         write_value(id, out)?;
     }
     out.extend_from_slice(b",\"outputs\":[");
-    for (place, (tensor, raw)) in answer.outputs.iter().enumerate() {
+    for (place, (tensor, raw)) in answer.each().enumerate() {
         if place > 0 {
-            out.push(b',');
+            out.put_u8(b',');
         }
-        write_output(tensor, *raw, out)?;
+        write_output(tensor, raw, out)?;
     }
     out.extend_from_slice(b"]}");
     Ok(())
 }
 
 /// `{"error": text}`, the body of every refusal.
-pub(crate) fn error_body(text: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len() + 16);
+pub(crate) fn error_body(text: &str) -> Bytes {
+    let mut out = BytesMut::with_capacity(text.len() + 16);
     out.extend_from_slice(b"{\"error\":");
     if write_value(text, &mut out).is_err() {
         out.extend_from_slice(b"\"\"");
     }
-    out.push(b'}');
-    out
+    out.put_u8(b'}');
+    out.freeze()
 }
 
-fn write_output(tensor: &Tensor, raw: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
+fn write_output(tensor: &Tensor, raw: bool, out: &mut BytesMut) -> Result<(), Fault> {
     out.extend_from_slice(b"{\"name\":");
-    write_value(&tensor.name, out)?;
+    write_value(&*tensor.name, out)?;
     out.extend_from_slice(b",\"datatype\":\"");
     out.extend_from_slice(tensor.datatype.name().as_bytes());
     out.extend_from_slice(b"\",\"shape\":");
@@ -54,12 +55,12 @@ fn write_output(tensor: &Tensor, raw: bool, out: &mut Vec<u8>) -> Result<(), Fau
     } else {
         out.extend_from_slice(b",\"data\":");
         write_data(tensor, out)?;
-        out.push(b'}');
+        out.put_u8(b'}');
     }
     Ok(())
 }
 
-fn write_data(tensor: &Tensor, out: &mut Vec<u8>) -> Result<(), Fault> {
+fn write_data(tensor: &Tensor, out: &mut BytesMut) -> Result<(), Fault> {
     let bytes = match &tensor.data {
         TensorData::Strings(strings) => return write_value(strings, out),
         TensorData::Fixed(bytes) => bytes.as_ref(),
@@ -96,23 +97,23 @@ fn write_data(tensor: &Tensor, out: &mut Vec<u8>) -> Result<(), Fault> {
 
 fn write_list<const SIZE: usize, T: Serialize>(
     bytes: &[u8],
-    out: &mut Vec<u8>,
+    out: &mut BytesMut,
     value: impl Fn([u8; SIZE]) -> Result<T, Fault>,
 ) -> Result<(), Fault> {
-    out.push(b'[');
+    out.put_u8(b'[');
     for (place, chunk) in bytes.as_chunks::<SIZE>().0.iter().enumerate() {
         if place > 0 {
-            out.push(b',');
+            out.put_u8(b',');
         }
         write_value(&value(*chunk)?, out)?;
     }
-    out.push(b']');
+    out.put_u8(b']');
     Ok(())
 }
 
-fn write_value<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), Fault> {
+fn write_value<T: Serialize + ?Sized>(value: &T, out: &mut BytesMut) -> Result<(), Fault> {
     // Writing numbers and strings into memory does not fail; the fault is here so that it need not be believed.
-    serde_json::to_writer(out, value)
+    serde_json::to_writer(out.writer(), value)
         .map_err(|error| not_representable(format!("the answer cannot be written as JSON: {error}")))
 }
 

@@ -1,13 +1,15 @@
 //! What the three forms of V2 take, refuse and write; only through the public dialects.
 
 mod grpc;
+mod parameters;
+mod prost_agrees;
 mod refusals;
 mod replies;
 mod round_trips;
 
 use super::{GrpcDialect, HttpDialect, HttpReply};
-use bytes::Bytes;
-use flyball_core::{Dialect, Fault, InferRequest, ModelRef, RequestLimits, Tensor, TensorData};
+use bytes::{Bytes, BytesMut};
+use flyball_core::{Answer, Dialect, Fault, InferRequest, ModelRef, RequestLimits, Tensor, TensorData};
 
 const LIMITS: RequestLimits = RequestLimits::for_body(1 << 20);
 
@@ -15,14 +17,33 @@ fn http(header_length: Option<usize>) -> HttpDialect {
     HttpDialect { model: ModelRef { name: "fraud".into(), version: None }, header_length }
 }
 
+fn parse(dialect: &impl Dialect, body: &Bytes) -> Result<InferRequest, Fault> {
+    dialect.parse(body, &LIMITS, Vec::new())
+}
+
 fn parse_json(body: &str) -> Result<InferRequest, Fault> {
-    http(None).parse(&Bytes::copy_from_slice(body.as_bytes()), &LIMITS)
+    parse(&http(None), &Bytes::copy_from_slice(body.as_bytes()))
+}
+
+/// Writes an answer with these outputs, each raw or not.
+fn answer<D: Dialect>(
+    dialect: &D,
+    id: Option<&str>,
+    outputs: Vec<(Tensor, bool)>,
+) -> Result<D::Reply, Fault> {
+    let places: Vec<_> = outputs.iter().enumerate().map(|(place, &(_, raw))| (place, raw)).collect();
+    let outputs: Vec<_> = outputs.into_iter().map(|(tensor, _)| tensor).collect();
+    let answer = Answer { model: "fraud", version: "1", id, outputs: &outputs, places: &places };
+    let mut out = BytesMut::new();
+    let reply = dialect.answer(&answer, &mut out);
+    assert!(out.is_empty(), "what was written was taken");
+    reply
 }
 
 /// A JSON part and the raw tensors behind it.
 fn parse_binary(json: &str, raw: &[u8]) -> Result<InferRequest, Fault> {
     let body = [json.as_bytes(), raw].concat();
-    http(Some(json.len())).parse(&body.into(), &LIMITS)
+    parse(&http(Some(json.len())), &body.into())
 }
 
 fn input(datatype: &str, shape: &str, data: &str) -> String {
@@ -49,22 +70,23 @@ fn keys_may_come_in_any_order_and_unknown_ones_are_ignored() {
     assert_eq!(request.id.as_deref(), Some("aé"));
     assert_eq!(request.model.name, "fraud");
     assert!(request.binary_outputs);
-    let asked: Vec<_> = request.outputs.iter().map(|output| (output.name.as_str(), output.binary)).collect();
+    let asked: Vec<_> = request.outputs.iter().map(|output| (&*output.name, output.binary)).collect();
     assert_eq!(asked, [("y", Some(true)), ("z", None)]);
     assert_eq!(request.inputs[0].shape.as_slice(), [2, 2]);
     assert_eq!(floats(&request.inputs[0]), [1.0, 2.5, -3.0, 4.0]);
 }
 
 #[test]
-fn json_and_binary_inputs_may_be_mixed_and_raw_ones_are_not_copied() {
+fn json_and_binary_inputs_may_be_mixed_and_neither_names_nor_raw_tensors_are_copied() {
     let json = r#"{"inputs":[{"name":"a","datatype":"INT16","shape":[2],"parameters":{"binary_data_size":4}},
         {"name":"b","datatype":"BOOL","shape":[1,2],"data":[[true,false]]},
         {"name":"c","datatype":"BYTES","shape":[2],"parameters":{"binary_data_size":10}}]}"#;
     let raw = [1, 0, 255, 255, 2, 0, 0, 0, b'h', b'i', 0, 0, 0, 0];
     let body = Bytes::from([json.as_bytes(), &raw].concat());
-    let request = http(Some(json.len())).parse(&body, &LIMITS).expect("parses");
+    let request = parse(&http(Some(json.len())), &body).expect("parses");
     assert_eq!(fixed(&request.inputs[0]), [1, 0, 255, 255]);
     assert_eq!(fixed(&request.inputs[0]).as_ptr(), body[json.len()..].as_ptr());
+    assert!(body.as_ptr_range().contains(&request.inputs[2].name.as_ptr()));
     assert_eq!(fixed(&request.inputs[1]), [1, 0]);
     assert_eq!(request.inputs[2].data, TensorData::Strings(vec!["hi".into(), String::new()]));
 }

@@ -1,11 +1,12 @@
 //! V2 over gRPC: raw and typed contents, refusals, and answers.
 
-use super::{GrpcDialect, LIMITS, fixed};
-use crate::GrpcReply;
+use super::{GrpcDialect, LIMITS, answer, fixed};
 use crate::proto::inference::infer_parameter::ParameterChoice;
 use crate::proto::inference::model_infer_request::{InferInputTensor, InferRequestedOutputTensor};
+use crate::proto::inference::model_infer_response::InferOutputTensor;
 use crate::proto::inference::{InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse};
-use bytes::Bytes;
+use crate::{GrpcReply, frame};
+use bytes::{Bytes, BytesMut};
 use flyball_core::FaultKind::{BodyTooLarge, InvalidInput, MalformedRequest, Unsupported};
 use flyball_core::{
     Answer, DataType, Dialect, Fault, FaultKind, GrpcCode, InferRequest, RequestLimits, Shape, Stage, Tensor,
@@ -14,7 +15,7 @@ use flyball_core::{
 use prost::Message;
 
 fn parse(message: &ModelInferRequest) -> Result<InferRequest, Fault> {
-    GrpcDialect.parse(&message.encode_to_vec().into(), &LIMITS)
+    super::parse(&GrpcDialect, &message.encode_to_vec().into())
 }
 
 fn input(datatype: &str, shape: &[i64], contents: Option<InferTensorContents>) -> InferInputTensor {
@@ -37,7 +38,7 @@ fn request(inputs: Vec<InferInputTensor>, raw: Vec<&'static [u8]>) -> ModelInfer
 }
 
 #[test]
-fn raw_contents_are_slices_of_the_message() {
+fn names_and_raw_contents_are_slices_of_the_message() {
     let message = ModelInferRequest {
         model_version: "2".into(),
         id: "7".into(),
@@ -45,12 +46,17 @@ fn raw_contents_are_slices_of_the_message() {
         ..request(vec![input("FP32", &[1, 2], None)], vec![&[0, 0, 128, 63, 0, 0, 0, 64]])
     };
     let body = Bytes::from(message.encode_to_vec());
-    let parsed = GrpcDialect.parse(&body, &LIMITS).expect("parses");
-    assert_eq!((parsed.model.name.as_str(), parsed.model.version.as_deref()), ("fraud", Some("2")));
+    let parsed = super::parse(&GrpcDialect, &body).expect("parses");
+    assert_eq!((&*parsed.model.name, parsed.model.version.as_deref()), ("fraud", Some("2")));
     assert_eq!((parsed.id.as_deref(), parsed.binary_outputs), (Some("7"), true));
     assert_eq!(parsed.outputs[0].name, "y");
     assert_eq!(super::floats(&parsed.inputs[0]), [1.0, 2.0]);
-    assert!(body.as_ptr_range().contains(&fixed(&parsed.inputs[0]).as_ptr()));
+    let (input, output) = (&parsed.inputs[0], &parsed.outputs[0]);
+    for address in
+        [fixed(input).as_ptr(), input.name.as_ptr(), output.name.as_ptr(), parsed.model.name.as_ptr()]
+    {
+        assert!(body.as_ptr_range().contains(&address));
+    }
 }
 
 #[test]
@@ -164,44 +170,76 @@ fn a_small_message_cannot_ask_for_much_memory() {
     for (tag, what) in
         [(0x2a, "inputs"), (0x32, "outputs"), (0x3a, "raw_input_contents"), (0x22, "parameters")]
     {
-        let fault = GrpcDialect.parse(&[tag, 0].repeat(2000).into(), &LIMITS).expect_err(what);
+        let fault = super::parse(&GrpcDialect, &[tag, 0].repeat(2000).into()).expect_err(what);
         assert!(fault.text.contains(&format!("more {what} than the 1024")), "{fault}");
     }
     let texts = InferTensorContents { bytes_contents: vec![Bytes::new(); 1000], ..Default::default() };
     let message = request(vec![input("BYTES", &[1000], Some(texts))], vec![]);
     let limits = RequestLimits { tensor_bytes_max: 1000, ..LIMITS };
-    let fault = GrpcDialect.parse(&message.encode_to_vec().into(), &limits).expect_err("too many texts");
+    let fault =
+        GrpcDialect.parse(&message.encode_to_vec().into(), &limits, Vec::new()).expect_err("too many texts");
     assert_eq!(fault.kind, BodyTooLarge);
 }
 
 #[test]
-fn answers_are_raw_and_echo_the_id() {
-    let strings = TensorData::Strings(vec!["ab".into()]);
-    let tensor = |name: &str, datatype, data| {
-        (Tensor { name: name.into(), datatype, shape: Shape::from_slice(&[1]), data }, false)
+fn an_answer_is_raw_and_framed_and_byte_for_byte_what_prost_would_write() {
+    let tensor = |name: &str, datatype, shape: &[i64], data| {
+        (Tensor { name: name.into(), datatype, shape: shape.into(), data }, false)
     };
-    let answer = Answer {
-        model: "fraud".into(),
-        version: "3".into(),
-        id: Some("9".into()),
-        outputs: vec![
-            tensor("y", DataType::Fp32, TensorData::Fixed(f32::NAN.to_le_bytes().to_vec().into())),
-            tensor("z", DataType::Bytes, strings),
-        ],
+    let outputs = vec![
+        tensor("y", DataType::Fp32, &[1], TensorData::Fixed(f32::NAN.to_le_bytes().to_vec().into())),
+        tensor("z", DataType::Bytes, &[300, 1], TensorData::Strings(vec!["ab".into(); 300])),
+        tensor("", DataType::Int8, &[], TensorData::Fixed(vec![7].into())),
+        tensor("nothing", DataType::Int8, &[0], TensorData::Fixed(Bytes::new())),
+    ];
+    for id in [None, Some("9")] {
+        let written = outputs.iter().map(|(tensor, _)| InferOutputTensor {
+            name: tensor.name.to_string(),
+            datatype: tensor.datatype.name().into(),
+            shape: tensor.shape.to_vec(),
+            ..Default::default()
+        });
+        let wanted = ModelInferResponse {
+            model_name: "fraud".into(),
+            model_version: "1".into(),
+            id: id.unwrap_or_default().into(),
+            outputs: written.collect(),
+            raw_output_contents: vec![
+                f32::NAN.to_le_bytes().to_vec().into(),
+                [2, 0, 0, 0, b'a', b'b'].repeat(300).into(),
+                vec![7].into(),
+                Bytes::new(),
+            ],
+            ..Default::default()
+        };
+        let Ok(GrpcReply::Frame(frame)) = answer(&GrpcDialect, id, outputs.clone()) else {
+            panic!("no frame")
+        };
+        assert_eq!(frame::decode(&frame).expect("a frame"), wanted.encode_to_vec());
+    }
+}
+
+#[test]
+fn an_answer_has_only_the_outputs_that_were_asked_for() {
+    let outputs = ["a", "b"].map(|name| Tensor {
+        name: name.into(),
+        datatype: DataType::Int8,
+        shape: Shape::from_slice(&[1]),
+        data: TensorData::Fixed(Bytes::copy_from_slice(name.as_bytes())),
+    });
+    let answer = Answer { model: "m", version: "1", id: None, outputs: &outputs, places: &[(1, true)] };
+    let Ok(GrpcReply::Frame(frame)) = GrpcDialect.answer(&answer, &mut BytesMut::new()) else {
+        panic!("no frame")
     };
-    let Ok(GrpcReply::Message(bytes)) = GrpcDialect.answer(&answer) else { panic!("no message") };
-    let message = ModelInferResponse::decode(bytes).expect("decodes");
-    assert_eq!((message.model_version.as_str(), message.id.as_str()), ("3", "9"));
-    assert_eq!(
-        (message.outputs[0].datatype.as_str(), message.outputs[1].shape.as_slice()),
-        ("FP32", &[1_i64][..])
-    );
-    assert_eq!(message.raw_output_contents[1], Bytes::from_static(&[2, 0, 0, 0, b'a', b'b']));
+    let message = ModelInferResponse::decode(frame::decode(&frame).expect("a frame")).expect("decodes");
+    assert_eq!((message.outputs.len(), message.outputs[0].name.as_str()), (1, "b"));
+    assert_eq!(message.raw_output_contents, ["b"]);
 }
 
 #[test]
 fn a_refusal_has_the_code_of_the_table() {
     let fault = Fault::new(FaultKind::LaneFull, Stage::Queue, "full");
-    let wanted = GrpcReply::Status { code: GrpcCode::ResourceExhausted, text: "full".into() };
+    let wanted =
+        GrpcReply::Status { code: GrpcCode::ResourceExhausted, text: "full".into(), retry_after_ms: None };
     assert_eq!(GrpcDialect.refuse(&fault), wanted);
 }

@@ -1,6 +1,6 @@
 //! Every refusal of a body over HTTP: its kind, and that its text says what is wrong and what would be right.
 
-use super::{LIMITS, http, input, parse_binary, parse_json};
+use super::{LIMITS, http, input, parse, parse_binary, parse_json};
 use bytes::Bytes;
 use flyball_core::FaultKind::{BodyTooLarge, InvalidInput, MalformedRequest, Unsupported};
 use flyball_core::{Dialect, Fault, FaultKind, InferRequest, RequestLimits, Stage};
@@ -129,7 +129,7 @@ fn a_request_that_is_no_v2_request_is_refused() {
     for (body, kind, text) in cases {
         refused(&body[..body.len().min(200)], parse_json(&body), kind, text);
     }
-    let not_utf8 = http(None).parse(&Bytes::from_static(b"{\"inputs\":[],\"id\":\"\xff\"}"), &LIMITS);
+    let not_utf8 = parse(&http(None), &Bytes::from_static(b"{\"inputs\":[],\"id\":\"\xff\"}"));
     refused("bytes", not_utf8, MalformedRequest, "the JSON part is not UTF-8");
 }
 
@@ -167,19 +167,14 @@ fn raw_tensors_that_do_not_add_up_are_refused() {
 #[test]
 fn a_length_header_that_cannot_be_is_refused() {
     let body = Bytes::from_static(b"{\"inputs\":[]}");
-    let longer = http(Some(14)).parse(&body, &LIMITS);
+    let longer = parse(&http(Some(14)), &body);
     refused(
         "longer",
         longer,
         MalformedRequest,
         "Inference-Header-Content-Length is 14, but the body has only 13 bytes",
     );
-    refused(
-        "zero",
-        http(Some(0)).parse(&body, &LIMITS),
-        Unsupported,
-        "0 (a raw binary request) is not supported",
-    );
+    refused("zero", parse(&http(Some(0)), &body), Unsupported, "0 (a raw binary request) is not supported");
 }
 
 #[test]
@@ -190,7 +185,7 @@ fn the_limit_on_bytes_holds_for_all_tensors_of_a_request_together() {
         let inputs: Vec<_> = names.iter().map(|name| one(name)).collect();
         Bytes::from(format!(r#"{{"inputs":[{}]}}"#, inputs.join(",")))
     };
-    assert!(http(None).parse(&body(&["a", "b"]), &limits).is_ok());
-    let third = http(None).parse(&body(&["a", "b", "c"]), &limits);
+    assert!(http(None).parse(&body(&["a", "b"]), &limits, Vec::new()).is_ok());
+    let third = http(None).parse(&body(&["a", "b", "c"]), &limits, Vec::new());
     refused("three", third, BodyTooLarge, "input 'c': the request's tensors take more than 8 bytes");
 }

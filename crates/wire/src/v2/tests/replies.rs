@@ -1,16 +1,13 @@
 //! What goes back over HTTP: answers in JSON and binary, and refusals.
 
-use super::{HttpReply, http};
+use super::{HttpReply, answer, http};
 use bytes::Bytes;
-use flyball_core::{Answer, DataType, Dialect, Fault, FaultKind, Shape, Stage, Tensor, TensorData};
+use flyball_core::{DataType, Dialect, Fault, FaultKind, Shape, Stage, Tensor, TensorData};
+use std::time::Duration;
 
 fn tensor(name: &str, datatype: DataType, bytes: Vec<u8>) -> Tensor {
     let shape = Shape::from_slice(&[(bytes.len() / datatype.size().unwrap_or(1)) as i64]);
     Tensor { name: name.into(), datatype, shape, data: TensorData::Fixed(bytes.into()) }
-}
-
-fn answer(outputs: Vec<(Tensor, bool)>) -> Answer {
-    Answer { model: "fraud".into(), version: "1".into(), id: Some("a\"b".into()), outputs }
 }
 
 fn fp32(values: &[f32]) -> Vec<u8> {
@@ -31,8 +28,8 @@ fn an_answer_in_json_has_shortest_floats_and_escaped_texts() {
     };
     let score = tensor("score", DataType::Fp32, fp32(&[0.1, -0.0, 1.0, 16_777_216.0]));
     let flags = tensor("flags", DataType::Bool, vec![1, 0]);
-    let reply =
-        http(None).answer(&answer(vec![(score, false), (strings, false), (flags, false)])).expect("answers");
+    let reply = answer(&http(None), Some("a\"b"), vec![(score, false), (strings, false), (flags, false)])
+        .expect("answers");
     assert_eq!((reply.status, reply.content_type, reply.header_length), (200, "application/json", None));
     assert_eq!(
         text(&reply),
@@ -51,7 +48,7 @@ fn raw_outputs_follow_the_json_part_in_order() {
     let second = tensor("b", DataType::Uint8, vec![7]);
     let third = tensor("c", DataType::Fp16, vec![0, 60]);
     let reply =
-        http(None).answer(&answer(vec![(first, true), (second, false), (third, true)])).expect("answers");
+        answer(&http(None), None, vec![(first, true), (second, false), (third, true)]).expect("answers");
     assert_eq!(reply.content_type, "application/octet-stream");
     let (json, raw) = reply.body.split_at(reply.header_length.expect("a length"));
     assert_eq!(raw, [1, 2, 0, 60]);
@@ -71,8 +68,8 @@ fn what_json_cannot_carry_is_a_fault_with_advice_and_is_fine_as_raw_bytes() {
         (tensor("y", DataType::Fp16, vec![0, 60]), "output 'y' is FP16, which JSON does not carry"),
     ];
     for (tensor, wanted) in cases {
-        assert!(http(None).answer(&answer(vec![(tensor.clone(), true)])).is_ok());
-        let fault = http(None).answer(&answer(vec![(tensor, false)])).expect_err(wanted);
+        assert!(answer(&http(None), None, vec![(tensor.clone(), true)]).is_ok());
+        let fault = answer(&http(None), None, vec![(tensor, false)]).expect_err(wanted);
         assert_eq!((fault.kind, fault.stage), (FaultKind::AnswerNotRepresentable, Stage::Respond));
         assert!(fault.text.contains(wanted), "{fault}");
         assert!(fault.text.contains("ask for it as binary data"), "{fault}");
@@ -81,16 +78,24 @@ fn what_json_cannot_carry_is_a_fault_with_advice_and_is_fine_as_raw_bytes() {
 
 #[test]
 fn an_answer_without_id_has_none() {
-    let reply = http(None).answer(&Answer { id: None, ..answer(vec![]) }).expect("answers");
+    let reply = answer(&http(None), None, vec![]).expect("answers");
     assert_eq!(text(&reply), r#"{"model_name":"fraud","model_version":"1","outputs":[]}"#);
 }
 
 #[test]
-fn a_refusal_has_the_status_of_the_table_and_says_when_to_try_again() {
+fn a_refusal_has_the_status_of_the_table() {
     for kind in FaultKind::ALL {
         let reply = http(None).refuse(&Fault::new(kind, Stage::Admit, "it is \"full\""));
-        assert_eq!(reply.status, kind.http());
-        assert_eq!(reply.retry_after_s, kind.retry_after().map(|wait| wait.as_secs()));
+        assert_eq!((reply.status, reply.retry_after_s), (kind.http(), None));
         assert_eq!(reply.body, Bytes::from_static(br#"{"error":"it is \"full\""}"#));
+    }
+}
+
+#[test]
+fn a_refusal_says_when_to_try_again_in_whole_seconds_and_never_at_once() {
+    for (wait_ms, wanted) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (59_999, 60)] {
+        let fault = Fault::new(FaultKind::InFlightFull, Stage::Admit, "full");
+        let reply = http(None).refuse(&fault.retry_after(Duration::from_millis(wait_ms)));
+        assert_eq!(reply.retry_after_s, Some(wanted), "{wait_ms} ms");
     }
 }

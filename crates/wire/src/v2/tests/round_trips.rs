@@ -1,11 +1,11 @@
 //! Properties: each datatype through JSON and binary against an encoder of this file's own, nested as flat, and that
 //! no bytes whatever make a parser panic.
 
-use super::{GrpcDialect, LIMITS, fixed, http, parse_binary, parse_json};
+use super::{GrpcDialect, answer, fixed, http, parse, parse_binary, parse_json};
 use crate::proto::inference::ModelInferRequest;
 use crate::proto::inference::model_infer_request::InferInputTensor;
 use bytes::Bytes;
-use flyball_core::{Answer, DataType, Dialect, Shape, Tensor, TensorData};
+use flyball_core::{DataType, Shape, Tensor, TensorData};
 use proptest::prelude::*;
 use prost::Message;
 use std::fmt::Write;
@@ -143,7 +143,7 @@ impl Case {
 }
 
 /// A body with some bytes changed, cut or doubled.
-fn mutate(mut body: Vec<u8>, changes: &[(usize, u8, u8)]) -> Bytes {
+pub(super) fn mutate(mut body: Vec<u8>, changes: &[(usize, u8, u8)]) -> Bytes {
     for &(at, byte, how) in changes {
         if body.is_empty() {
             break;
@@ -159,7 +159,7 @@ fn mutate(mut body: Vec<u8>, changes: &[(usize, u8, u8)]) -> Bytes {
     body.into()
 }
 
-fn changes() -> impl Strategy<Value = Vec<(usize, u8, u8)>> {
+pub(super) fn changes() -> impl Strategy<Value = Vec<(usize, u8, u8)>> {
     prop::collection::vec((any::<usize>(), any::<u8>(), any::<u8>()), 1..6)
 }
 
@@ -176,15 +176,14 @@ proptest! {
     fn raw_data_reads_to_the_same_bytes_over_http_and_grpc(case in case(DataType::ALL.to_vec())) {
         let request = parse_binary(&case.binary_body(), &case.raw()).expect("parses");
         case.is(&request.inputs[0])?;
-        let request = GrpcDialect.parse(&case.message().into(), &LIMITS).expect("parses");
+        let request = parse(&GrpcDialect, &case.message().into()).expect("parses");
         case.is(&request.inputs[0])?;
     }
 
     #[test]
     fn an_answer_in_json_reads_back_to_the_tensor_that_was_written(case in case(in_json())) {
         let tensor = parse_json(&case.json_body(&case.flat())).expect("parses").inputs.remove(0);
-        let answer = Answer { model: "m".into(), version: "1".into(), id: None, outputs: vec![(tensor, false)] };
-        let reply = http(None).answer(&answer).expect("answers");
+        let reply = answer(&http(None), None, vec![(tensor, false)]).expect("answers");
         let body = std::str::from_utf8(&reply.body).expect("UTF-8").replacen("\"outputs\"", "\"inputs\"", 1);
         let again = parse_json(&body).expect("an answer reads as a request");
         case.is(&again.inputs[0])?;
@@ -201,16 +200,16 @@ proptest! {
     #[test]
     fn random_bytes_never_panic(body: Vec<u8>, length: Option<u8>) {
         let body = Bytes::from(body);
-        let _ = http(length.map(usize::from)).parse(&body, &LIMITS);
-        let _ = GrpcDialect.parse(&body, &LIMITS);
+        let _ = parse(&http(length.map(usize::from)), &body);
+        let _ = parse(&GrpcDialect, &body);
     }
 
     #[test]
     fn changed_bodies_never_panic(case in case(DataType::ALL.to_vec()), changes in changes(), longer in 0_usize..9) {
-        let _ = http(None).parse(&mutate(case.json_body(&case.nested()).into_bytes(), &changes), &LIMITS);
+        let _ = parse(&http(None), &mutate(case.json_body(&case.nested()).into_bytes(), &changes));
         let json = case.binary_body();
         let body = mutate([json.as_bytes(), &case.raw()].concat(), &changes);
-        let _ = http(Some(json.len() + longer - 4)).parse(&body, &LIMITS);
-        let _ = GrpcDialect.parse(&mutate(case.message(), &changes), &LIMITS);
+        let _ = parse(&http(Some(json.len() + longer - 4)), &body);
+        let _ = parse(&GrpcDialect, &mutate(case.message(), &changes));
     }
 }

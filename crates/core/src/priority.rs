@@ -1,0 +1,56 @@
+//! How urgent a request is, as its caller says: a bounded class that queues and meters can count by.
+
+/// Requests of a higher class are taken first where there is a choice; none is starved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Priority {
+    High,
+    #[default]
+    Normal,
+    Low,
+}
+
+impl Priority {
+    pub const ALL: [Priority; 3] = [Priority::High, Priority::Normal, Priority::Low];
+
+    /// The class for a V2 request's `priority` parameter: 0 asks for the default, 1 is the most urgent.
+    pub const fn from_v2(level: u64) -> Priority {
+        match level {
+            1 => Priority::High,
+            0 | 2 => Priority::Normal,
+            _ => Priority::Low,
+        }
+    }
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Priority::High => "high",
+            Priority::Normal => "normal",
+            Priority::Low => "low",
+        }
+    }
+
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_of_each_class_is_its_place_in_all() {
+        for (place, priority) in Priority::ALL.into_iter().enumerate() {
+            assert_eq!(priority.index(), place);
+        }
+    }
+
+    #[test]
+    fn every_level_of_v2_has_a_class_and_none_given_means_the_default() {
+        let classes = [0, 1, 2, 3, u64::MAX].map(Priority::from_v2);
+        assert_eq!(
+            classes,
+            [Priority::default(), Priority::High, Priority::Normal, Priority::Low, Priority::Low]
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! A run's outputs, copied out of ONNX Runtime into one buffer that is used again once the answers made of it are gone.
+
+use bytemuck::NoUninit;
+use bytes::{Bytes, BytesMut};
+use bytestring::ByteString;
+use flyball_core::{DataType, Tensor, TensorData, TensorSpec};
+use half::{bf16, f16};
+use ort::session::SessionOutputs;
+use ort::value::{DynValue, PrimitiveTensorElementType, Shape};
+
+pub(crate) struct OutputBuffer {
+    specs: Vec<(ByteString, DataType)>,
+    bytes: BytesMut,
+    /// What the largest run so far took.
+    run_bytes: usize,
+}
+
+/// The buffer holds several runs, because answers of the last one may still be on their way when the next one ends:
+/// this many of them, and of large ones fewer.
+const RUNS: usize = 64;
+pub(crate) const RUNS_BYTES_MAX: usize = 16 << 10;
+
+impl OutputBuffer {
+    pub(crate) fn new(specs: &[TensorSpec]) -> OutputBuffer {
+        let specs = specs.iter().map(|spec| (ByteString::from(spec.name.as_str()), spec.datatype)).collect();
+        OutputBuffer { specs, bytes: BytesMut::new(), run_bytes: 0 }
+    }
+
+    /// Appends what a run gave to `outputs`.
+    pub(crate) fn read(&mut self, given: &SessionOutputs<'_>, outputs: &mut Vec<Tensor>) -> ort::Result<()> {
+        if self.bytes.capacity() < self.run_bytes {
+            // Takes the whole buffer back if no answer holds a part of it, else a new one.
+            let several = self.run_bytes.saturating_mul(RUNS).min(RUNS_BYTES_MAX);
+            self.bytes.reserve(several.max(self.run_bytes));
+        }
+        let mut run_bytes = 0;
+        for ((name, datatype), value) in self.specs.iter().zip(given.values()) {
+            let (shape, data) = data(*datatype, &value, &mut self.bytes)?;
+            if let TensorData::Fixed(bytes) = &data {
+                run_bytes += bytes.len();
+            }
+            let shape = shape.iter().copied().collect();
+            outputs.push(Tensor { name: name.clone(), datatype: *datatype, shape, data });
+        }
+        self.run_bytes = self.run_bytes.max(run_bytes);
+        Ok(())
+    }
+}
+
+fn data<'v>(
+    datatype: DataType,
+    value: &'v DynValue,
+    buffer: &mut BytesMut,
+) -> ort::Result<(&'v Shape, TensorData)> {
+    let (shape, bytes) = match datatype {
+        DataType::Bool => fixed::<bool>(value, buffer)?,
+        DataType::Uint8 => fixed::<u8>(value, buffer)?,
+        DataType::Uint16 => fixed::<u16>(value, buffer)?,
+        DataType::Uint32 => fixed::<u32>(value, buffer)?,
+        DataType::Uint64 => fixed::<u64>(value, buffer)?,
+        DataType::Int8 => fixed::<i8>(value, buffer)?,
+        DataType::Int16 => fixed::<i16>(value, buffer)?,
+        DataType::Int32 => fixed::<i32>(value, buffer)?,
+        DataType::Int64 => fixed::<i64>(value, buffer)?,
+        DataType::Fp16 => fixed::<f16>(value, buffer)?,
+        DataType::Bf16 => fixed::<bf16>(value, buffer)?,
+        DataType::Fp32 => fixed::<f32>(value, buffer)?,
+        DataType::Fp64 => fixed::<f64>(value, buffer)?,
+        DataType::Bytes => {
+            let (shape, strings) = value.try_extract_strings()?;
+            return Ok((shape, TensorData::Strings(strings)));
+        }
+    };
+    Ok((shape, TensorData::Fixed(bytes)))
+}
+
+fn fixed<'v, T: PrimitiveTensorElementType + NoUninit>(
+    value: &'v DynValue,
+    buffer: &mut BytesMut,
+) -> ort::Result<(&'v Shape, Bytes)> {
+    let (shape, elements) = value.try_extract_tensor::<T>()?;
+    buffer.extend_from_slice(bytemuck::cast_slice(elements));
+    Ok((shape, buffer.split().freeze()))
+}

@@ -1,0 +1,133 @@
+//! Runners against real models, made here: see `tests/onnx.rs`.
+
+mod onnx;
+
+use super::{RunError, Runner, Voice, used_again};
+use crate::{Artifact, Runtime, ScanFacts, beside_executable};
+use bytes::Bytes;
+use flyball_core::{DataType, Digest, Tensor, TensorData};
+
+fn runner(model: Vec<u8>) -> Runner {
+    let runtime = Runtime::open(&beside_executable().unwrap()).unwrap();
+    let facts = ScanFacts::of(&model).unwrap();
+    let artifact = Artifact { digest: Digest::of(&model), facts, model, external_data: Vec::new() };
+    Runner::new(&runtime, &artifact, Voice::ErrorsOnly).unwrap()
+}
+
+fn tensor(datatype: DataType, shape: &[i64], data: TensorData) -> Tensor {
+    Tensor { name: "x".into(), datatype, shape: shape.into(), data }
+}
+
+fn floats(values: &[f32]) -> Tensor {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    tensor(DataType::Fp32, &[values.len() as i64], TensorData::Fixed(bytes.into()))
+}
+
+#[test]
+fn the_rows_of_several_requests_come_out_behind_each_other_in_every_datatype() {
+    for (datatype, element_type) in onnx::ELEMENT_TYPES {
+        let mut runner = runner(onnx::identity(element_type));
+        let part = |byte: u8, rows: i64| {
+            let data = match datatype.size() {
+                Some(size) => TensorData::Fixed(vec![byte; size * rows as usize].into()),
+                None => TensorData::Strings(vec![byte.to_string(); rows as usize]),
+            };
+            tensor(datatype, &[rows], data)
+        };
+        let mut outputs = Vec::new();
+        // Twice, the second time with fewer rows: nothing of the first batch may be left.
+        for rows in [[5, 2], [1, 3]] {
+            runner.clear();
+            runner.add(&[part(1, rows[0])]);
+            runner.add(&[part(0, rows[1])]);
+            runner.run(&mut outputs).unwrap();
+            assert_eq!((outputs.len(), &*outputs[0].name), (1, "y"));
+            assert_eq!(outputs[0].shape.as_slice(), [rows[0] + rows[1]], "{datatype:?}");
+            let wanted = match (part(1, rows[0]).data, part(0, rows[1]).data) {
+                (TensorData::Fixed(first), TensorData::Fixed(second)) => {
+                    TensorData::Fixed(Bytes::from([first, second].concat()))
+                }
+                (TensorData::Strings(first), TensorData::Strings(second)) => {
+                    TensorData::Strings([first, second].concat())
+                }
+                _ => panic!("one datatype has one form"),
+            };
+            assert_eq!(outputs[0].data, wanted, "{datatype:?}");
+        }
+    }
+}
+
+#[test]
+fn the_memory_of_input_values_is_used_again() {
+    let (values, capacity) = (Vec::with_capacity(40), 40);
+    assert_eq!(used_again(values).capacity(), capacity);
+}
+
+#[test]
+fn the_memory_of_outputs_is_used_again_once_they_are_gone() {
+    let mut runner = runner(onnx::identity(onnx::FLOAT));
+    let mut outputs = Vec::new();
+    let mut addresses = Vec::new();
+    for _ in 0..2000 {
+        runner.clear();
+        runner.add(&[floats(&[1.0; 100])]);
+        runner.run(&mut outputs).unwrap();
+        let TensorData::Fixed(bytes) = &outputs[0].data else { panic!("floats are fixed") };
+        addresses.push(bytes.as_ptr() as usize);
+    }
+    // The first run cannot know what it will need.
+    let buffer = &addresses[1..];
+    let spread = buffer.iter().max().unwrap() - buffer.iter().min().unwrap();
+    assert!(spread < crate::output::RUNS_BYTES_MAX, "{spread} bytes apart");
+}
+
+#[test]
+fn outputs_that_are_kept_do_not_change_when_the_model_runs_again() {
+    let mut runner = runner(onnx::identity(onnx::FLOAT));
+    let mut kept = Vec::new();
+    for run in 0..200_u16 {
+        let mut outputs = Vec::new();
+        runner.clear();
+        runner.add(&[floats(&[f32::from(run); 50])]);
+        runner.run(&mut outputs).unwrap();
+        kept.push((run, outputs));
+    }
+    for (run, outputs) in kept {
+        assert_eq!(outputs[0].data, floats(&[f32::from(run); 50]).data);
+    }
+}
+
+#[test]
+fn a_run_that_would_never_end_is_stopped_from_another_thread_and_the_next_one_runs() {
+    let mut runner = runner(onnx::looped());
+    let stopper = runner.stopper();
+    let run = |runner: &mut Runner, trips: i64| {
+        let trips = Bytes::from(trips.to_le_bytes().to_vec());
+        runner.clear();
+        runner.add(&[tensor(DataType::Int64, &[], TensorData::Fixed(trips))]);
+        let mut outputs = Vec::new();
+        runner.run(&mut outputs).map(|()| outputs)
+    };
+    let stopped = std::thread::scope(|scope| {
+        let endless = scope.spawn(|| run(&mut runner, i64::MAX));
+        // A stop before the run begins is forgotten, so it is asked for until the run has ended.
+        while !endless.is_finished() {
+            stopper.stop();
+            std::thread::yield_now();
+        }
+        endless.join().unwrap()
+    });
+    assert_eq!(stopped, Err(RunError::Stopped));
+    let outputs = run(&mut runner, 3).unwrap();
+    assert_eq!(outputs[0].data, TensorData::Fixed(Bytes::copy_from_slice(&3.0_f32.to_le_bytes())));
+}
+
+#[test]
+fn a_run_that_fails_by_itself_says_why() {
+    let mut runner = runner(onnx::identity(onnx::FLOAT));
+    runner.clear();
+    let two_axes = TensorData::Fixed(Bytes::from_static(&[0; 4]));
+    runner.add(&[tensor(DataType::Fp32, &[1, 1], two_axes)]);
+    let failed = runner.run(&mut Vec::new());
+    assert!(matches!(&failed, Err(RunError::Failed(text)) if text.contains("Invalid rank")), "{failed:?}");
+}

@@ -1,0 +1,107 @@
+//! A circuit breaker for each model: after several runs in a row that had to be stopped, or that panicked, it is not asked
+//! for a while, then tried once. One caller's bad input must not open it for all, so a run that merely fails does not count.
+
+use flyball_core::Nanos;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Runs that break one after the other, with none that succeeds between them.
+const FAULTS_MAX: u32 = 8;
+const PAUSE_FIRST: Duration = Duration::from_secs(1);
+/// The pause doubles up to 2^5 times the first.
+const DOUBLINGS_MAX: u32 = 5;
+
+#[derive(Debug, Default)]
+pub(crate) struct Breaker {
+    faults: AtomicU32,
+    /// Zero while closed.
+    closed_to_callers_until: AtomicU64,
+}
+
+impl Breaker {
+    /// How long callers must stay away; `None` when they may come. The first to come after the pause is the trial: the
+    /// others wait for what becomes of it.
+    pub(crate) fn refuses(&self, now: Nanos) -> Option<Duration> {
+        let until = self.closed_to_callers_until.load(Relaxed);
+        if until == 0 {
+            return None;
+        }
+        if now.0 < until {
+            return Some(Duration::from_nanos(until - now.0));
+        }
+        let pause = self.pause();
+        let trial =
+            self.closed_to_callers_until.compare_exchange(until, now.after(pause).0, Relaxed, Relaxed);
+        trial.is_err().then_some(pause)
+    }
+
+    pub(crate) fn succeeded(&self) {
+        if self.faults.load(Relaxed) != 0 {
+            self.faults.store(0, Relaxed);
+            self.closed_to_callers_until.store(0, Relaxed);
+        }
+    }
+
+    /// Counts a fault; true when it opens the breaker.
+    pub(crate) fn failed(&self, now: Nanos) -> bool {
+        let faults = self.faults.fetch_add(1, Relaxed).saturating_add(1);
+        if faults < FAULTS_MAX {
+            return false;
+        }
+        self.closed_to_callers_until.store(now.after(self.pause()).0.max(1), Relaxed);
+        faults == FAULTS_MAX
+    }
+
+    fn pause(&self) -> Duration {
+        let more = self.faults.load(Relaxed).saturating_sub(FAULTS_MAX).min(DOUBLINGS_MAX);
+        PAUSE_FIRST * 2_u32.pow(more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened() -> Breaker {
+        let breaker = Breaker::default();
+        for fault in 1..=FAULTS_MAX {
+            assert_eq!(breaker.refuses(Nanos(5)), None);
+            assert_eq!(breaker.failed(Nanos(5)), fault == FAULTS_MAX);
+        }
+        breaker
+    }
+
+    #[test]
+    fn faults_in_a_row_open_it_and_a_success_between_them_does_not_let_it_come_to_that() {
+        assert_eq!(opened().refuses(Nanos(5)), Some(PAUSE_FIRST));
+        let breaker = Breaker::default();
+        for _ in 0..FAULTS_MAX {
+            breaker.failed(Nanos(5));
+            breaker.succeeded();
+        }
+        assert_eq!(breaker.refuses(Nanos(5)), None);
+    }
+
+    #[test]
+    fn after_the_pause_one_caller_tries_and_its_success_lets_the_others_in() {
+        let breaker = opened();
+        let later = Nanos(5).after(PAUSE_FIRST);
+        assert_eq!(breaker.refuses(later), None, "the trial");
+        assert!(breaker.refuses(later).is_some(), "only one tries");
+        breaker.succeeded();
+        assert_eq!(breaker.refuses(later), None);
+    }
+
+    #[test]
+    fn a_trial_that_fails_makes_the_next_pause_longer_up_to_a_bound() {
+        let breaker = opened();
+        let mut now = Nanos(5);
+        for _ in 0..20 {
+            let pause = breaker.refuses(now).unwrap();
+            now = now.after(pause);
+            assert_eq!(breaker.refuses(now), None);
+            breaker.failed(now);
+        }
+        assert_eq!(breaker.refuses(now), Some(PAUSE_FIRST * 32));
+    }
+}

@@ -1,0 +1,95 @@
+//! One request's turn at a model. `Send`: it may move to another lane.
+
+use crate::admission::Permit;
+use crate::backlog::Booking;
+use crate::batch::Ran;
+use crate::loaded::Model;
+use crate::reply::Promise;
+use crate::schedule::{BatchWait, ModelKey, Queued};
+use flyball_core::{Fault, FaultKind, Nanos, Priority, Stage, Tensor};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) struct Job<M> {
+    pub(crate) model: Arc<Model<M>>,
+    pub(crate) inputs: Vec<Tensor>,
+    pub(crate) rows: usize,
+    /// How many rows of the latency table one of these amounts to.
+    pub(crate) scale: usize,
+    pub(crate) priority: Priority,
+    pub(crate) deadline: Option<Nanos>,
+    pub(crate) came: Nanos,
+    /// What the job was expected to cost when it was queued, so that the lane's load comes back to zero.
+    pub(crate) cost_ns: u64,
+    pub(crate) booking: Option<Booking>,
+    /// It came from another lane, and is not sent on: two lanes must not toss it to and fro.
+    pub(crate) moved: bool,
+    /// Held until the job is answered: it is what bounds the queues.
+    pub(crate) _permit: Permit,
+    pub(crate) promise: Promise,
+}
+
+impl<M> Job<M> {
+    /// Answers. A caller who has gone is not waited for.
+    pub(crate) fn answer(self, result: Result<Ran, Fault>) {
+        self.promise.answer(result);
+    }
+
+    pub(crate) fn too_late() -> Fault {
+        let text = "the deadline passed, or could no longer be met, while the request waited for its turn";
+        Fault::new(FaultKind::DeadlinePassed, Stage::Queue, text)
+    }
+}
+
+impl<M> Queued for Job<M> {
+    fn model(&self) -> ModelKey {
+        self.model.key()
+    }
+
+    fn share(&self) -> u32 {
+        self.model.terms.share
+    }
+
+    fn batch_wait(&self) -> Option<BatchWait> {
+        self.model.terms.batch_wait
+    }
+
+    fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        self.deadline
+    }
+
+    fn came(&self) -> Nanos {
+        self.came
+    }
+
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// They may differ in the first axis only.
+    fn joins(&self, other: &Job<M>) -> bool {
+        let pairs = self.inputs.iter().zip(&other.inputs);
+        self.model.batching.on()
+            && pairs.into_iter().all(|(mine, theirs)| mine.shape.get(1..) == theirs.shape.get(1..))
+    }
+
+    fn wanted(&self) -> bool {
+        self.promise.wanted()
+    }
+
+    fn rows_within(&self, run_max: Duration) -> usize {
+        let rows_max = self.model.batching.rows_max;
+        if self.scale == 1 {
+            return self.model.service.rows_within(run_max, rows_max);
+        }
+        (self.model.service.rows_within(run_max, rows_max * self.scale) / self.scale).min(rows_max)
+    }
+
+    fn run_time(&self, rows: usize) -> Duration {
+        self.model.service.run_time(rows * self.scale)
+    }
+}

@@ -1,0 +1,214 @@
+//! What the lanes share: the routing table, the bound on requests in flight, each other's inboxes, and how much each of
+//! them has to do. Lanes with sockets come first, then the compute lanes.
+
+use crate::Routes;
+use crate::admission::Gate;
+use crate::backlog::Backlog;
+use crate::job::Job;
+use crate::loaded::{Home, Model};
+use crate::watchdog::Runs;
+use arc_swap::ArcSwap;
+use flyball_core::{Clock, Nanos, Priority, RequestLimits};
+use flyball_engine::thread_cpu_time;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+#[derive(Clone, Copy, Debug)]
+pub struct PlaneLimits {
+    pub request: RequestLimits,
+    pub in_flight_max: usize,
+    /// The longest run that may hold a lane's sockets back.
+    pub inline_run_max: Duration,
+}
+
+/// How many lanes there are of each kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Lanes {
+    pub sockets: usize,
+    /// Lanes without sockets, for runs that would hold sockets back. Never more than there are lanes with them.
+    pub compute: usize,
+}
+
+/// How many jobs other lanes may have sent and this one not yet taken in.
+const INBOX_JOBS_MAX: usize = 1024;
+const AS_FAST_AS_ALONE: u32 = 1000;
+
+pub struct Plane<M> {
+    pub routes: ArcSwap<Routes<M>>,
+    pub limits: PlaneLimits,
+    pub clock: Clock,
+    pub(crate) thread_time: fn() -> Duration,
+    pub lanes: Lanes,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) runs: Runs,
+    peers: Vec<Peer<M>>,
+}
+
+/// A lane as the others see it.
+struct Peer<M> {
+    inbox: mpsc::Sender<Job<M>>,
+    /// The expected cost of what the lane has queued and is running. A hint for choosing a lane, not a promise.
+    load_ns: AtomicU64,
+    /// The shares of all models that have something there.
+    shares: AtomicU64,
+    /// CPU time of the lane's thread when it was last looked at.
+    cpu_ns: AtomicU64,
+    /// Time on the wall over CPU time of its runs, in thousandths: others may want the core as well.
+    slowdown: AtomicU32,
+}
+
+/// The receiving end of a lane's inbox, to be handed to [`crate::Lane::run`].
+pub struct LaneInbox<M>(pub(crate) mpsc::Receiver<Job<M>>);
+
+impl<M> Plane<M> {
+    pub fn new(lanes: Lanes, limits: PlaneLimits, clock: Clock) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
+        Plane::with_thread_time(lanes, limits, clock, thread_cpu_time)
+    }
+
+    /// The same with another source of threads' CPU time, for simulations that must not depend on the machine.
+    pub(crate) fn with_thread_time(
+        lanes: Lanes,
+        limits: PlaneLimits,
+        clock: Clock,
+        thread_time: fn() -> Duration,
+    ) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
+        let lanes =
+            Lanes { sockets: lanes.sockets.max(1), compute: lanes.compute.clamp(1, lanes.sockets.max(1)) };
+        let count = lanes.sockets + lanes.compute;
+        let mut peers = Vec::with_capacity(count);
+        let mut inboxes = Vec::with_capacity(count);
+        for _ in 0..count {
+            let (inbox, receiver) = mpsc::channel(INBOX_JOBS_MAX);
+            peers.push(Peer {
+                inbox,
+                load_ns: AtomicU64::new(0),
+                shares: AtomicU64::new(0),
+                cpu_ns: AtomicU64::new(0),
+                slowdown: AtomicU32::new(AS_FAST_AS_ALONE),
+            });
+            inboxes.push(LaneInbox(receiver));
+        }
+        let routes = ArcSwap::from_pointee(Routes::default());
+        let gate = Gate::new(limits.in_flight_max);
+        let runs = Runs::new(count);
+        (Arc::new(Plane { routes, limits, clock, thread_time, lanes, gate, runs, peers }), inboxes)
+    }
+
+    pub fn has_sockets(&self, lane: usize) -> bool {
+        lane < self.lanes.sockets
+    }
+
+    /// What each lane has queued and is running, by its expected cost.
+    pub fn backlogs(&self) -> impl Iterator<Item = Duration> {
+        self.peers.iter().map(|peer| Duration::from_nanos(peer.load_ns.load(Relaxed)))
+    }
+
+    /// The session of a model that a lane may use.
+    pub(crate) fn home<'m>(&self, model: &'m Model<M>, lane: usize) -> Option<&'m Home> {
+        model.homes.iter().find(|home| self.lane_of(home, self.has_sockets(lane)) == lane)
+    }
+
+    /// The lanes of one kind that may run a model.
+    pub(crate) fn homes<'m>(
+        &self,
+        model: &'m Model<M>,
+        sockets: bool,
+    ) -> impl Iterator<Item = usize> + Clone + 'm {
+        let lanes = self.lanes;
+        model.homes.iter().map(move |home| lane_of(lanes, home.place, sockets))
+    }
+
+    /// The one that has the least to do.
+    pub(crate) fn least_loaded(&self, model: &Model<M>, sockets: bool) -> Option<usize> {
+        self.homes(model, sockets).min_by_key(|&home| self.load_ns(home))
+    }
+
+    fn lane_of(&self, home: &Home, sockets: bool) -> usize {
+        lane_of(self.lanes, home.place, sockets)
+    }
+
+    fn backlog<'m>(&self, model: &'m Model<M>, lane: usize) -> Option<&'m Backlog> {
+        let home = self.home(model, lane)?;
+        Some(if self.has_sockets(lane) { &home.socket_backlog } else { &home.compute_backlog })
+    }
+
+    pub(crate) fn load_ns(&self, lane: usize) -> u64 {
+        self.peers[lane].load_ns.load(Relaxed)
+    }
+
+    pub(crate) fn cpu_ns(&self, lane: usize) -> u64 {
+        self.peers[lane].cpu_ns.load(Relaxed)
+    }
+
+    pub(crate) fn show_cpu(&self, lane: usize, cpu: Duration) {
+        self.peers[lane].cpu_ns.store(u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    pub(crate) fn show_shares(&self, lane: usize, shares: u64) {
+        self.peers[lane].shares.store(shares, Relaxed);
+    }
+
+    /// Takes in how much longer than its CPU time a run took.
+    pub(crate) fn show_slowdown(&self, lane: usize, wall: Duration, cpu: Duration) {
+        const SAMPLE_MAX: f64 = 32_000.0;
+        let sample = (wall.as_secs_f64() / cpu.as_secs_f64().max(1e-9) * f64::from(AS_FAST_AS_ALONE))
+            .clamp(f64::from(AS_FAST_AS_ALONE), SAMPLE_MAX) as u32;
+        let slowdown = &self.peers[lane].slowdown;
+        slowdown.store((slowdown.load(Relaxed) * 15 + sample) / 16, Relaxed);
+    }
+
+    /// Books a job's cost on a lane.
+    pub(crate) fn book(&self, lane: usize, job: &mut Job<M>) {
+        self.peers[lane].load_ns.fetch_add(job.cost_ns, Relaxed);
+        let backlog = self.backlog(&job.model, lane);
+        job.booking =
+            backlog.map(|backlog| backlog.add(job.priority, job.deadline, self.clock.now(), job.cost_ns));
+    }
+
+    /// Takes it off again: the job was answered, or goes elsewhere.
+    pub(crate) fn unbook(&self, lane: usize, job: &mut Job<M>) {
+        self.peers[lane].load_ns.fetch_sub(job.cost_ns, Relaxed);
+        if let (Some(booking), Some(backlog)) = (job.booking.take(), self.backlog(&job.model, lane)) {
+            backlog.remove(booking);
+        }
+    }
+
+    /// Sends a job to a lane's inbox, or gives it back when that is full.
+    pub(crate) fn send(&self, lane: usize, mut job: Job<M>) -> Option<Job<M>> {
+        self.book(lane, &mut job);
+        let mut back = self.peers[lane].inbox.try_send(job).err()?.into_inner();
+        self.unbook(lane, &mut back);
+        Some(back)
+    }
+
+    /// How long a job of this class and deadline is expected to wait on a lane before its run begins: what goes before it
+    /// there, or, where other models have much to do, its own model's part of that stretched by the models' shares.
+    pub(crate) fn wait(
+        &self,
+        lane: usize,
+        model: &Model<M>,
+        priority: Priority,
+        deadline: Option<Nanos>,
+        now: Nanos,
+    ) -> Duration {
+        let peer = &self.peers[lane];
+        let all_ns = peer.load_ns.load(Relaxed);
+        if all_ns == 0 {
+            return Duration::ZERO;
+        }
+        let own_ns = self.backlog(model, lane).map_or(0, |own| own.ahead_ns(priority, deadline, now));
+        let share = u64::from(model.terms.share.max(1));
+        let shares = peer.shares.load(Relaxed).max(share);
+        let run_ns = u64::try_from(self.limits.inline_run_max.as_nanos()).unwrap_or(u64::MAX);
+        let fair_ns = own_ns.saturating_mul(shares).saturating_div(share).saturating_add(run_ns);
+        let wait_ns = all_ns.min(fair_ns);
+        let slowdown = u64::from(peer.slowdown.load(Relaxed));
+        Duration::from_nanos(wait_ns.saturating_mul(slowdown) / u64::from(AS_FAST_AS_ALONE))
+    }
+}
+
+fn lane_of(lanes: Lanes, place: usize, sockets: bool) -> usize {
+    if sockets { place } else { lanes.sockets + place % lanes.compute }
+}

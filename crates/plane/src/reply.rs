@@ -1,0 +1,139 @@
+//! The way back from a run to the walk that waits for it, possibly on another lane. Like a one-shot channel, but used
+//! again: a request in steady state allocates none.
+
+use crate::batch::Ran;
+use atomic_waker::AtomicWaker;
+use flyball_core::{Fault, FaultKind, Stage};
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+struct Slot {
+    result: Mutex<Option<Result<Ran, Fault>>>,
+    waker: AtomicWaker,
+    /// The walk went away: nobody will read an answer.
+    given_up: AtomicBool,
+}
+
+/// Slots that are ready for another request; a lane's own.
+#[derive(Default)]
+pub(crate) struct Slots(RefCell<Vec<Arc<Slot>>>);
+
+/// As many as a lane may have requests waiting for, in all sense; more are given back to the allocator.
+const SLOTS_KEPT_MAX: usize = 1024;
+
+impl Slots {
+    pub(crate) fn pair(&self) -> (Promise, Waiting<'_>) {
+        let slot = self.0.borrow_mut().pop().unwrap_or_else(|| {
+            Arc::new(Slot {
+                result: Mutex::new(None),
+                waker: AtomicWaker::new(),
+                given_up: AtomicBool::new(false),
+            })
+        });
+        (Promise(Some(Arc::clone(&slot))), Waiting { slot, slots: self })
+    }
+}
+
+/// The job's end: answers once. Dropped without an answer, it says so itself.
+pub(crate) struct Promise(Option<Arc<Slot>>);
+
+impl Promise {
+    pub(crate) fn wanted(&self) -> bool {
+        self.0.as_ref().is_some_and(|slot| !slot.given_up.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn answer(mut self, result: Result<Ran, Fault>) {
+        self.settle(result);
+    }
+
+    fn settle(&mut self, result: Result<Ran, Fault>) {
+        if let Some(slot) = self.0.take() {
+            *slot.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+            slot.waker.wake();
+        }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            let text = "the lane that ran the model went away";
+            self.settle(Err(Fault::new(FaultKind::Panicked, Stage::Infer, text)));
+        }
+    }
+}
+
+/// The walk's end: a future of the answer.
+pub(crate) struct Waiting<'s> {
+    slot: Arc<Slot>,
+    slots: &'s Slots,
+}
+
+impl Future for Waiting<'_> {
+    type Output = Result<Ran, Fault>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Ran, Fault>> {
+        let take = || self.slot.result.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(result) = take() {
+            return Poll::Ready(result);
+        }
+        self.slot.waker.register(context.waker());
+        // The answer may have come between the look and the registration.
+        take().map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut kept = self.slots.0.borrow_mut();
+        if Arc::strong_count(&self.slot) == 1 && kept.len() < SLOTS_KEPT_MAX {
+            *self.slot.result.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            drop(self.slot.waker.take());
+            kept.push(Arc::clone(&self.slot));
+        } else {
+            self.slot.given_up.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flyball_core::Nanos;
+
+    fn ran() -> Ran {
+        Ran { outputs: Vec::new(), began: Nanos(1), ended: Nanos(2) }
+    }
+
+    #[tokio::test]
+    async fn an_answer_arrives_from_another_thread_and_its_slot_is_used_again() {
+        let slots = Slots::default();
+        for _ in 0..3 {
+            let (promise, waiting) = slots.pair();
+            let thread = std::thread::spawn(move || promise.answer(Ok(ran())));
+            assert_eq!(waiting.await.unwrap().ended, Nanos(2));
+            thread.join().unwrap();
+        }
+        let (promise, waiting) = slots.pair();
+        promise.answer(Ok(ran()));
+        assert!(waiting.await.is_ok());
+        assert!(!slots.0.borrow().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_promise_that_is_dropped_is_a_fault_and_a_walk_that_left_is_seen() {
+        let slots = Slots::default();
+        let (promise, waiting) = slots.pair();
+        drop(promise);
+        assert_eq!(waiting.await.unwrap_err().kind, FaultKind::Panicked);
+        let (promise, waiting) = slots.pair();
+        assert!(promise.wanted());
+        drop(waiting);
+        assert!(!promise.wanted());
+        promise.answer(Ok(ran()));
+        assert!(slots.0.borrow().len() <= 1, "a slot that somebody still holds is not used again");
+    }
+}

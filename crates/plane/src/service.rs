@@ -1,0 +1,134 @@
+//! How long a model's runs take: the table measured at load, corrected by what runs really took. Whether a batch may run
+//! on a lane that has sockets is decided from this, for each batch anew.
+
+use flyball_engine::LatencyTable;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Measured over expected, in thousandths, smoothed over this many runs.
+const AS_EXPECTED: u32 = 1000;
+const SMOOTHED_OVER: u64 = 16;
+/// A single run says no more than this: the host may have taken the core away.
+const SAMPLE_MAX: u64 = 8 * AS_EXPECTED as u64;
+
+pub(crate) struct Service {
+    pub(crate) table: LatencyTable,
+    drift: AtomicU32,
+    /// Where there is no table, because the model does not run on made-up input: learnt from its runs.
+    row_ns: AtomicU64,
+    /// Its time depends on its input, or it had to be stopped: never on a lane with sockets.
+    unpredictable: AtomicBool,
+}
+
+impl Service {
+    pub(crate) fn new(table: LatencyTable, unpredictable: bool) -> Service {
+        Service {
+            table,
+            drift: AtomicU32::new(AS_EXPECTED),
+            row_ns: AtomicU64::new(0),
+            unpredictable: AtomicBool::new(unpredictable),
+        }
+    }
+
+    pub(crate) fn run_time(&self, rows: usize) -> Duration {
+        match self.table.estimate(rows) {
+            Some(expected) => expected * self.drift.load(Relaxed) / AS_EXPECTED,
+            None => Duration::from_nanos(self.row_ns.load(Relaxed).saturating_mul(rows as u64)),
+        }
+    }
+
+    /// The most rows, up to `rows_max`, whose run is expected to stay within `time`; zero when one does not.
+    pub(crate) fn rows_within(&self, time: Duration, rows_max: usize) -> usize {
+        if self.run_time(rows_max) <= time {
+            return rows_max;
+        }
+        let (mut within, mut beyond) = (0, rows_max);
+        while beyond - within > 1 {
+            let middle = within.midpoint(beyond);
+            if self.run_time(middle) <= time { within = middle } else { beyond = middle }
+        }
+        within
+    }
+
+    /// Whether a run of `rows` rows may hold sockets back. What was never measured may not.
+    pub(crate) fn inline(&self, rows: usize, inline_run_max: Duration) -> bool {
+        let known = self.table.points().is_some() || self.row_ns.load(Relaxed) > 0;
+        known && !self.unpredictable.load(Relaxed) && self.run_time(rows) <= inline_run_max
+    }
+
+    pub(crate) fn never_inline(&self) {
+        self.unpredictable.store(true, Relaxed);
+    }
+
+    /// Takes in what a run of `rows` rows took.
+    pub(crate) fn observe(&self, rows: usize, took: Duration) {
+        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let Some(expected) = self.table.estimate(rows).filter(|expected| !expected.is_zero()) else {
+            let row_ns = took_ns / (rows as u64).max(1);
+            let before = self.row_ns.load(Relaxed);
+            let smoothed =
+                if before == 0 { row_ns } else { (before * (SMOOTHED_OVER - 1) + row_ns) / SMOOTHED_OVER };
+            self.row_ns.store(smoothed.max(1), Relaxed);
+            return;
+        };
+        let expected_ns = u64::try_from(expected.as_nanos()).unwrap_or(u64::MAX);
+        let sample =
+            (took_ns.saturating_mul(u64::from(AS_EXPECTED)) / expected_ns.max(1)).clamp(1, SAMPLE_MAX);
+        let before = u64::from(self.drift.load(Relaxed));
+        let smoothed = (before * (SMOOTHED_OVER - 1) + sample).div_ceil(SMOOTHED_OVER);
+        self.drift.store(u32::try_from(smoothed).unwrap_or(AS_EXPECTED), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flyball_engine::LatencyPoint;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn service() -> Service {
+        let point = |rows, p50_us| LatencyPoint { rows, p50_us, p99_us: p50_us };
+        Service::new(LatencyTable::of(vec![point(1, 100.0), point(11, 1100.0)]), false)
+    }
+
+    #[test]
+    fn a_batch_is_inline_when_its_own_run_is_short_enough() {
+        let service = service();
+        assert!(service.inline(10, MS));
+        assert!(!service.inline(11, MS));
+        assert_eq!(service.rows_within(MS, 64), 10);
+        assert_eq!(service.rows_within(MS, 4), 4);
+        assert_eq!(service.rows_within(MS / 20, 64), 0);
+    }
+
+    #[test]
+    fn a_model_that_got_slower_than_its_table_leaves_the_socket_lanes_and_comes_back_when_it_is_fast_again() {
+        let service = service();
+        for _ in 0..100 {
+            service.observe(1, 20 * MS);
+        }
+        assert!(!service.inline(2, MS), "{:?}", service.run_time(2));
+        for _ in 0..200 {
+            service.observe(1, MS / 10);
+        }
+        assert!(service.inline(8, MS), "{:?}", service.run_time(8));
+    }
+
+    #[test]
+    fn one_run_that_the_host_held_up_changes_little() {
+        let service = service();
+        service.observe(1, Duration::from_secs(1));
+        assert!(service.run_time(1) < MS / 6, "{:?}", service.run_time(1));
+    }
+
+    #[test]
+    fn a_model_without_a_table_is_kept_off_the_sockets_until_its_runs_were_measured() {
+        let service = Service::new(LatencyTable::default(), false);
+        assert!(!service.inline(1, MS));
+        service.observe(2, MS / 5);
+        assert!(service.inline(1, MS));
+        service.never_inline();
+        assert!(!service.inline(1, MS));
+    }
+}

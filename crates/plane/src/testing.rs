@@ -1,0 +1,125 @@
+//! Models, lanes and sinks for this crate's tests: a runner that adds one, latency tables made up, clocks moved by hand.
+
+use crate::admission::Gate;
+use crate::breaker::Breaker;
+use crate::loaded::{Home, Run, StopRun, Terms};
+use crate::service::Service;
+use crate::{Lane, LaneInbox, Lanes, Model, Plane, PlaneLimits};
+use bytes::Bytes;
+use flyball_core::{Clock, DataType, RequestLimits, Sink, Tensor, TensorData, TensorSpec, WalkRecord};
+use flyball_engine::{Batching, LatencyPoint, LatencyTable, RunError, Signature};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Remembers the rows of each run.
+#[derive(Default)]
+pub(crate) struct Runs(pub(crate) RefCell<Vec<usize>>);
+
+impl Sink for Runs {
+    type Model = ();
+    fn received(&self) {}
+    fn record(&self, _record: &WalkRecord<'_, ()>) {}
+    fn batch(&self, _model: &(), rows: usize, _rows_max: usize, _took: Duration) {
+        self.0.borrow_mut().push(rows);
+    }
+}
+
+/// Adds one to every byte; fails on 250, panics on 251.
+#[derive(Default)]
+pub(crate) struct AddOne(Vec<u8>);
+
+impl Run for AddOne {
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn add(&mut self, inputs: &[Tensor]) {
+        if let TensorData::Fixed(bytes) = &inputs[0].data {
+            self.0.extend_from_slice(bytes);
+        }
+    }
+
+    fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
+        assert!(!self.0.contains(&251), "the test's own panic");
+        outputs.clear();
+        if self.0.contains(&250) {
+            return Err(RunError::Failed("250 is out of range".into()));
+        }
+        outputs.push(column(&self.0.iter().map(|byte| byte + 1).collect::<Vec<_>>()));
+        Ok(())
+    }
+
+    fn stopper(&self) -> StopRun {
+        Arc::new(|| {})
+    }
+}
+
+pub(crate) fn column(rows: &[u8]) -> Tensor {
+    let data = TensorData::Fixed(Bytes::copy_from_slice(rows));
+    let shape = [rows.len() as i64].as_slice().into();
+    Tensor { name: "x".into(), datatype: DataType::Uint8, shape, data }
+}
+
+/// What a made-up model is like. Its runs are expected to take `first` and `row` for each further row.
+#[derive(Clone, Copy)]
+pub(crate) struct Made {
+    pub(crate) rows_max: usize,
+    pub(crate) in_flight_max: usize,
+    pub(crate) first: Duration,
+    pub(crate) row: Duration,
+    pub(crate) homes: usize,
+    pub(crate) terms: Terms,
+}
+
+impl Made {
+    pub(crate) fn usual() -> Made {
+        let terms = Terms {
+            deadline: None,
+            queue_wait_max: Duration::from_secs(1),
+            run_max: Duration::from_secs(10),
+            share: 100,
+            batch_wait: None,
+        };
+        let (first, row) = (Duration::from_micros(2), Duration::from_nanos(200));
+        Made { rows_max: 64, in_flight_max: 1000, first, row, homes: 1, terms }
+    }
+
+    pub(crate) fn model(self) -> Arc<Model<()>> {
+        let spec = TensorSpec { name: "x".into(), datatype: DataType::Uint8, shape: vec![-1] };
+        let point = |rows: usize| {
+            let us = (self.first + self.row * (rows as u32 - 1)).as_secs_f64() * 1e6;
+            LatencyPoint { rows, p50_us: us, p99_us: us }
+        };
+        let points = if self.rows_max > 1 { vec![point(1), point(self.rows_max)] } else { vec![point(1)] };
+        Arc::new(Model {
+            name: "m".into(),
+            version: "1".into(),
+            signature: Arc::new(Signature { inputs: vec![spec.clone()], outputs: vec![spec] }),
+            batching: Batching { rows_max: self.rows_max, reason: None },
+            meter: Arc::new(()),
+            service: Service::new(LatencyTable::of(points), false),
+            row_elements: None,
+            terms: self.terms,
+            gate: Gate::new(self.in_flight_max),
+            breaker: Breaker::default(),
+            homes: (0..self.homes).map(|place| Home::new(place, Box::new(AddOne::default()))).collect(),
+        })
+    }
+}
+
+/// A plane of so many lanes with sockets, as many without, and a clock moved by hand.
+pub(crate) fn lanes(sockets: usize) -> Vec<(Rc<Lane<Runs>>, LaneInbox<()>)> {
+    let limits = PlaneLimits {
+        request: RequestLimits::for_body(1 << 20),
+        in_flight_max: 1000,
+        inline_run_max: Duration::from_millis(1),
+    };
+    let (plane, inboxes) =
+        Plane::with_thread_time(Lanes { sockets, compute: sockets }, limits, Clock::manual(), || {
+            Duration::ZERO
+        });
+    let lane = |(id, inbox)| (Lane::new(Arc::clone(&plane), id, Runs::default()), inbox);
+    inboxes.into_iter().enumerate().map(lane).collect()
+}

@@ -1,0 +1,126 @@
+//! The fields of a protobuf message, one after the other, as slices of it: nothing is decoded that is not asked for,
+//! and nothing is copied. Knows the wire format and no message.
+
+use bytes::Buf;
+use flyball_core::Fault;
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use std::fmt::Display;
+
+pub(super) fn malformed(what: impl Display) -> Fault {
+    Fault::malformed(format!("the message is not a ModelInferRequest: {what}"))
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Field<'m> {
+    pub(super) tag: u32,
+    value: Value<'m>,
+}
+
+#[derive(Clone, Copy)]
+enum Value<'m> {
+    Varint(u64),
+    Fixed64,
+    Bytes(&'m [u8]),
+    /// A fixed32 or a group, which no field that is read here has.
+    Other,
+}
+
+impl<'m> Field<'m> {
+    pub(super) fn varint(&self) -> Result<u64, Fault> {
+        if let Value::Varint(number) = self.value { Ok(number) } else { Err(self.wrong_type()) }
+    }
+
+    pub(super) fn is_fixed64(&self) -> Result<(), Fault> {
+        if let Value::Fixed64 = self.value { Ok(()) } else { Err(self.wrong_type()) }
+    }
+
+    pub(super) fn bytes(&self) -> Result<&'m [u8], Fault> {
+        if let Value::Bytes(bytes) = self.value { Ok(bytes) } else { Err(self.wrong_type()) }
+    }
+
+    pub(super) fn text(&self) -> Result<&'m str, Fault> {
+        let not_utf8 = |error| malformed(format_args!("field {} is not UTF-8: {error}", self.tag));
+        std::str::from_utf8(self.bytes()?).map_err(not_utf8)
+    }
+
+    /// A list of varints, packed or with one of them in this field.
+    pub(super) fn varints(&self) -> Result<Varints<'m>, Fault> {
+        match self.value {
+            Value::Varint(number) => Ok(Varints { first: Some(number), packed: &[] }),
+            _ => Ok(Varints { first: None, packed: self.bytes()? }),
+        }
+    }
+
+    fn wrong_type(&self) -> Fault {
+        malformed(format_args!("field {} has another wire type than it should", self.tag))
+    }
+}
+
+pub(super) struct Varints<'m> {
+    first: Option<u64>,
+    pub(super) packed: &'m [u8],
+}
+
+impl Iterator for Varints<'_> {
+    type Item = Result<u64, Fault>;
+
+    fn next(&mut self) -> Option<Result<u64, Fault>> {
+        if let Some(first) = self.first.take() {
+            return Some(Ok(first));
+        }
+        self.packed.has_remaining().then(|| decode_varint(&mut self.packed).map_err(malformed))
+    }
+}
+
+/// Ends after the first field that cannot be read.
+#[derive(Clone)]
+pub(super) struct Fields<'m>(&'m [u8]);
+
+impl<'m> Fields<'m> {
+    pub(super) fn of(message: &'m [u8]) -> Fields<'m> {
+        Fields(message)
+    }
+
+    /// The length-delimited fields with this number.
+    pub(super) fn each(self, tag: u32) -> impl Iterator<Item = Result<&'m [u8], Fault>> {
+        self.filter_map(move |field| match field {
+            Ok(field) => (field.tag == tag).then(|| field.bytes()),
+            Err(fault) => Some(Err(fault)),
+        })
+    }
+
+    fn read(&mut self) -> Result<Field<'m>, Fault> {
+        let (tag, wire_type) = decode_key(&mut self.0).map_err(malformed)?;
+        let value = match wire_type {
+            WireType::Varint => Value::Varint(decode_varint(&mut self.0).map_err(malformed)?),
+            WireType::LengthDelimited => {
+                let length = decode_varint(&mut self.0).map_err(malformed)?;
+                let parts = usize::try_from(length).ok().and_then(|length| self.0.split_at_checked(length));
+                let (bytes, rest) =
+                    parts.ok_or_else(|| malformed(format_args!("field {tag} is cut short")))?;
+                self.0 = rest;
+                Value::Bytes(bytes)
+            }
+            WireType::SixtyFourBit | WireType::ThirtyTwoBit | WireType::StartGroup | WireType::EndGroup => {
+                skip_field(wire_type, tag, &mut self.0, DecodeContext::default()).map_err(malformed)?;
+                if wire_type == WireType::SixtyFourBit { Value::Fixed64 } else { Value::Other }
+            }
+        };
+        Ok(Field { tag, value })
+    }
+}
+
+impl<'m> Iterator for Fields<'m> {
+    type Item = Result<Field<'m>, Fault>;
+
+    fn next(&mut self) -> Option<Result<Field<'m>, Fault>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let field = self.read();
+        if field.is_err() {
+            self.0 = &[];
+        }
+        Some(field)
+    }
+}

@@ -1,0 +1,80 @@
+//! Writes a `ModelInferResponse` with raw contents, in its gRPC frame, straight into a buffer.
+
+use super::binary;
+use crate::frame;
+use bytes::{BufMut, BytesMut};
+use flyball_core::{Answer, Fault, FaultKind, Stage, Tensor};
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, int64, key_len};
+
+// Field numbers of ModelInferResponse, then of its outputs.
+const MODEL_NAME: u32 = 1;
+const MODEL_VERSION: u32 = 2;
+const ID: u32 = 3;
+const OUTPUTS: u32 = 5;
+const RAW_CONTENTS: u32 = 6;
+const OUTPUT_NAME: u32 = 1;
+const OUTPUT_DATATYPE: u32 = 2;
+const OUTPUT_SHAPE: u32 = 3;
+
+pub(super) fn write(answer: &Answer<'_>, out: &mut BytesMut) -> Result<(), Fault> {
+    out.reserve(size(answer));
+    frame::write(out, |out| {
+        put_text(MODEL_NAME, answer.model, out);
+        put_text(MODEL_VERSION, answer.version, out);
+        put_text(ID, answer.id.unwrap_or_default(), out);
+        for (tensor, _) in answer.each() {
+            put_length(OUTPUTS, output_size(tensor), out);
+            put_text(OUTPUT_NAME, &tensor.name, out);
+            put_text(OUTPUT_DATATYPE, tensor.datatype.name(), out);
+            int64::encode_packed(OUTPUT_SHAPE, &tensor.shape, out);
+        }
+        for (tensor, _) in answer.each() {
+            put_length(RAW_CONTENTS, binary::size(&tensor.data), out);
+            binary::write(&tensor.data, out);
+        }
+    })
+    .ok_or_else(|| {
+        let text = "the answer is larger than a gRPC message can be";
+        Fault::new(FaultKind::AnswerNotRepresentable, Stage::Respond, text)
+    })
+}
+
+/// Bytes that the frame takes.
+fn size(answer: &Answer<'_>) -> usize {
+    let outputs = answer.each().map(|(tensor, _)| {
+        field_size(OUTPUTS, output_size(tensor)) + field_size(RAW_CONTENTS, binary::size(&tensor.data))
+    });
+    frame::HEAD_BYTES
+        + text_size(MODEL_NAME, answer.model)
+        + text_size(MODEL_VERSION, answer.version)
+        + text_size(ID, answer.id.unwrap_or_default())
+        + outputs.sum::<usize>()
+}
+
+fn output_size(tensor: &Tensor) -> usize {
+    text_size(OUTPUT_NAME, &tensor.name)
+        + text_size(OUTPUT_DATATYPE, tensor.datatype.name())
+        + int64::encoded_len_packed(OUTPUT_SHAPE, &tensor.shape)
+}
+
+/// A length-delimited field with all that belongs to it.
+fn field_size(tag: u32, length: usize) -> usize {
+    key_len(tag) + encoded_len_varint(length as u64) + length
+}
+
+/// An empty text is not written.
+fn text_size(tag: u32, text: &str) -> usize {
+    if text.is_empty() { 0 } else { field_size(tag, text.len()) }
+}
+
+fn put_text(tag: u32, text: &str, out: &mut BytesMut) {
+    if !text.is_empty() {
+        put_length(tag, text.len(), out);
+        out.put_slice(text.as_bytes());
+    }
+}
+
+fn put_length(tag: u32, length: usize, out: &mut BytesMut) {
+    encode_key(tag, WireType::LengthDelimited, out);
+    encode_varint(length as u64, out);
+}

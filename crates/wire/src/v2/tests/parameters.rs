@@ -1,0 +1,123 @@
+//! `timeout` and `priority`: read alike over HTTP and gRPC, and refused in the same words.
+
+use super::{GrpcDialect, http, parse, parse_json};
+use crate::proto::inference::infer_parameter::ParameterChoice;
+use crate::proto::inference::{InferParameter, ModelInferRequest};
+use bytes::Bytes;
+use flyball_core::{Dialect, Fault, FaultKind, InferRequest, Priority};
+use prost::Message;
+use std::time::Duration;
+
+fn over_http(name: &str, value: &str) -> Result<InferRequest, Fault> {
+    parse_json(&format!(r#"{{"inputs":[],"parameters":{{"{name}":{value}}}}}"#))
+}
+
+fn over_grpc(name: &str, choice: Option<ParameterChoice>) -> Result<InferRequest, Fault> {
+    let parameter = InferParameter { parameter_choice: choice };
+    let message =
+        ModelInferRequest { parameters: [(name.to_owned(), parameter)].into(), ..Default::default() };
+    parse(&GrpcDialect, &message.encode_to_vec().into())
+}
+
+/// A number as each protocol carries it.
+fn each(name: &str, number: u64) -> Vec<InferRequest> {
+    let int64 = i64::try_from(number).ok().map(ParameterChoice::Int64Param);
+    let choices = [Some(ParameterChoice::Uint64Param(number)), int64].into_iter().flatten();
+    let over_grpc = choices.map(|choice| over_grpc(name, Some(choice)).expect("parses"));
+    over_grpc.chain([over_http(name, &number.to_string()).expect("parses")]).collect()
+}
+
+#[test]
+fn a_timeout_is_in_microseconds_and_0_is_none() {
+    let day = Duration::from_hours(24);
+    for (number, wanted) in [
+        (0, None),
+        (1, Some(Duration::from_micros(1))),
+        (86_400_000_000, Some(day)),
+        (u64::MAX, Some(Duration::from_micros(u64::MAX))),
+    ] {
+        for request in each("timeout", number) {
+            assert_eq!((request.timeout, request.priority), (wanted, Priority::Normal));
+        }
+    }
+}
+
+#[test]
+fn a_priority_is_a_level_and_1_is_the_most_urgent() {
+    for (number, wanted) in [
+        (0, Priority::Normal),
+        (1, Priority::High),
+        (2, Priority::Normal),
+        (3, Priority::Low),
+        (u64::MAX, Priority::Low),
+    ] {
+        for request in each("priority", number) {
+            assert_eq!((request.timeout, request.priority), (None, wanted));
+        }
+    }
+}
+
+#[test]
+fn what_is_no_whole_number_is_refused_in_the_same_words_by_both_protocols() {
+    let other = [
+        over_http("timeout", "-1"),
+        over_http("timeout", "1.5"),
+        over_http("timeout", "1e3"),
+        over_http("timeout", "18446744073709551616"),
+        over_http("timeout", "true"),
+        over_http("timeout", "\"1\""),
+        over_http("timeout", "\"\\u0031\""),
+        over_http("timeout", "[1,[2]]"),
+        over_http("timeout", "{\"a\":1}"),
+        over_grpc("timeout", Some(ParameterChoice::Int64Param(-1))),
+        over_grpc("timeout", Some(ParameterChoice::DoubleParam(1.0))),
+        over_grpc("timeout", Some(ParameterChoice::BoolParam(true))),
+        over_grpc("timeout", Some(ParameterChoice::StringParam("1".into()))),
+        over_grpc("timeout", None),
+    ];
+    for parsed in other {
+        let fault = parsed.expect_err("is refused");
+        assert_eq!(fault.kind, FaultKind::MalformedRequest);
+        assert!(
+            fault.text.starts_with("parameter 'timeout' must be a whole number of microseconds"),
+            "{fault}"
+        );
+    }
+    let over_http = over_http("priority", "\"high\"").expect_err("is refused");
+    let over_grpc = over_grpc("priority", Some(ParameterChoice::StringParam("high".into())));
+    assert_eq!(over_http, over_grpc.expect_err("is refused"));
+    assert!(
+        over_http.text.starts_with("parameter 'priority' must be a whole number, 0 or more"),
+        "{over_http}"
+    );
+}
+
+#[test]
+fn a_parameter_that_is_null_or_of_another_name_says_nothing() {
+    let request = over_http("timeout", "null").expect("parses");
+    assert_eq!(request.timeout, None);
+    let request = over_http("sequence_id", "\"7\"").expect("parses");
+    assert_eq!((request.timeout, request.priority), (None, Priority::Normal));
+    let request = over_grpc("sequence_id", Some(ParameterChoice::StringParam("7".into()))).expect("parses");
+    assert_eq!((request.timeout, request.priority), (None, Priority::Normal));
+}
+
+#[test]
+fn a_glance_tells_which_requests_name_a_priority() {
+    let json = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+    assert!(http(None).may_be_urgent(&json(r#"{"inputs":[],"parameters":{"priority":1}}"#)));
+    assert!(!http(None).may_be_urgent(&json(r#"{"inputs":[],"parameters":{"timeout":1}}"#)));
+    // What follows the JSON part is data.
+    assert!(!http(Some(2)).may_be_urgent(&json(r#"{}"priority""#)));
+    assert!(!http(Some(9)).may_be_urgent(&json("{}")));
+    for (name, wanted) in [("priority", true), ("timeout", false)] {
+        let parameter = InferParameter { parameter_choice: Some(ParameterChoice::Uint64Param(1)) };
+        let message = ModelInferRequest {
+            model_name: "priority".into(),
+            parameters: [(name.to_owned(), parameter)].into(),
+            ..Default::default()
+        };
+        assert_eq!(GrpcDialect.may_be_urgent(&message.encode_to_vec().into()), wanted);
+    }
+    assert!(!GrpcDialect.may_be_urgent(&Bytes::from_static(&[0xff; 50])));
+}

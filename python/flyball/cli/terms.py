@@ -1,0 +1,109 @@
+"""The flags that `serve` and `snapshot` share: what every model of the command line is deployed with.
+
+They become the `Terms` of a snapshot, which has their bounds and defaults. Must not know servers or files.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flyball.errors import UsageError
+
+if TYPE_CHECKING:
+    from flyball.snapshot import Terms
+
+DeadlineMs = Annotated[
+    int | None,
+    typer.Option(
+        metavar="MS",
+        help="Deadline of requests that bring none. One that cannot keep it is refused, not answered late. None by default.",
+        show_default=False,
+    ),
+]
+BatchRowsMax = Annotated[
+    int | None,
+    typer.Option(metavar="ROWS", help="Rows of one run at most; 1 switches batching off. [64]", show_default=False),
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(
+        metavar="ROWS",
+        help="Wait for this many rows before a run, with --batch-window-ms. By default what is ready runs at once.",
+        show_default=False,
+    ),
+]
+BatchWindowMs = Annotated[
+    int | None,
+    typer.Option(
+        metavar="MS",
+        help="Longest wait for --batch-size rows. Requests that come alone pay for it with their latency.",
+        show_default=False,
+    ),
+]
+QueueWaitMsMax = Annotated[
+    int | None,
+    typer.Option(
+        metavar="MS",
+        help="Refuse a request at once when it would wait longer than this for its run. [1000]",
+        show_default=False,
+    ),
+]
+
+
+def terms_of(
+    verb: str,
+    *,
+    deadline_ms: int | None,
+    batch_rows_max: int | None,
+    batch_size: int | None,
+    batch_window_ms: int | None,
+    queue_wait_ms_max: int | None,
+) -> Terms | None:
+    """The terms that the flags ask for, None where there is none; raises with every flag that is not allowed."""
+    from pydantic import ValidationError
+
+    from flyball.faults import Fault, faults_of
+    from flyball.snapshot import Terms
+    from flyball.snapshot.check import batch_faults
+
+    if (batch_size is None) != (batch_window_ms is None):
+        given, other = ("size", "window-ms") if batch_window_ms is None else ("window-ms", "size")
+        example = "1" if other == "window-ms" else "4"
+        raise UsageError(
+            f"--batch-{given} needs --batch-{other}: how many rows to wait for, and how long",
+            next_step=f"add  --batch-{other} {example}",
+        )
+    written: dict[str, Any] = {
+        "limits": _given(batch_rows_max=batch_rows_max, queue_wait_ms_max=queue_wait_ms_max),
+        "slo": _given(deadline_ms=deadline_ms),
+        "batch": _given(size=batch_size, window_ms=batch_window_ms) or None,
+    }
+    if not any(written.values()):
+        return None
+    faults: list[Fault] = []
+    try:
+        terms = Terms.model_validate(written)
+    except ValidationError as error:
+        faults = faults_of(error, Terms)
+    faults += batch_faults(written, {fault.path for fault in faults})
+    if faults:
+        told = [Fault(_flag(fault.path), fault.found, _in_flags(fault.allowed)) for fault in faults]
+        raise UsageError("the flags are not allowed", faults=told, next_step=f"flyball {verb} --help")
+    return terms
+
+
+def _given(**flags: int | None) -> dict[str, int]:
+    return {key: value for key, value in flags.items() if value is not None}
+
+
+def _flag(path: str) -> str:
+    """limits.batch_rows_max is --batch-rows-max, batch.size is --batch-size."""
+    part, _, key = path.partition(".")
+    return "--" + (f"batch_{key}" if part == "batch" else key).replace("_", "-")
+
+
+def _in_flags(allowed: str) -> str:
+    """A flag that is left out is what null is in a document."""
+    return allowed.removeprefix("null, or ").replace("limits.batch_rows_max", "--batch-rows-max")
