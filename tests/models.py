@@ -189,6 +189,30 @@ def slow(folder: Path) -> Path:
     return save(folder / "slow.onnx", nodes, inputs, outputs, constants)
 
 
+def looped(folder: Path) -> Path:
+    """Counts to its input, one by one, about a microsecond each: as slow as a test wants it, and endless in practice."""
+    still, added = helper.make_node("Identity", ["go_on"], ["still"]), helper.make_node("Add", ["so_far", "one"], ["now"])
+    given = [
+        value("trip", TensorProto.INT64, []),
+        value("go_on", TensorProto.BOOL, []),
+        value("so_far", TensorProto.FLOAT, [1]),
+    ]
+    results = [value("still", TensorProto.BOOL, []), value("now", TensorProto.FLOAT, [1])]
+    one = numpy_helper.from_array(np.ones(1, np.float32), "one")
+    body = helper.make_graph([still, added], "body", given, results, [one])
+    nodes = [helper.make_node("Loop", ["x", "", "zero"], ["y"], body=body)]
+    inputs, outputs = [value("x", TensorProto.INT64, [1])], [value("y", TensorProto.FLOAT, [1])]
+    return save(folder / "looped.onnx", nodes, inputs, outputs, {"zero": np.zeros(1, np.float32)})
+
+
+def heavy(folder: Path, mebibytes: int) -> Path:
+    """Looks numbers up in a table of this size: little work, much memory."""
+    constants = {"table": np.zeros(mebibytes << 18, np.float32)}
+    nodes = [helper.make_node("Gather", ["table", "x"], ["y"])]
+    inputs, outputs = [value("x", TensorProto.INT64, ["n", 1])], [value("y", TensorProto.FLOAT, ["n", 1])]
+    return save(folder / "heavy.onnx", nodes, inputs, outputs, constants)
+
+
 def infinite(folder: Path) -> Path:
     """One divided by the input: zero gives an infinity, which JSON cannot say."""
     nodes = [helper.make_node("Reciprocal", ["x"], ["y"])]
@@ -271,6 +295,7 @@ GOOD: dict[str, Callable[[Path], Path]] = {
     "free_axis": free_axis,
     "gather": gather,
     "slow": slow,
+    "looped": looped,
     "infinite": infinite,
     "external": external,
 }
@@ -303,6 +328,7 @@ def row(name: str, seed: int) -> Arrays:
         "free_axis": lambda: {"x": r.normal(size=(1, int(r.integers(1, 6)))).astype(np.float32)},
         "gather": lambda: {"x": r.integers(0, 8, size=(1, 1), dtype=np.int64)},
         "slow": lambda: {"x": r.normal(size=(1, 1)).astype(np.float32)},
+        "looped": lambda: {"x": r.integers(0, 100, size=1, dtype=np.int64)},
         "infinite": lambda: {"x": r.uniform(1, 2, size=(1, 1)).astype(np.float32)},
         "external": lambda: {"x": r.normal(size=(1, 4)).astype(np.float32)},
     }

@@ -26,7 +26,10 @@ def build_info() -> bytes:
     """{"version", "commit", "profile", "target", "rustc", "debug_assertions"}."""
 
 def machine() -> bytes:
-    """What this machine allows: {"cpus", "cpu_quota", "lanes", "memory_limit_bytes", "cpu_model", "kernel", "rights"}."""
+    """What this machine allows.
+
+    {"cpus", "cpu_quota", "lanes", "memory_bytes", "memory_limit_bytes", "cpu_model", "kernel", "rights"}
+    """
 
 def model_files(path: str) -> bytes:
     """Digests of a model's file and of its external data, read without ONNX Runtime.

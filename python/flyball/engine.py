@@ -108,6 +108,7 @@ class Machine(_Document):
     cpus: list[int]
     cpu_quota: float | None
     lanes: int
+    memory_bytes: int
     memory_limit_bytes: int | None
     cpu_model: str
     kernel: str

@@ -8,7 +8,8 @@ Knows pydantic's errors; must not know which documents exist.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -141,7 +142,16 @@ def _model_at(model: type[BaseModel], location: tuple[str | int, ...]) -> type[B
         else:
             field = getattr(here, "model_fields", {}).get(part)
             here = field.annotation if field else None
+        here = _without_none(here)
     return here if hasattr(here, "model_fields") else None
+
+
+def _without_none(annotation: Any) -> Any:
+    """X for `X | None`: what stands at a location that a fault lies inside of is not null."""
+    if get_origin(annotation) not in (Union, UnionType):
+        return annotation
+    choices = [choice for choice in get_args(annotation) if choice is not NoneType]
+    return choices[0] if len(choices) == 1 else annotation
 
 
 def _short(value: object) -> str:

@@ -4,8 +4,10 @@ A transport that is added later joins by one function in `TRANSPORTS`.
 """
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,13 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 from wire import Http, Reply, assert_same, binary_request, from_binary, from_json, json_request
 
 # The one table of crates/core/src/fault.rs, as far as these cases reach.
-GRPC_OF_HTTP = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 422: "FAILED_PRECONDITION", 500: "INTERNAL"}
+GRPC_OF_HTTP = {
+    400: "INVALID_ARGUMENT",
+    404: "NOT_FOUND",
+    422: "FAILED_PRECONDITION",
+    500: "INTERNAL",
+    504: "DEADLINE_EXCEEDED",
+}
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,14 @@ class Ask:
     version: str = ""
     outputs: tuple[str, ...] = ()
     id: str = "contract-1"
+    timeout_us: int = 0
+    priority: int = 0
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """What the caller asks of the queue, as the V2 protocol says it."""
+        asked = {"timeout": self.timeout_us, "priority": self.priority}
+        return {name: number for name, number in asked.items() if number}
 
     @property
     def path(self) -> str:
@@ -51,7 +67,11 @@ def refusal(reply: Reply) -> Got:
 
 
 def by_json(server: Server, ask: Ask) -> Got:
-    more = {"id": ask.id, "outputs": [{"name": name} for name in ask.outputs]} if ask.outputs else {"id": ask.id}
+    more: dict[str, Any] = {"id": ask.id}
+    if ask.parameters:
+        more["parameters"] = ask.parameters
+    if ask.outputs:
+        more["outputs"] = [{"name": name} for name in ask.outputs]
     with Http(server) as connection:
         reply = connection.post(ask.path, json_request(ask.inputs, **more))
     if reply.status != 200:
@@ -63,6 +83,7 @@ def by_json(server: Server, ask: Ask) -> Got:
 def by_binary(server: Server, ask: Ask) -> Got:
     body, length = binary_request(ask.inputs)
     head = {**json.loads(body[:length]), "id": ask.id}
+    head["parameters"] |= ask.parameters
     if ask.outputs:
         head["outputs"] = [{"name": name, "parameters": {"binary_data": True}} for name in ask.outputs]
     text = json.dumps(head).encode()
@@ -83,7 +104,10 @@ def by_grpc(server: Server, ask: Ask) -> Got:
     outputs = [triton_grpc.InferRequestedOutput(name) for name in ask.outputs] or None
     with grpc_client(server) as client:
         try:
-            result = client.infer(ask.model, tensors, ask.version, outputs=outputs, request_id=ask.id)
+            result = client.infer(
+                ask.model, tensors, ask.version, outputs=outputs, request_id=ask.id,
+                timeout=ask.timeout_us or None, priority=ask.priority,
+            )  # fmt: skip
         except InferenceServerException as refused:
             return Got(fault=(str(refused.status()).removeprefix("StatusCode."), refused.message()))
     response = result.get_response()
@@ -113,6 +137,10 @@ ANSWERS = {
     "some outputs, in another order": Ask("many", rows("many", 2), outputs=("next", "mean")),
     "a version by number": Ask("linear", row("linear", 2), version="1"),
     "no batch axis": Ask("fixed_batch", row("fixed_batch", 1)),
+    "a loop": Ask("looped", row("looped", 1)),
+    "a deadline that can be kept": Ask("slow", row("slow", 1), timeout_us=20_000_000),
+    "a high priority": Ask("linear", row("linear", 3), priority=1),
+    "a low priority and a deadline": Ask("linear", row("linear", 4), timeout_us=20_000_000, priority=7),
 }
 
 
@@ -169,3 +197,11 @@ def test_every_transport_gives_the_same_fault_and_the_same_words(house: Server, 
     faults = {name: transport(house, ask).fault for name, transport in TRANSPORTS.items()}
     assert {fault and fault[0] for fault in faults.values()} == {status}, faults
     assert len(set(faults.values())) == 1, faults
+
+
+def test_every_transport_refuses_a_deadline_that_no_run_can_keep_with_the_same_words(house: Server) -> None:
+    ask = Ask("slow", row("slow", 1), timeout_us=10_000)
+    faults = {name: transport(house, ask).fault for name, transport in TRANSPORTS.items()}
+    assert {fault and fault[0] for fault in faults.values()} == {"DEADLINE_EXCEEDED"}, faults
+    texts = {fault and re.sub(r"[\d.]+ ms", "# ms", fault[1]) for fault in faults.values()}  # each has less time left
+    assert texts == {"the deadline is in # ms, but a run of model 'slow' takes # ms; allow more time"}

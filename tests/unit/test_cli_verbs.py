@@ -112,12 +112,14 @@ def test_doctor_names_what_is_missing_and_the_command_that_grants_it(run, monkey
     # Rights, quota and cores are those of the machine that runs the tests, so a machine that lacks some is told here.
     missing = engine.Right(name="affinity", granted=False, why="lanes cannot be pinned", grant="taskset -c 0-3 flyball")
     lacking = {"cpus": [0, 1, 2, 5], "cpu_quota": 1.5, "lanes": 2, "rights": [missing]}
+    lacking |= {"memory_bytes": 8_000_000_000, "memory_limit_bytes": 2_000_000_000}
     machine = engine.machine().model_copy(update=lacking)
     monkeypatch.setattr(engine, "machine", lambda: machine)
     code, out, _ = run("doctor")
     assert code == 0
     assert re.search(r"right: affinity +no +lanes cannot be pinned +taskset -c 0-3 flyball", out)
     assert "4 in the affinity mask (0-2,5), quota of 1.5 cores: 2 lanes" in out
+    assert re.search(r"memory +yes +8.00 GB, limit of 2.00 GB", out)
     assert "This machine can serve." in out
 
 

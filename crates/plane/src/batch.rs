@@ -91,10 +91,26 @@ pub(crate) async fn walk<S: Sink>(lane: &Lane<S>) {
     loop {
         work(lane).await;
         collect(lane).await;
-        take(lane, &mut taken);
-        run_batch(lane, &mut taken.batch, taken.rows_max);
+        let began = lane.now();
+        while {
+            take(lane, &mut taken);
+            run_batch(lane, &mut taken.batch, taken.rows_max);
+            another_fits(lane, began)
+        } {}
         tokio::task::yield_now().await;
     }
+}
+
+/// Whether another request of a model without batching can be run before the answers of the ones before it are written,
+/// within the time that a run may hold sockets back. Writing wakes clients and touches cold memory; for several answers at
+/// once that costs much less (16 connections, 0.2 ms a run: a tenth more requests a second).
+fn another_fits<S: Sink>(lane: &Lane<S>, began: Nanos) -> bool {
+    let now = lane.now();
+    let schedule = lane.schedule.borrow();
+    let next = schedule.next().filter(|_| lane.has_sockets() && schedule.ready_at(now) == Some(now));
+    next.is_some_and(|(job, _rows)| {
+        !job.model.batching.on() && now.since(began) + job.run_time(job.rows) <= lane.limit.time
+    })
 }
 
 /// The next batch. What must not run here, or not at all, leaves the queue on the way.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from dataclasses import asdict
 from typing import Annotated
 
@@ -73,7 +72,7 @@ def _native() -> list[Finding]:
     quota = "no quota" if here.cpu_quota is None else f"quota of {here.cpu_quota:g} cores"
     cpus = f"{len(here.cpus)} in the affinity mask ({_ranges(here.cpus)}), {quota}: {here.lanes} lanes"
     limit = "no limit" if here.memory_limit_bytes is None else f"limit of {size(here.memory_limit_bytes)}"
-    memory = f"{size(_memory_bytes())}, {limit}"
+    memory = f"{size(here.memory_bytes)}, {limit}"
     findings += [
         Finding("cores", here.lanes > 0, cpus, needed=True),
         Finding("processor", True, here.cpu_model),
@@ -85,10 +84,6 @@ def _native() -> list[Finding]:
         for right in here.rights
     ]
     return findings + tuning(here, ServerConfig().connections_max)
-
-
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _extras() -> list[Finding]:

@@ -1,0 +1,184 @@
+"""More work than there is time for: some waits, the rest is refused at once, told when to come again, and counted."""
+
+import json
+import select
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import serving
+import snapshots
+from models import Arrays, row
+from raw_h2 import Connection, frame
+from serving import Server, until
+from tritonclient.grpc import service_pb2
+from wire import Http, Raw, Reply, json_request, metrics, raw_infer, raw_post, raws, settled
+
+# Trips of the looped model: the better part of a second, and nothing.
+LONG, SHORT = 1_000_000, 1
+FLOOD = 12
+
+
+@pytest.fixture
+def begin(start: Callable[..., Server], model: Callable[[str], Path], tmp_path: Path) -> Callable[..., Server]:
+    """flyballd on one lane, with one model and its limits."""
+
+    def begun(name: str, **limits: int) -> Server:
+        index = snapshots.write(tmp_path, 1, [snapshots.deployment(name, model(name), limits=limits)])
+        config = tmp_path / "config.json"
+        config.write_text(json.dumps({"lanes": 1}))
+        return start(*serving.flyballd(), "--snapshot", index, "--listen", "127.0.0.1:0", "--config", config)
+
+    return begun
+
+
+def test_a_flooded_model_refuses_over_http_with_503_and_says_when_to_come_again(begin: Callable[..., Server]) -> None:
+    server = begin("slow", queue_wait_ms_max=1)
+    with raws(server, FLOOD) as connections:
+        for raw in connections:
+            raw.send(raw_infer("slow", row("slow", 1)))
+        replies = [reply for raw in connections if (reply := raw.reply())]
+    refused = [reply for reply in replies if reply.status == 503]
+    assert {reply.status for reply in replies} == {200, 503}
+    for reply in refused:
+        assert int(reply.headers["retry-after"]) >= 1
+        assert reply.error.startswith("model 'slow' has requests for ")
+        assert reply.error.endswith("which may wait for 1.0 ms; try again later")
+    assert_counted(server, "http", len(replies) - len(refused), len(refused))
+    with Http(server) as connection:
+        connection.infer("slow", row("slow", 1))
+
+
+def test_a_flooded_model_refuses_over_grpc_with_resource_exhausted_and_pushback(begin: Callable[..., Server]) -> None:
+    server = begin("slow", queue_wait_ms_max=1)
+    tensor = {"name": "x", "datatype": "FP32", "shape": [1, 1]}
+    message = service_pb2.ModelInferRequest(model_name="slow", inputs=[tensor], raw_input_contents=[bytes(4)])
+    with Connection(server) as connection:
+        streams = [connection.open() for _ in range(FLOOD)]
+        for stream in streams:
+            connection.send(stream, frame(message.SerializeToString()))
+        answers = [connection.answer(stream) for stream in streams]
+    refused = [answer for answer in answers if answer.status == 8]
+    assert {answer.status for answer in answers} == {0, 8}
+    for answer in refused:
+        assert 0 < int(answer.headers["grpc-retry-pushback-ms"]) < 60_000
+        assert answer.message.startswith("model 'slow' has requests for ")
+    assert_counted(server, "grpc", len(answers) - len(refused), len(refused))
+
+
+def assert_counted(server: Server, protocol: str, answered: int, refused: int) -> None:
+    """Each refusal under its reason, and none of them a run."""
+    reading = metrics(server)
+    assert reading.sum("flyball_faults_total", model="slow", kind="wait_too_long", stage="admit", blame="us") == refused
+    for outcome, count in {"answered": answered, "refused": refused}.items():
+        assert reading.sum("flyball_requests_total", model="slow", protocol=protocol, outcome=outcome) == count
+    assert reading.sum("flyball_batch_rows_count", model="slow") == answered
+
+
+def test_deadlines_that_the_queue_would_break_are_refused_as_a_wait_and_not_as_unreachable(
+    begin: Callable[..., Server],
+) -> None:
+    """Alone each request would be in time; behind the others some would not, and for those coming again later helps."""
+    server = begin("slow")
+    with Http(server) as connection:
+        connection.infer("slow", row("slow", 1))
+    run_s = metrics(server).sum("flyball_stage_seconds_sum", model="slow", stage="infer")
+    request = json.dumps(json_request(row("slow", 1))).encode()
+    with raws(server, FLOOD) as connections:
+        for raw in connections:
+            raw.send(raw_post("slow", request, f"X-Request-Timeout-Ms: {int(FLOOD / 2 * run_s * 1000)}\r\n"))
+        replies = [reply for raw in connections if (reply := raw.reply())]
+    refused = [reply for reply in replies if reply.status == 503]
+    assert replies[0].status == 200, replies[0].body
+    assert refused
+    for reply in refused:
+        assert "retry-after" in reply.headers
+        assert reply.error.startswith("model 'slow' has requests for ")
+    assert metrics(server).sum("flyball_faults_total", kind="deadline_unreachable") == 0
+
+
+def counting(trips: int) -> Arrays:
+    return {"x": np.array([trips], np.int64)}
+
+
+def counted(trips: int, priority: int | None = None) -> bytes:
+    """A request to count so far."""
+    more: dict[str, Any] = {} if priority is None else {"parameters": {"priority": priority}}
+    return raw_post("looped", json.dumps(json_request(counting(trips), **more)).encode())
+
+
+def in_flight(server: Server, count: int) -> None:
+    until(f"{count} in flight", lambda: metrics(server).sum("flyball_in_flight") == count or None)
+
+
+def has_answer(raw: Raw) -> bool:
+    return bool(select.select([raw.socket], [], [], 0)[0])
+
+
+def answer(raw: Raw) -> Reply:
+    reply = raw.reply()
+    assert reply is not None
+    assert reply.status == 200, reply.body
+    return reply
+
+
+@pytest.mark.parametrize("transport", ["HTTP", "gRPC"])
+def test_a_client_that_leaves_while_it_is_queued_costs_no_run(begin: Callable[..., Server], transport: str) -> None:
+    server = begin("looped")
+    with Raw(server) as first, Raw(server) as leaves, Connection(server) as also_leaves:
+        first.send(counted(LONG))
+        in_flight(server, 1)
+        if transport == "HTTP":
+            leaves.send(counted(LONG))
+            in_flight(server, 2)
+            leaves.socket.close()
+        else:
+            tensor = {"name": "x", "datatype": "INT64", "shape": [1]}
+            trips = [np.int64(LONG).tobytes()]
+            message = service_pb2.ModelInferRequest(model_name="looped", inputs=[tensor], raw_input_contents=trips)
+            stream = also_leaves.open()
+            also_leaves.send(stream, frame(message.SerializeToString()))
+            in_flight(server, 2)
+            also_leaves.reset(stream)
+        until("it is counted", lambda: metrics(server).outcomes()["abandoned"] == 1 or None)
+        assert not has_answer(first), "the first run was over too soon for this test"
+        answer(first)
+    assert settled(server) == {"received": 2, "answered": 1, "refused": 0, "failed": 0, "abandoned": 1}
+    assert metrics(server).sum("flyball_batch_rows_count", model="looped") == 1
+
+
+@pytest.mark.parametrize(("sooner", "later"), [(1, None), (1, 3), (0, 3), (2, 3)])
+def test_the_more_urgent_of_the_queued_requests_runs_first(
+    begin: Callable[..., Server], sooner: int, later: int | None
+) -> None:
+    server = begin("looped")
+    with raws(server, 3) as (first, patient, urgent):
+        first.send(counted(LONG))
+        in_flight(server, 1)
+        patient.send(counted(LONG, later))
+        in_flight(server, 2)
+        urgent.send(counted(SHORT, sooner))
+        in_flight(server, 3)
+        assert not has_answer(first), "the first run was over too soon for this test"
+        answer(urgent)
+        assert has_answer(first), "a run that is under way is not interrupted"
+        assert not has_answer(patient)
+        answer(patient)
+
+
+def test_within_a_class_the_earliest_deadline_runs_first(begin: Callable[..., Server]) -> None:
+    server = begin("looped")
+    body = json.dumps(json_request(counting(SHORT))).encode()
+    with raws(server, 3) as (first, patient, urgent):
+        first.send(counted(LONG))
+        in_flight(server, 1)
+        patient.send(counted(LONG))
+        in_flight(server, 2)
+        urgent.send(raw_post("looped", body, "X-Request-Timeout-Ms: 20000\r\n"))
+        in_flight(server, 3)
+        assert not has_answer(first), "the first run was over too soon for this test"
+        answer(urgent)
+        assert not has_answer(patient)
+        answer(patient)
