@@ -176,17 +176,17 @@ def gather(folder: Path) -> Path:
     return save(folder / "gather.onnx", nodes, inputs, outputs, constants)
 
 
-def slow(folder: Path) -> Path:
-    """Some tens of milliseconds of work for one row; a fixed batch of one, so that loading it stays quick."""
+def slow(folder: Path, name: str = "slow", steps: int = 4) -> Path:
+    """Some milliseconds of work in each step for one row; a fixed batch of one, so that loading it stays quick."""
     constants: Arrays = {"shape": np.array([700, 700], np.int64), "scale": np.array(1e-3, np.float32)}
     nodes, last = [helper.make_node("Expand", ["x", "shape"], ["e"])], "e"
-    for step in range(4):
+    for step in range(steps):
         nodes.append(helper.make_node("MatMul", [last, "e"], [f"m{step}"]))
         nodes.append(helper.make_node("Mul", [f"m{step}", "scale"], [f"s{step}"]))
         last = f"s{step}"
     nodes.append(helper.make_node("ReduceMax", [last], ["y"], keepdims=1))
     inputs, outputs = [value("x", TensorProto.FLOAT, [1, 1])], [value("y", TensorProto.FLOAT, [1, 1])]
-    return save(folder / "slow.onnx", nodes, inputs, outputs, constants)
+    return save(folder / f"{name}.onnx", nodes, inputs, outputs, constants)
 
 
 def looped(folder: Path) -> Path:

@@ -143,9 +143,13 @@ _BY_KIND: dict[str, type[FlyballError]] = {
     "client_gone": UnavailableError,
     "body_timeout": DeadlineError,
     "deadline_passed": DeadlineError,
+    "deadline_unreachable": DeadlineError,
     "in_flight_full": OverloadedError,
     "lane_full": OverloadedError,
+    "wait_too_long": OverloadedError,
+    "breaker_open": OverloadedError,
     "run_failed": ServerFaultError,
+    "run_stopped": ServerFaultError,
     "panicked": ServerFaultError,
 }
 

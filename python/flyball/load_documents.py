@@ -64,6 +64,7 @@ class LoadPlan(_Part):
     warmup: Warmup = Warmup()
     timeout_ms: int = 1000
     deadline_ms: int | None = None
+    connection_wait_ms: int | None = None
     cpus: list[int] | None = None
     path: str | None = None
     interval_s: float | None = None

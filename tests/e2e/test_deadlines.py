@@ -4,8 +4,8 @@ import json
 import re
 import socket
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
+import models
 import pytest
 import serving
 import snapshots
@@ -15,8 +15,8 @@ from serving import Server
 from tritonclient.grpc import service_pb2
 from wire import Raw, json_request, metrics, raw_post
 
-# A run of the slow model takes some tens of milliseconds.
-SHORT_MS, LONG_MS = 10, 10_000
+# A run takes more than the one even on a fast machine, and less than the other on a slow one.
+STEPS, SHORT_MS, LONG_MS = 12, 15, 10_000
 UNREACHABLE = r"the deadline is in [\d.]+ ms, but a run of model '\w+' takes [\d.]+ ms; allow more time"
 HTTP_OF_GRPC = {0: 200, 3: 400, 4: 504}
 
@@ -25,13 +25,14 @@ Ask = Callable[[Server, int], Ending]
 
 
 @pytest.fixture(scope="module")
-def server(model: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One slow model under three names: with no promise, with one that it cannot keep, and with one that it can."""
     folder = tmp_path_factory.mktemp("deadlines")
+    slow = models.slow(folder, steps=STEPS)
     documents = [
-        snapshots.deployment("slow", model("slow")),
-        snapshots.deployment("hasty", model("slow"), slo={"deadline_ms": SHORT_MS}),
-        snapshots.deployment("patient", model("slow"), slo={"deadline_ms": LONG_MS}),
+        snapshots.deployment("slow", slow),
+        snapshots.deployment("hasty", slow, slo={"deadline_ms": SHORT_MS}),
+        snapshots.deployment("patient", slow, slo={"deadline_ms": LONG_MS}),
     ]
     index = snapshots.write(folder, 1, documents)
     with serving.serving([*serving.flyballd(), "--snapshot", str(index), "--listen", "127.0.0.1:0"]) as started:

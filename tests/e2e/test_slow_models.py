@@ -23,8 +23,8 @@ from wire import Http, Raw, Reply, assert_same, from_json, infer_path, json_requ
 Model = Callable[[str], Path]
 Reference = Callable[[str, Arrays], Arrays]
 
-# Trips of the looped model: nothing, the better part of a second, and more than a life.
-SHORT, LONG, ENDLESS = 1, 1_000_000, 2**62
+# Trips of the looped model: one, and more than anybody will wait for.
+SHORT, ENDLESS = 1, 2**62
 # crates/plane/src/breaker.rs
 FAULTS_MAX = 8
 
@@ -61,17 +61,19 @@ def backlog(server: Server) -> float:
 def test_a_slow_run_does_not_hold_up_a_fast_model_on_the_same_lane(
     begin: Callable[..., Server], model: Model, reference: Reference
 ) -> None:
-    server = begin(snapshots.deployment("looped", model("looped")), snapshots.deployment("linear", model("linear")))
+    """The slow run ends when it is stopped, so that it takes equally long on every machine, however busy it is."""
+    looped = snapshots.deployment("looped", model("looped"), limits={"run_ms_max": 1500})
+    server = begin(looped, snapshots.deployment("linear", model("linear")))
     inputs = row("linear", 1)
     with Raw(server) as slow, Http(server) as fast:
-        slow.send(raw_infer("looped", counting(LONG)))
+        slow.send(raw_infer("looped", counting(ENDLESS)))
         until("the slow run is under way", lambda: backlog(server) > 0 or None)
         for _ in range(10):
             assert_same(fast.infer("linear", inputs), reference("linear", inputs))
         assert not has_answer(slow), "the fast answers came after the slow one"
         reply = slow.reply()
     assert reply is not None
-    assert reply.json["outputs"][0]["data"] == [float(LONG)]
+    assert reply.status == 500
 
 
 def test_a_model_whose_table_says_that_it_is_slow_runs_on_a_lane_without_sockets(
@@ -149,7 +151,7 @@ def test_a_model_with_a_fixed_first_axis_says_so_and_is_served_one_request_at_a_
     assert json.loads("\n".join(inspected.stdout))["batching"] == {"on": False, "reason": reason}
     server = begin(snapshots.deployment("fixed_batch", model("fixed_batch")))
     applied = server.log_line(lambda fields: "deployment applied" in str(fields))
-    assert (applied["fields"]["batch_rows_max"], applied["fields"]["batch_reason"]) == (1, reason)
+    assert (applied["batch_rows_max"], applied["batch_reason"]) == (1, reason)
     rows = [row("fixed_batch", seed) for seed in range(8)]
     with raws(server, len(rows)) as connections:
         for raw, inputs in zip(connections, rows, strict=True):

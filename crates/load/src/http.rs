@@ -202,6 +202,7 @@ mod tests {
             foreign: false,
             timeout: Duration::ZERO,
             deadline: Some(Duration::from_millis(7)),
+            connection_wait: None,
         };
         let body = Body { text: br#""inputs":[]}"#.to_vec(), raw: vec![0; 5] };
         let head = |binary| {

@@ -44,6 +44,9 @@ pub struct Plan {
     /// Told to the server with each request; what is answered later than this after it was due is counted.
     #[serde(default)]
     pub deadline_ms: Option<u64>,
+    /// A request that finds no free connection for so long is given up, as callers with a bounded pool do. None: it waits.
+    #[serde(default)]
+    pub connection_wait_ms: Option<u64>,
     /// Cores that the generator's threads may run on.
     #[serde(default)]
     pub cpus: Option<Vec<usize>>,
@@ -103,6 +106,7 @@ pub(crate) struct Target {
     pub(crate) foreign: bool,
     pub(crate) timeout: Duration,
     pub(crate) deadline: Option<Duration>,
+    pub(crate) connection_wait: Option<Duration>,
 }
 
 const fn one() -> usize {
@@ -149,6 +153,7 @@ impl Plan {
             foreign: self.path.is_some(),
             timeout: Duration::from_millis(self.timeout_ms),
             deadline: self.deadline_ms.map(Duration::from_millis),
+            connection_wait: self.connection_wait_ms.map(Duration::from_millis),
         })
     }
 
@@ -196,6 +201,9 @@ impl Plan {
         }
         if let Some(deadline) = self.deadline_ms.filter(|ms| !(1..=3_600_000).contains(ms)) {
             return not_allowed("deadline_ms", deadline, "null, or 1 to 3600000");
+        }
+        if let Some(wait) = self.connection_wait_ms.filter(|ms| !(1..=3_600_000).contains(ms)) {
+            return not_allowed("connection_wait_ms", wait, "null, or 1 to 3600000");
         }
         if let Some(interval) = self.interval_s.filter(|interval| !(0.001..=86_400.0).contains(interval)) {
             return not_allowed("interval_s", interval, "null, or 0.001 to 86400");
@@ -351,6 +359,7 @@ mod tests {
             ),
             ("timeout_ms", json!(0), "timeout_ms is 0"),
             ("deadline_ms", json!(0), "deadline_ms is 0; allowed: null, or 1 to 3600000"),
+            ("connection_wait_ms", json!(0), "connection_wait_ms is 0; allowed: null, or 1 to 3600000"),
             ("interval_s", json!(0.0), "interval_s is 0; allowed: null, or 0.001 to 86400"),
             ("cpus", json!([]), "at least one core"),
             ("rate", json!(1), "unknown field `rate`"),

@@ -170,6 +170,11 @@ impl Session {
         self.queue.borrow().is_closed()
     }
 
+    /// A request that waited too long for a connection.
+    pub(crate) fn give_up(&self, ticket: Ticket, now: Instant) {
+        self.count(ticket, None, now, Ending::Unsent("no connection was free in time"));
+    }
+
     /// Gives up on what still waits.
     pub(crate) fn abandon_backlog(&self) {
         let now = Instant::now();

@@ -26,6 +26,14 @@ pub(crate) async fn work(session: &Session, seat: usize, mut client: impl Client
     let mut patience = Patience::new(session.target.timeout);
     while let Some(ticket) = session.next(seat).await {
         let left = Instant::now();
+        if session
+            .target
+            .connection_wait
+            .is_some_and(|wait| left.saturating_duration_since(ticket.due) > wait)
+        {
+            session.give_up(ticket, left);
+            continue;
+        }
         let answer = patience.within(left, client.exchange(ticket)).await;
         let ended = Instant::now();
         let unreachable = matches!(&answer, Some(Err(problem)) if problem.origin == Origin::Connect);

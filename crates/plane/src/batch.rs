@@ -166,6 +166,7 @@ fn run_batch<S: Sink>(lane: &Lane<S>, batch: &mut Vec<Job<S::Model>>, rows_max: 
     let Some(first) = batch.first() else { return };
     let (model, scale) = (Arc::clone(&first.model), first.scale);
     let rows: usize = batch.iter().map(|job| job.rows).sum();
+    let cost_ns: u64 = batch.iter().map(|job| job.cost_ns).sum();
     let clocked = share::worth_clocking(&model, rows * scale).then(lane.plane.thread_time);
     let began = lane.now();
     let result = join_and_run(lane, &model, batch, began);
@@ -174,11 +175,10 @@ fn run_batch<S: Sink>(lane: &Lane<S>, batch: &mut Vec<Job<S::Model>>, rows_max: 
     let took = clocked.map_or(wall, |before| {
         let now = (lane.plane.thread_time)();
         lane.plane.show_cpu(lane.id, now);
-        let took = now.saturating_sub(before);
-        lane.plane.show_slowdown(lane.id, wall, took);
-        took
+        now.saturating_sub(before)
     });
     lane.sink.batch(&model.meter, rows, rows_max, wall);
+    lane.busy_until(ended, cost_ns);
     match result {
         // Another thread has the session: the model is on its way to its compute lane, and so is this batch.
         None => batch.drain(..).for_each(|job| lane.send_to_compute(job)),

@@ -19,20 +19,25 @@ pub(crate) struct Breaker {
 }
 
 impl Breaker {
-    /// How long callers must stay away; `None` when they may come. The first to come after the pause is the trial: the
-    /// others wait for what becomes of it.
+    /// How long callers must stay away; `None` when they may come.
     pub(crate) fn refuses(&self, now: Nanos) -> Option<Duration> {
         let until = self.closed_to_callers_until.load(Relaxed);
+        (now.0 < until).then(|| Duration::from_nanos(until - now.0))
+    }
+
+    /// Lets a caller in, or says how long it must stay away. The first after a pause is the trial: the others wait for what
+    /// becomes of it.
+    pub(crate) fn enter(&self, now: Nanos) -> Result<(), Duration> {
+        let until = self.closed_to_callers_until.load(Relaxed);
         if until == 0 {
-            return None;
+            return Ok(());
         }
-        if now.0 < until {
-            return Some(Duration::from_nanos(until - now.0));
+        if let Some(pause) = self.refuses(now) {
+            return Err(pause);
         }
         let pause = self.pause();
-        let trial =
-            self.closed_to_callers_until.compare_exchange(until, now.after(pause).0, Relaxed, Relaxed);
-        trial.is_err().then_some(pause)
+        let trial = self.closed_to_callers_until.compare_exchange(until, now.after(pause).0, Relaxed, Relaxed);
+        trial.map(|_| ()).map_err(|_| pause)
     }
 
     pub(crate) fn succeeded(&self) {
@@ -65,7 +70,7 @@ mod tests {
     fn opened() -> Breaker {
         let breaker = Breaker::default();
         for fault in 1..=FAULTS_MAX {
-            assert_eq!(breaker.refuses(Nanos(5)), None);
+            assert_eq!(breaker.enter(Nanos(5)), Ok(()));
             assert_eq!(breaker.failed(Nanos(5)), fault == FAULTS_MAX);
         }
         breaker
@@ -86,10 +91,11 @@ mod tests {
     fn after_the_pause_one_caller_tries_and_its_success_lets_the_others_in() {
         let breaker = opened();
         let later = Nanos(5).after(PAUSE_FIRST);
-        assert_eq!(breaker.refuses(later), None, "the trial");
-        assert!(breaker.refuses(later).is_some(), "only one tries");
+        assert_eq!(breaker.refuses(later), None, "looking is not trying");
+        assert_eq!(breaker.enter(later), Ok(()), "the trial");
+        assert_eq!(breaker.enter(later), Err(PAUSE_FIRST), "only one tries");
         breaker.succeeded();
-        assert_eq!(breaker.refuses(later), None);
+        assert_eq!(breaker.enter(later), Ok(()));
     }
 
     #[test]
@@ -99,7 +105,7 @@ mod tests {
         for _ in 0..20 {
             let pause = breaker.refuses(now).unwrap();
             now = now.after(pause);
-            assert_eq!(breaker.refuses(now), None);
+            assert_eq!(breaker.enter(now), Ok(()));
             breaker.failed(now);
         }
         assert_eq!(breaker.refuses(now), Some(PAUSE_FIRST * 32));

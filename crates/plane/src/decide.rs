@@ -58,7 +58,8 @@ where
     let model = walk.stage(Stage::Route, route(&lane.plane.routes.load(), &request.model))?;
     walk.routed(&model.meter);
     walk.due(request.timeout, model.terms.deadline);
-    let rows = request.inputs.first().map_or(1, Tensor::rows);
+    let rows = request.inputs.first().map_or(1, Tensor::rows).max(1);
+    let rows = rows.saturating_mul(model.scale(&request.inputs, rows));
     let ask = Ask { rows, priority: request.priority, deadline: walk.deadline };
     let permit = walk.stage(Stage::Admit, admit(lane, &model, ask))?;
     walk.pass(Stage::Features);

@@ -42,6 +42,8 @@ pub struct Lane<S: Sink> {
     pub(crate) out: RefCell<BytesMut>,
     spare: RefCell<Vec<Vec<Tensor>>>,
     swept_at: Cell<Nanos>,
+    /// When the last run ended, where jobs were waiting then.
+    busy_since: Cell<Option<Nanos>>,
 }
 
 impl<S: Sink> Lane<S> {
@@ -66,6 +68,7 @@ impl<S: Sink> Lane<S> {
             out: RefCell::new(BytesMut::with_capacity(OUT_BYTES)),
             spare: RefCell::new(Vec::new()),
             swept_at: Cell::new(Nanos(0)),
+            busy_since: Cell::new(None),
         })
     }
 
@@ -138,6 +141,15 @@ impl<S: Sink> Lane<S> {
         if now.since(self.swept_at.get()) >= SWEEP_EVERY {
             self.swept_at.set(now);
             self.schedule.borrow_mut().sweep(unwanted);
+        }
+    }
+
+    /// A run of so much expected cost has ended. While jobs wait, the time from one end to the next is what that cost really
+    /// takes here.
+    pub(crate) fn busy_until(&self, ended: Nanos, cost_ns: u64) {
+        let waiting = self.schedule.borrow().jobs() > 0;
+        if let Some(since) = self.busy_since.replace(waiting.then_some(ended)) {
+            self.plane.show_stretch(self.id, ended.since(since), cost_ns);
         }
     }
 

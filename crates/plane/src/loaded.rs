@@ -116,6 +116,6 @@ impl<M> Model<M> {
     pub(crate) fn scale(&self, inputs: &[Tensor], rows: usize) -> usize {
         let Some(row_elements) = self.row_elements else { return 1 };
         let elements: usize = inputs.iter().filter_map(|input| Tensor::elements(&input.shape)).sum();
-        elements.div_ceil(row_elements * rows.max(1)).max(1)
+        elements.div_ceil(row_elements.saturating_mul(rows).max(1)).max(1)
     }
 }

@@ -33,7 +33,7 @@ pub struct Lanes {
 
 /// How many jobs other lanes may have sent and this one not yet taken in.
 const INBOX_JOBS_MAX: usize = 1024;
-const AS_FAST_AS_ALONE: u32 = 1000;
+const UNSTRETCHED: u32 = 1000;
 
 pub struct Plane<M> {
     pub routes: ArcSwap<Routes<M>>,
@@ -55,8 +55,9 @@ struct Peer<M> {
     shares: AtomicU64,
     /// CPU time of the lane's thread when it was last looked at.
     cpu_ns: AtomicU64,
-    /// Time on the wall over CPU time of its runs, in thousandths: others may want the core as well.
-    slowdown: AtomicU32,
+    /// Time that went by over the expected cost of what was done in it while the lane always had something to do, in
+    /// thousandths: sockets cost time too, and others may want the core.
+    stretch: AtomicU32,
 }
 
 /// The receiving end of a lane's inbox, to be handed to [`crate::Lane::run`].
@@ -86,7 +87,7 @@ impl<M> Plane<M> {
                 load_ns: AtomicU64::new(0),
                 shares: AtomicU64::new(0),
                 cpu_ns: AtomicU64::new(0),
-                slowdown: AtomicU32::new(AS_FAST_AS_ALONE),
+                stretch: AtomicU32::new(UNSTRETCHED),
             });
             inboxes.push(LaneInbox(receiver));
         }
@@ -150,13 +151,14 @@ impl<M> Plane<M> {
         self.peers[lane].shares.store(shares, Relaxed);
     }
 
-    /// Takes in how much longer than its CPU time a run took.
-    pub(crate) fn show_slowdown(&self, lane: usize, wall: Duration, cpu: Duration) {
-        const SAMPLE_MAX: f64 = 32_000.0;
-        let sample = (wall.as_secs_f64() / cpu.as_secs_f64().max(1e-9) * f64::from(AS_FAST_AS_ALONE))
-            .clamp(f64::from(AS_FAST_AS_ALONE), SAMPLE_MAX) as u32;
-        let slowdown = &self.peers[lane].slowdown;
-        slowdown.store((slowdown.load(Relaxed) * 15 + sample) / 16, Relaxed);
+    /// Takes in how long a busy lane really took for so much expected cost.
+    pub(crate) fn show_stretch(&self, lane: usize, took: Duration, cost_ns: u64) {
+        const SAMPLE_MAX: u64 = 32 * UNSTRETCHED as u64;
+        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let sample = took_ns.saturating_mul(u64::from(UNSTRETCHED)) / cost_ns.max(1);
+        let sample = sample.clamp(u64::from(UNSTRETCHED), SAMPLE_MAX) as u32;
+        let stretch = &self.peers[lane].stretch;
+        stretch.store((stretch.load(Relaxed) * 15 + sample) / 16, Relaxed);
     }
 
     /// Books a job's cost on a lane.
@@ -204,8 +206,8 @@ impl<M> Plane<M> {
         let run_ns = u64::try_from(self.limits.inline_run_max.as_nanos()).unwrap_or(u64::MAX);
         let fair_ns = own_ns.saturating_mul(shares).saturating_div(share).saturating_add(run_ns);
         let wait_ns = all_ns.min(fair_ns);
-        let slowdown = u64::from(peer.slowdown.load(Relaxed));
-        Duration::from_nanos(wait_ns.saturating_mul(slowdown) / u64::from(AS_FAST_AS_ALONE))
+        let stretch = u64::from(peer.stretch.load(Relaxed));
+        Duration::from_nanos(wait_ns.saturating_mul(stretch) / u64::from(UNSTRETCHED))
     }
 }
 

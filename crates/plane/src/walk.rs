@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct Walk<S: Sink> {
     lane: Rc<Lane<S>>,
     protocol: Protocol,
-    /// When the head was read. Callers' time limits count from here.
+    /// When the head came. Callers' time limits count from here.
     came: Nanos,
     began: Nanos,
     pub(crate) deadline: Option<Nanos>,
@@ -24,13 +24,14 @@ pub struct Walk<S: Sink> {
 }
 
 impl<S: Sink> Walk<S> {
-    pub fn begin(lane: &Rc<Lane<S>>, protocol: Protocol) -> Walk<S> {
+    /// `lay_unread`: how long the request's bytes had been there before they were read, where that is known.
+    pub fn begin(lane: &Rc<Lane<S>>, protocol: Protocol, lay_unread: Duration) -> Walk<S> {
         lane.sink.received();
         let began = lane.now();
         Walk {
             lane: Rc::clone(lane),
             protocol,
-            came: began,
+            came: Nanos(began.0.saturating_sub(u64::try_from(lay_unread.as_nanos()).unwrap_or(u64::MAX))),
             began,
             deadline: None,
             ends: [None; Stage::COUNT],
@@ -54,7 +55,7 @@ impl<S: Sink> Walk<S> {
     }
 
     /// So long after the request came.
-    pub(crate) fn after(&self, time: Option<Duration>) -> Option<Nanos> {
+    pub fn after(&self, time: Option<Duration>) -> Option<Nanos> {
         time.map(|time| self.came.after(time))
     }
 

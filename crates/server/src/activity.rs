@@ -1,12 +1,18 @@
 //! What a connection is doing, so that one that does nothing, or feeds a request's head byte by byte, can be
 //! closed. hyper's own header timeout also counts the idle time between requests, so it cannot tell the two apart.
+//! And a connection that was refused may be left unread for a while: where most requests are refused, refusing is what
+//! takes the time that answers need.
 
 use hyper::rt::{Read, ReadBufCursor, Write};
-use std::cell::Cell;
+use hyper_util::rt::TokioIo;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
 
 /// Time is counted in the ticks of the connection's watch, so that requests cost no clock reading.
 pub(crate) struct Activity {
@@ -17,12 +23,45 @@ pub(crate) struct Activity {
     in_head: Cell<bool>,
     /// Ticks since anything changed.
     still: Cell<u32>,
+    /// Nothing is read before this has rung.
+    parked: RefCell<Option<Pin<Box<Sleep>>>>,
+    /// When bytes came that were not read because of that.
+    unread_since: Cell<Option<Instant>>,
 }
 
 impl Activity {
     pub(crate) fn new(bytes_are_heads: bool) -> Rc<Activity> {
         let (requests, in_head, still) = (Cell::new(0), Cell::new(false), Cell::new(0));
-        Rc::new(Activity { bytes_are_heads, requests, in_head, still })
+        let (parked, unread_since) = (RefCell::new(None), Cell::new(None));
+        Rc::new(Activity { bytes_are_heads, requests, in_head, still, parked, unread_since })
+    }
+
+    /// Leaves the connection unread for a while.
+    pub(crate) fn park(&self, time: Duration) {
+        *self.parked.borrow_mut() = Some(Box::pin(tokio::time::sleep(time)));
+    }
+
+    /// How long the bytes that are read now lay there unread.
+    pub(crate) fn lay_unread(&self) -> Duration {
+        self.unread_since.take().map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Ready once the connection may be read. `here` says whether bytes are waiting.
+    fn poll_unparked(
+        &self,
+        context: &mut Context<'_>,
+        here: impl FnOnce(&mut Context<'_>) -> bool,
+    ) -> Poll<()> {
+        let mut parked = self.parked.borrow_mut();
+        let Some(alarm) = parked.as_mut() else { return Poll::Ready(()) };
+        if alarm.as_mut().poll(context).is_ready() {
+            *parked = None;
+            return Poll::Ready(());
+        }
+        if self.unread_since.get().is_none() && here(context) {
+            self.unread_since.set(Some(Instant::now()));
+        }
+        Poll::Pending
     }
 
     /// A head is whole and its request begins; it ends when the guard is dropped.
@@ -69,12 +108,14 @@ pub(crate) struct Watched<T> {
     pub(crate) activity: Rc<Activity>,
 }
 
-impl<T: Read + Unpin> Read for Watched<T> {
+impl Read for Watched<TokioIo<TcpStream>> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
+        let socket = self.stream.inner();
+        ready!(self.activity.poll_unparked(context, |context| socket.poll_read_ready(context).is_ready()));
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if read.is_ready() {
             self.activity.bytes_came();
@@ -108,6 +149,7 @@ impl<T: Write + Unpin> Write for Watched<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::future::poll_fn;
 
     #[test]
     fn a_connection_is_overdue_after_its_idle_ticks_and_sooner_inside_a_head() {
@@ -139,5 +181,28 @@ mod tests {
         assert!((0..100).all(|_| !activity.overdue_at_tick(2, 5)));
         drop(request);
         assert!(!activity.overdue_at_tick(2, 5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_parked_connection_is_not_read_and_knows_how_long_its_bytes_lay_there() {
+        let activity = Activity::new(true);
+        let look = |here: bool| poll_fn(move |context| Poll::Ready((here, context.waker().clone())));
+        let unparked = |here: bool| {
+            let activity = Rc::clone(&activity);
+            async move {
+                let (here, waker) = look(here).await;
+                activity.poll_unparked(&mut Context::from_waker(&waker), |_| here).is_ready()
+            }
+        };
+        assert!(unparked(true).await, "nothing holds it back");
+        activity.park(Duration::from_millis(20));
+        assert!(!unparked(false).await);
+        assert_eq!(activity.lay_unread(), Duration::ZERO);
+        assert!(!unparked(true).await);
+        tokio::time::advance(Duration::from_millis(21)).await;
+        assert!(unparked(true).await);
+        assert!(activity.unread_since.get().is_some());
+        assert!(activity.lay_unread() > Duration::ZERO);
+        assert_eq!(activity.lay_unread(), Duration::ZERO, "told once");
     }
 }

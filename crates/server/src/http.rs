@@ -14,6 +14,7 @@ use flyball_telemetry::{BuildFacts, Gauges};
 use flyball_wire::metadata::{self, ModelMetadata, ServerMetadata};
 use hyper::body::Incoming;
 use path::Target;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 const JSON: &str = "application/json";
@@ -31,7 +32,7 @@ impl Call {
     }
 }
 
-pub(crate) fn enter(context: &LaneContext, request: Request<Incoming>) -> Call {
+pub(crate) fn enter(context: &LaneContext, request: Request<Incoming>, lay_unread: Duration) -> Call {
     let Some(target) = path::target(request.uri().path()) else {
         return Call::Answered(error(StatusCode::NOT_FOUND, "Not Found"));
     };
@@ -41,7 +42,9 @@ pub(crate) fn enter(context: &LaneContext, request: Request<Incoming>) -> Call {
         return Call::Answered(wrong_method(if infer { "POST" } else { "GET, HEAD" }));
     }
     Call::Answered(match target {
-        Target::Infer(model) => return Call::Infer(infer::Infer::begin(context, model, request)),
+        Target::Infer(model) => {
+            return Call::Infer(infer::Infer::begin(context, model, request, lay_unread));
+        }
         Target::Server => {
             whole(StatusCode::OK, JSON, ServerMetadata::new("flyball", build_info().version).to_json())
         }

@@ -2,7 +2,10 @@
 
 use crate::body::BodyBudget;
 use crate::drain::{Drain, Phase};
+use crate::refusals::{self, Refusals};
+use crate::reply::Reply;
 use crate::{ServerConfig, machine, stack};
+use ::http::StatusCode;
 use bytes::Bytes;
 use flyball_plane::{Lane, LaneInbox, Plane};
 use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
@@ -12,6 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::{JoinSet, LocalSet};
@@ -45,6 +49,19 @@ impl Shared {
 pub(crate) struct LaneContext {
     pub(crate) lane: Rc<Lane<LaneSink>>,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) refusals: Refusals,
+}
+
+impl LaneContext {
+    /// How long a connection is to be left unread after this reply.
+    pub(crate) fn pause_after(&self, reply: &Reply) -> Option<Duration> {
+        let refused = reply.status() == StatusCode::SERVICE_UNAVAILABLE;
+        self.refusals.count(refused);
+        // While nothing waits there is nobody to make room for.
+        let waits = || self.shared.plane.backlogs().any(|backlog| backlog >= self.shared.config.inline_run_max());
+        let connections = self.shared.connections[self.lane.id].load(Ordering::Relaxed);
+        (refused && self.refusals.dominate() && waits()).then(|| refusals::pause(connections))
+    }
 }
 
 /// A connection on its way from the acceptor to its lane, with its place among the allowed ones.
@@ -68,7 +85,7 @@ pub(crate) fn start(
             tracing::warn!(lane = id, cpu, "lane could not be pinned");
         }
         let lane = Lane::new(Arc::clone(&shared.plane), id, shared.telemetry.sink(id));
-        let context = Rc::new(LaneContext { lane, shared });
+        let context = Rc::new(LaneContext { lane, shared, refusals: Refusals::default() });
         LocalSet::new().block_on(&runtime, serve(context, inbox, connections));
     })
 }

@@ -14,6 +14,7 @@ mod grpc;
 mod http;
 mod lane_thread;
 mod machine;
+mod refusals;
 mod reply;
 mod server;
 mod stack;

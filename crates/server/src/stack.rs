@@ -37,9 +37,13 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: TcpStream) {
             let context = Rc::clone(&context);
             // Entered here and not in the future: hyper drops that without a poll when the client has already left,
             // and a request whose head was read must be counted.
-            let call = enter(&context, request);
+            let call = enter(&context, request, activity.lay_unread());
+            let activity = Rc::clone(&activity);
             async move {
                 let reply = finish(&context, call).await;
+                if let Some(pause) = context.pause_after(&reply) {
+                    activity.park(pause);
+                }
                 // A request lasts until its last byte is handed over: a watch on health does not make a connection idle.
                 Ok::<_, Infallible>(reply.map(|body| Lasting { body, _until_sent: in_request }))
             }
@@ -149,7 +153,7 @@ enum Surface {
     Grpc(grpc::Call),
 }
 
-fn enter(context: &LaneContext, request: Request<Incoming>) -> Call {
+fn enter(context: &LaneContext, request: Request<Incoming>, lay_unread: Duration) -> Call {
     let version = request.version();
     let surface = if grpc::is_grpc(request.headers()) {
         if version == Version::HTTP_2 {
@@ -159,7 +163,7 @@ fn enter(context: &LaneContext, request: Request<Incoming>) -> Call {
             Surface::Http(http::Call::needs_http2())
         }
     } else {
-        Surface::Http(http::enter(context, request))
+        Surface::Http(http::enter(context, request, lay_unread))
     };
     Call { version, surface }
 }

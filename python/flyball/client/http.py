@@ -112,7 +112,10 @@ class HttpTransport:
         except HTTPError as error:
             raise _broke(self._url, error) from error
         finally:
-            response.release_conn() if response.closed else response.close()
+            # A connection with half an answer in it is of no more use; its place in the pool is, and closing keeps that.
+            if not response.closed:
+                response.close()
+            response.release_conn()
         if response.status != 200:
             raise from_http(response.status, _error_text(content), _seconds(response.headers.get("Retry-After")))
         length = response.headers.get(_JSON_LENGTH)

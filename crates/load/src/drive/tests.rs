@@ -121,6 +121,21 @@ fn with_few_connections_the_wait_for_one_counts_and_the_time_on_the_wire_hides_i
 }
 
 #[test]
+fn callers_who_do_not_wait_for_a_connection_give_up_what_the_stall_held_back() {
+    in_virtual_time(async {
+        let arrivals = json!({"kind": "constant", "rate_per_s": 1000.0});
+        let plan = json!({"arrivals": arrivals, "connections": 16, "connection_wait_ms": 50});
+        let outcome = run(plan).await;
+        assert_eq!(outcome.sent, 20_000);
+        let [error] = outcome.errors.as_slice() else { panic!("{:?}", outcome.errors) };
+        assert_eq!((error.reason.as_str(), error.count), ("no connection was free in time", outcome.failed));
+        // Of each stall's two hundred, sixteen are under way, some thirty of the next ones are still given up, and the
+        // fifty that came last are sent.
+        assert!((1_300..1_400).contains(&outcome.failed), "{}", outcome.failed);
+    });
+}
+
+#[test]
 fn a_closed_loop_over_the_same_server_hides_the_stall() {
     in_virtual_time(async {
         let outcome = run(json!({"connections": 16})).await;

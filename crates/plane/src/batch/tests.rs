@@ -38,7 +38,7 @@ fn answers(lane: &Rc<Lane<Runs>>, requests: &[(Arc<Model<()>>, Vec<u8>)]) -> Vec
         let one = |(model, rows): (Arc<Model<()>>, Vec<u8>)| {
             let lane = Rc::clone(lane);
             tokio::task::spawn_local(async move {
-                let mut walk = Walk::begin(&lane, Protocol::Http);
+                let mut walk = Walk::begin(&lane, Protocol::Http, Duration::ZERO);
                 let permit = admit(&lane, &model, ask(None))?;
                 let inputs = vec![column(&rows)];
                 let outputs = batch::run(&lane, &model, inputs, Priority::Normal, permit, &mut walk).await?;
@@ -176,7 +176,7 @@ fn a_model_that_is_slow_runs_on_a_compute_lane_and_one_that_is_fast_where_its_re
         let (compute, mut inbox) = lanes.pop().unwrap();
         let (lane, _) = lanes.pop().unwrap();
         let permit = admit(&lane, &model, ask(None)).unwrap();
-        let mut walk = Walk::begin(&lane, Protocol::Http);
+        let mut walk = Walk::begin(&lane, Protocol::Http, Duration::ZERO);
         let inputs = vec![column(&[1])];
         let mut run = Box::pin(batch::run(&lane, &model, inputs, Priority::Normal, permit, &mut walk));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -4,7 +4,7 @@ use super::checks::Checks;
 use crate::batch::{self, Run};
 use crate::job::Job;
 use crate::reply::Waiting;
-use crate::schedule::{Queued, Taken};
+use crate::schedule::{BatchWait, Queued, Taken};
 use crate::stages::admit::{Ask, admit};
 use crate::testing::{Made, Runs, column, lanes};
 use crate::{Lane, LaneInbox, Model, share};
@@ -27,6 +27,8 @@ enum Event {
     Arrival,
     HangUp(usize),
     Free(usize),
+    /// A batch window ends.
+    Window,
     Look,
 }
 
@@ -147,6 +149,7 @@ impl World {
                 Event::Arrival => self.arrival(),
                 Event::HangUp(caller) => self.hang_up(caller),
                 Event::Free(lane) => self.finish(lane),
+                Event::Window => {}
                 Event::Look => self.look(),
             }
             self.start_what_can_start();
@@ -235,7 +238,11 @@ impl World {
         let mut taken = Taken::default();
         batch::take(lane, &mut taken);
         self.checks.taken(lane, &taken);
-        let Some(first) = taken.batch.first() else { return };
+        let Some(first) = taken.batch.first() else {
+            let ready_at = lane.schedule.borrow().ready_at(self.now());
+            ready_at.inspect(|&ready_at| self.at(ready_at, Event::Window));
+            return;
+        };
         let model = Arc::clone(&first.model);
         let rows: usize = taken.batch.iter().map(|job| job.rows).sum();
         let expected = first.run_time(rows);
@@ -336,6 +343,8 @@ fn made(random: &mut ChaCha8Rng, sockets: usize) -> (Arc<Model<()>>, Duration, D
         Made { rows_max: [1, 8, 64][below(random, 3) as usize], first, row, homes, ..Made::usual() };
     made.in_flight_max = [8, 64, 1000][below(random, 3) as usize];
     made.terms.share = [50, 100, 200][below(random, 3) as usize];
+    let wait = BatchWait { rows: 4.min(made.rows_max), window: MS * (1 + below(random, 5) as u32) };
+    made.terms.batch_wait = (below(random, 4) == 0).then_some(wait);
     made.terms.queue_wait_max = [20 * MS, 1000 * MS][below(random, 2) as usize];
     (made.model(), first, row)
 }

@@ -17,6 +17,7 @@ pub(crate) struct Ask {
 /// A permit to run the model once, or the reason why not.
 pub(crate) fn admit<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, ask: Ask) -> Result<Permit, Fault> {
     judge(lane, model, ask)?;
+    model.breaker.enter(lane.now()).map_err(|pause| broken(model, pause))?;
     enter(&lane.plane, model)
 }
 
@@ -31,16 +32,25 @@ pub(crate) fn judge<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, ask: Ask) 
         );
     }
     if let Some(pause) = model.breaker.refuses(now) {
-        let text =
-            format!("model '{}' failed several times in a row; try again in {}", model.name, seconds(pause));
-        return fault(FaultKind::BreakerOpen, text).map_err(|fault| fault.retry_after(pause));
+        return Err(broken(model, pause));
     }
     let inline = model.service.inline(ask.rows, lane.plane.limits.inline_run_max);
-    let here = inline && lane.plane.home(model, lane.id).is_some();
-    let home = if here { Some(lane.id) } else { lane.plane.least_loaded(model, inline) };
-    let wait =
-        home.map_or(Duration::ZERO, |home| lane.plane.wait(home, model, ask.priority, ask.deadline, now));
-    within(model, ask, wait, now)
+    let wait_at = |home| lane.plane.wait(home, model, ask.priority, ask.deadline, now);
+    if !inline || lane.plane.home(model, lane.id).is_none() {
+        let home = lane.plane.least_loaded(model, inline);
+        return within(model, ask, home.map_or(Duration::ZERO, wait_at), now);
+    }
+    // Lanes share what they have too much of, so a long queue here is no reason while another home has little to do.
+    within(model, ask, wait_at(lane.id), now).or_else(|fault| {
+        let homes = lane.plane.homes(model, true);
+        let count = u32::try_from(homes.clone().count()).unwrap_or(u32::MAX);
+        if count < 2 { Err(fault) } else { within(model, ask, homes.map(wait_at).sum::<Duration>() / count, now) }
+    })
+}
+
+fn broken<M>(model: &Model<M>, pause: Duration) -> Fault {
+    let text = format!("model '{}' failed several times in a row; try again in {}", model.name, seconds(pause));
+    Fault::new(FaultKind::BreakerOpen, Stage::Admit, text).retry_after(pause)
 }
 
 /// Part of the time to the deadline that wait and run may take together. The rest is for what no estimate knows: the way

@@ -21,9 +21,8 @@ pub(crate) struct Infer {
 
 impl Infer {
     pub(super) fn begin(context: &LaneContext, request: Request<Incoming>) -> Infer {
-        let walk = Walk::begin(&context.lane, Protocol::Grpc);
-        let after = |timeout: Option<Duration>| timeout.map(|timeout| context.lane.now().after(timeout));
-        let deadline = timeout(request.headers()).map(after);
+        let walk = Walk::begin(&context.lane, Protocol::Grpc, Duration::ZERO);
+        let deadline = timeout(request.headers()).map(|timeout| walk.after(timeout));
         Infer { walk, deadline, body: request.into_body() }
     }
 

@@ -25,9 +25,14 @@ pub(crate) struct Infer {
 }
 
 impl Infer {
-    pub(super) fn begin(context: &LaneContext, model: ModelRef, request: Request<Incoming>) -> Infer {
-        let walk = Walk::begin(&context.lane, Protocol::Http);
-        let head = Head::read(request.headers(), context);
+    pub(super) fn begin(
+        context: &LaneContext,
+        model: ModelRef,
+        request: Request<Incoming>,
+        lay_unread: Duration,
+    ) -> Infer {
+        let walk = Walk::begin(&context.lane, Protocol::Http, lay_unread);
+        let head = Head::read(request.headers(), &walk);
         let http2 = request.version() == Version::HTTP_2;
         Infer { walk, model, head, body: request.into_body(), http2 }
     }
@@ -54,7 +59,7 @@ struct Head {
 }
 
 impl Head {
-    fn read(headers: &HeaderMap, context: &LaneContext) -> Result<Head, Fault> {
+    fn read(headers: &HeaderMap, walk: &Walk<LaneSink>) -> Result<Head, Fault> {
         let encoding = headers.get(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity");
         if let Some(encoding) = encoding {
             let text =
@@ -63,7 +68,7 @@ impl Head {
         }
         let header_length = number(headers, &HEADER_LENGTH)?;
         let timeout = number(headers, &TIMEOUT)?.map(|ms| Duration::from_millis(ms as u64));
-        Ok(Head { header_length, deadline: timeout.map(|timeout| context.lane.now().after(timeout)) })
+        Ok(Head { header_length, deadline: walk.after(timeout) })
     }
 }
 

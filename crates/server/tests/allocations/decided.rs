@@ -125,7 +125,8 @@ async fn round<D: Dialect>(
     let walk = |_| {
         let deadline = Some(lane.now().after(TIMEOUT));
         let body = body.clone();
-        let arrival = Arrival { walk: Walk::begin(lane, protocol), body: async { Ok(body) }, deadline };
+        let arrival =
+            Arrival { walk: Walk::begin(lane, protocol, Duration::ZERO), body: async { Ok(body) }, deadline };
         Some(Box::pin(decide(lane, dialect, arrival)))
     };
     let mut walks: Vec<Option<Pin<Box<_>>>> = (0..at_once).map(walk).collect();
