@@ -86,9 +86,9 @@ pub trait Dialect {
     /// The model, where the head already names it; a body that cannot be parsed is then counted under it.
     fn model(&self) -> Option<&ModelRef>;
 
-    /// Whether the body may ask for more than the usual priority, as far as a glance tells: a request that is refused by
-    /// its head is not parsed.
-    fn may_be_urgent(&self, body: &Bytes) -> bool;
+    /// Whether the body may have this request parameter, as far as a glance tells: a request that is refused by its head is
+    /// not parsed.
+    fn mentions(&self, body: &Bytes, parameter: &str) -> bool;
 
     /// Reads a request. `spare` is empty; the inputs go into it, so that its capacity is used again.
     fn parse(&self, body: &Bytes, limits: &RequestLimits, spare: Vec<Tensor>) -> Result<InferRequest, Fault>;

@@ -5,6 +5,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod artifact;
+mod background;
 mod column;
 mod latency;
 mod library;
@@ -21,6 +22,7 @@ mod signature;
 mod stop;
 
 pub use artifact::{Artifact, ArtifactFile, digest_files};
+pub use background::give_way;
 pub use latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 pub use library::{LibraryError, Runtime, beside_executable};
 pub use load::{LoadOptions, LoadedModel, Surveyor};

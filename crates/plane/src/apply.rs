@@ -165,6 +165,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
         // not all land on the first.
         let first = usize::from(*document.name.as_bytes().last().unwrap_or(&0)) % lanes;
         let home = |(place, runner)| Home::new((first + place) % lanes, Box::new(runner));
+        let rows_max = loaded.batching.rows_max;
         let model = Model {
             name: document.name.as_str().into(),
             version: version.version.as_str().into(),
@@ -173,7 +174,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
             meter: (self.meter)(&document.name, &version.version),
             service: Service::new(loaded.latency, artifact.facts.loops),
             row_elements: loaded.row_elements,
-            terms: terms(document),
+            terms: terms(document, rows_max),
             gate: Arc::clone(gate),
             breaker: Breaker::default(),
             homes: loaded.runners.into_iter().enumerate().map(home).collect(),
@@ -182,11 +183,14 @@ impl<M: Send + Sync + 'static> Loader<M> {
     }
 }
 
-fn terms(document: &snapshot::Deployment) -> Terms {
+/// What the deployment asks for, as far as a model that may run so many rows at once can give it.
+fn terms(document: &snapshot::Deployment, rows_max: usize) -> Terms {
     let ms = |ms: u32| Duration::from_millis(u64::from(ms));
     let limits = &document.limits;
-    let batch_wait =
-        document.batch.map(|wait| BatchWait { rows: wait.size as usize, window: ms(wait.window_ms) });
+    let batch_wait = document
+        .batch
+        .filter(|_| rows_max > 1)
+        .map(|wait| BatchWait { rows: rows_max.min(wait.size as usize), window: ms(wait.window_ms) });
     Terms {
         deadline: document.slo.deadline_ms.map(ms),
         queue_wait_max: ms(limits.queue_wait_ms_max),

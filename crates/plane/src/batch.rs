@@ -12,7 +12,7 @@ use crate::job::Job;
 use crate::loaded::{Home, Model};
 use crate::schedule::{Queued, Taken};
 use crate::walk::Walk;
-use crate::{Lane, share};
+use crate::{Lane, LaneInbox, share};
 use flyball_core::{Fault, FaultKind, Nanos, Priority, Sink, Stage, Tensor};
 use flyball_engine::RunError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,17 +80,20 @@ async fn patiently<S: Sink>(
 ) -> Result<Ran, Fault> {
     let longest = model.terms.queue_wait_max + model.terms.run_max;
     let left = deadline.map_or(longest, |deadline| deadline.since(lane.now()).min(longest));
-    tokio::time::timeout(left + GRACE, waiting)
-        .await
-        .unwrap_or_else(|_elapsed| Err(Job::<S::Model>::too_late()))
+    tokio::time::timeout(left + GRACE, waiting).await.unwrap_or_else(|_elapsed| {
+        let text =
+            format!("no lane had come to the request after {} ms; try again shortly", left.as_millis());
+        let hung = Fault::new(FaultKind::LaneFull, Stage::Queue, text).retry_after(left);
+        Err(if deadline.is_some() { Job::<S::Model>::too_late() } else { hung })
+    })
 }
 
 /// A lane's batches, one after the other, for as long as it is polled.
-pub(crate) async fn walk<S: Sink>(lane: &Lane<S>) {
+pub(crate) async fn walk<S: Sink>(lane: &Lane<S>, inbox: &mut LaneInbox<S::Model>) {
     let mut taken = Taken::default();
     loop {
-        work(lane).await;
-        collect(lane).await;
+        work(lane, inbox).await;
+        collect(lane, inbox).await;
         let began = lane.now();
         while {
             take(lane, &mut taken);
@@ -127,23 +130,32 @@ pub(crate) fn take<S: Sink>(lane: &Lane<S>, taken: &mut Taken<Job<S::Model>>) {
 }
 
 /// Returns once there is a batch to run.
-async fn work<S: Sink>(lane: &Lane<S>) {
+async fn work<S: Sink>(lane: &Lane<S>, inbox: &mut LaneInbox<S::Model>) {
     loop {
+        lane.take_in(inbox);
         let now = lane.now();
         let ready_at = lane.schedule.borrow().ready_at(now);
-        match ready_at {
+        let window = match ready_at {
             Some(ready_at) if ready_at <= now => return,
-            Some(later) => {
-                let _ = tokio::time::timeout(later.since(now), lane.arrived.notified()).await;
+            later => later.map(|later| later.since(now)),
+        };
+        let news = async {
+            tokio::select! {
+                // Lanes that leave drop their ends only when this one does too.
+                Some(job) = inbox.0.recv() => lane.push(job),
+                () = lane.arrived.notified() => {}
             }
-            None => lane.arrived.notified().await,
+        };
+        match window {
+            Some(window) => drop(tokio::time::timeout(window, news).await),
+            None => news.await,
         }
     }
 }
 
 /// Lets every ready connection parse its request: yields until a round brings no new job, or enough are here to fill
 /// a batch on every home of the model.
-async fn collect<S: Sink>(lane: &Lane<S>) {
+async fn collect<S: Sink>(lane: &Lane<S>, inbox: &mut LaneInbox<S::Model>) {
     loop {
         let (jobs, enough) = {
             let schedule = lane.schedule.borrow();
@@ -156,6 +168,7 @@ async fn collect<S: Sink>(lane: &Lane<S>) {
             return;
         }
         tokio::task::yield_now().await;
+        lane.take_in(inbox);
         if lane.schedule.borrow().jobs() == jobs {
             return;
         }

@@ -36,7 +36,8 @@ impl Breaker {
             return Err(pause);
         }
         let pause = self.pause();
-        let trial = self.closed_to_callers_until.compare_exchange(until, now.after(pause).0, Relaxed, Relaxed);
+        let trial =
+            self.closed_to_callers_until.compare_exchange(until, now.after(pause).0, Relaxed, Relaxed);
         trial.map(|_| ()).map_err(|_| pause)
     }
 

@@ -3,7 +3,6 @@
 
 use crate::{Deployment, Model};
 use flyball_engine::Surveyor;
-use rustix::process::setpriority_process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -17,8 +16,6 @@ enum Chore<M> {
 
 const CHORES_MAX: usize = 4096;
 const REAP_POLL: Duration = Duration::from_millis(20);
-/// Below every lane, above nothing.
-const NICE: i32 = 19;
 
 /// Owner of the thread; dropping it ends and joins the thread.
 pub(crate) struct Chores<M: Send + Sync + 'static> {
@@ -65,8 +62,7 @@ impl<M: Send + Sync + 'static> Drop for Chores<M> {
 }
 
 fn work<M>(chores: &Receiver<Chore<M>>, leaving: &AtomicBool) {
-    // Being nice to others is always allowed; if not, surveys are merely less polite.
-    let _ = setpriority_process(Some(rustix::thread::gettid()), NICE);
+    flyball_engine::give_way();
     let mut old: Vec<Arc<Deployment<M>>> = Vec::new();
     while !leaving.load(Ordering::Relaxed) {
         let chore = if old.is_empty() {

@@ -71,7 +71,7 @@ where
     let id = request.id.as_deref();
     let answer =
         Answer { model: &model.name, version: &model.version, id, outputs: &outputs, places: &places };
-    let reply = dialect.answer(&answer, &mut lane.out.borrow_mut());
+    let reply = dialect.answer(&answer, lane.out.borrow_mut().with_room());
     lane.keep(outputs);
     walk.stage(Stage::Respond, reply)
 }
@@ -86,10 +86,15 @@ fn door<S: Sink, D: Dialect>(
     let named = dialect.model().map(|named| route(&lane.plane.routes.load(), named));
     let Some(Ok(model)) = named else { return Ok(()) };
     let deadline = walk.deadline.or_else(|| walk.after(model.terms.deadline));
-    match judge(lane, &model, Ask { rows: 1, priority: Priority::Normal, deadline }) {
-        Err(fault) if !dialect.may_be_urgent(body) => walk.stage(Stage::Admit, Err(fault)),
-        _ => Ok(()),
+    let Err(fault) = judge(lane, &model, Ask { rows: 1, priority: Priority::Normal, deadline }) else {
+        return Ok(());
+    };
+    // A deadline in the body can only be earlier than the head's, but it may be later than what the deployment promises.
+    let may_be_later = walk.deadline.is_none() && dialect.mentions(body, "timeout");
+    if may_be_later || dialect.mentions(body, "priority") {
+        return Ok(());
     }
+    walk.stage(Stage::Admit, Err(fault))
 }
 
 /// A request that never got as far as its route is still counted under the model that its head names.

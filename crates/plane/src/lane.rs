@@ -2,11 +2,11 @@
 
 use crate::batch;
 use crate::job::Job;
+use crate::out::OutBuffers;
 use crate::plane::{LaneInbox, Plane};
 use crate::reply::Slots;
 use crate::schedule::{RunLimit, Schedule};
 use crate::share::SocketCost;
-use bytes::BytesMut;
 use flyball_core::{Fault, FaultKind, Nanos, Sink, Stage, Tensor};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,8 +17,6 @@ use tokio::sync::Notify;
 /// Batches on a compute lane grow up to this time; a model that takes longer runs its requests one by one, so that others
 /// get their turn.
 const COMPUTE_RUN_MAX: Duration = Duration::from_millis(10);
-/// A buffer for answers that is used again whenever the last answers in it are gone.
-const OUT_BYTES: usize = 64 << 10;
 /// Vectors that are kept for the next requests.
 const SPARE_MAX: usize = 1024;
 
@@ -39,7 +37,7 @@ pub struct Lane<S: Sink> {
     /// What the last run gave.
     pub(crate) outputs: RefCell<Vec<Tensor>>,
     /// Where answers are written.
-    pub(crate) out: RefCell<BytesMut>,
+    pub(crate) out: RefCell<OutBuffers>,
     spare: RefCell<Vec<Vec<Tensor>>>,
     swept_at: Cell<Nanos>,
     /// When the last run ended, where jobs were waiting then.
@@ -65,7 +63,7 @@ impl<S: Sink> Lane<S> {
             given: RefCell::new(Vec::new()),
             alone: RefCell::new(Vec::new()),
             outputs: RefCell::new(Vec::new()),
-            out: RefCell::new(BytesMut::with_capacity(OUT_BYTES)),
+            out: RefCell::new(OutBuffers::new()),
             spare: RefCell::new(Vec::new()),
             swept_at: Cell::new(Nanos(0)),
             busy_since: Cell::new(None),
@@ -73,16 +71,17 @@ impl<S: Sink> Lane<S> {
     }
 
     /// Runs models for this lane's requests, and for those that other lanes send, for as long as it is polled.
-    pub async fn run(&self, inbox: LaneInbox<S::Model>) {
-        tokio::join!(batch::walk(self), self.receive(inbox));
+    pub async fn run(&self, mut inbox: LaneInbox<S::Model>) {
+        batch::walk(self, &mut inbox).await;
     }
 
     pub fn now(&self) -> Nanos {
         self.plane.clock.now()
     }
 
-    async fn receive(&self, mut inbox: LaneInbox<S::Model>) {
-        while let Some(job) = inbox.0.recv().await {
+    /// Takes in what other lanes have sent. Before every run: what came during the last one may be more urgent.
+    pub(crate) fn take_in(&self, inbox: &mut LaneInbox<S::Model>) {
+        while let Ok(job) = inbox.0.try_recv() {
             self.push(job);
         }
     }

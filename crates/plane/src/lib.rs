@@ -14,6 +14,7 @@ mod decide;
 mod job;
 mod lane;
 mod loaded;
+mod out;
 mod plane;
 mod reply;
 mod routes;

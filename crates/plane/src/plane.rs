@@ -106,6 +106,11 @@ impl<M> Plane<M> {
         self.peers.iter().map(|peer| Duration::from_nanos(peer.load_ns.load(Relaxed)))
     }
 
+    /// Asks every run under way to end, so that its lane can.
+    pub fn stop_runs(&self) {
+        self.runs.stop_all();
+    }
+
     /// The session of a model that a lane may use.
     pub(crate) fn home<'m>(&self, model: &'m Model<M>, lane: usize) -> Option<&'m Home> {
         model.homes.iter().find(|home| self.lane_of(home, self.has_sockets(lane)) == lane)

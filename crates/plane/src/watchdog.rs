@@ -49,6 +49,15 @@ impl Runs {
         *self.0[lane].lock().unwrap_or_else(PoisonError::into_inner) = running;
     }
 
+    /// Stops whatever runs: the server leaves.
+    pub(crate) fn stop_all(&self) {
+        for slot in &self.0 {
+            if let Some(running) = slot.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+                (running.stop)();
+            }
+        }
+    }
+
     /// Stops what is overdue.
     pub(crate) fn look(&self, now: Nanos) {
         for (lane, slot) in self.0.iter().enumerate() {

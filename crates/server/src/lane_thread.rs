@@ -2,6 +2,7 @@
 
 use crate::body::BodyBudget;
 use crate::drain::{Drain, Phase};
+use crate::machine::Machine;
 use crate::refusals::{self, Refusals};
 use crate::reply::Reply;
 use crate::{ServerConfig, machine, stack};
@@ -26,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) plane: Arc<Plane<ModelMeter>>,
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) drain: Drain,
+    pub(crate) machine: Machine,
     pub(crate) ort_version: String,
     /// Bytes of request bodies that are in memory.
     pub(crate) bodies: BodyBudget,
@@ -58,7 +60,8 @@ impl LaneContext {
         let refused = reply.status() == StatusCode::SERVICE_UNAVAILABLE;
         self.refusals.count(refused);
         // While nothing waits there is nobody to make room for.
-        let waits = || self.shared.plane.backlogs().any(|backlog| backlog >= self.shared.config.inline_run_max());
+        let waits =
+            || self.shared.plane.backlogs().any(|backlog| backlog >= self.shared.config.inline_run_max());
         let connections = self.shared.connections[self.lane.id].load(Ordering::Relaxed);
         (refused && self.refusals.dominate() && waits()).then(|| refusals::pause(connections))
     }

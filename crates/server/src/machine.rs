@@ -4,9 +4,11 @@
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use std::fs::read_to_string;
 use std::io;
+use std::time::{Duration, Instant};
 
 const LANES_MAX: usize = 256;
 /// The number of CAP_IPC_LOCK, the bit of it in /proc/self/status.
@@ -70,6 +72,15 @@ pub(crate) fn lock_memory() -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
     Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
+}
+
+/// How much of the time that it may have this process uses, over a short look.
+pub(crate) fn busy_share(machine: &Machine, look: Duration) -> f64 {
+    let cores = machine.cpu_quota.unwrap_or(f64::MAX).min(machine.cpus.len().max(1) as f64);
+    let used = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
+    let (before, began) = (used(), Instant::now());
+    std::thread::sleep(look);
+    used().saturating_sub(before).as_secs_f64() / (began.elapsed().as_secs_f64() * cores)
 }
 
 fn affinity() -> Vec<usize> {
@@ -158,6 +169,12 @@ mod tests {
     fn there_are_never_more_lanes_than_cores_in_the_mask_and_always_one() {
         let machine = machine();
         assert!((1..=machine.cpus.len().max(1)).contains(&machine.lanes));
+    }
+
+    #[test]
+    fn a_process_that_sleeps_is_not_busy() {
+        let alone = Machine { cpus: vec![0; 1000], ..machine() };
+        assert!(busy_share(&alone, Duration::from_millis(5)) < 0.5);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::body::BodyBudget;
 use crate::config::ConfigFault;
 use crate::drain::{Drain, Phase};
 use crate::lane_thread::{self, Shared};
-use crate::machine::{Machine, lock_memory, machine};
+use crate::machine::{self, Machine, lock_memory, machine};
 use crate::{ServerConfig, acceptor};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, RequestLimits};
@@ -48,8 +48,11 @@ const SCRAPES_MAX: usize = 16;
 /// How long clients of idle connections get to see `Connection: close` before those are closed under them.
 const LAME_DUCK: Duration = Duration::from_millis(300);
 const POLL: Duration = Duration::from_millis(5);
-/// What loads models while others are served stays out of their way.
+/// What loads models while others are served stays out of their way: it gives way altogether while there is time to spare.
+/// On a machine without any it would never come to an end, and a new version may be what helps; there it is merely nice.
 const LOADER_NICE: i32 = 10;
+const BUSY_MAX: f64 = 0.9;
+const BUSY_LOOK: Duration = Duration::from_millis(100);
 
 pub struct Server {
     running: Arc<Running>,
@@ -74,6 +77,7 @@ impl Running {
 
     fn end(&self) {
         self.shared.drain.enter(Phase::Gone);
+        self.shared.plane.stop_runs();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             let _ = thread.join();
@@ -124,6 +128,7 @@ impl Server {
             telemetry: Arc::clone(&telemetry),
             drain: Drain::new(),
             ort_version: runtime.version().to_owned(),
+            machine,
             bodies,
             scraper,
             connections: (0..sockets).map(|_| AtomicUsize::new(0)).collect(),
@@ -136,7 +141,8 @@ impl Server {
                 continue;
             }
             let (sender, connections) = mpsc::channel(HANDOVERS_MAX);
-            let cpu = (sockets <= machine.cpus.len()).then(|| machine.cpus[id]);
+            let cpus = &shared.machine.cpus;
+            let cpu = (sockets <= cpus.len()).then(|| cpus[id]);
             running.add(lane_thread::start(Arc::clone(&shared), id, cpu, inbox, connections)?);
             senders.push(sender);
         }
@@ -200,7 +206,11 @@ impl Server {
         let loader = self.loader.lock().unwrap_or_else(PoisonError::into_inner);
         std::thread::scope(|scope| {
             let load = scope.spawn(|| {
-                let _ = setpriority_process(Some(rustix::thread::gettid()), LOADER_NICE);
+                if machine::busy_share(&self.shared.machine, BUSY_LOOK) < BUSY_MAX {
+                    flyball_engine::give_way();
+                } else {
+                    let _ = setpriority_process(Some(rustix::thread::gettid()), LOADER_NICE);
+                }
                 let acks = loader.apply(bundle, &|| self.shared.drain.leaving());
                 self.shared.drain.touch();
                 acks

@@ -5,7 +5,7 @@ use crate::schedule::Taken;
 use crate::stages::admit::{Ask, admit};
 use crate::testing::{Made, Runs, column, lanes};
 use crate::walk::Walk;
-use crate::{Lane, Model, batch};
+use crate::{Lane, LaneInbox, Model, batch};
 use flyball_core::{Fault, FaultKind, Nanos, Priority, Protocol, TensorData};
 use proptest::prelude::*;
 use std::future::poll_fn;
@@ -22,6 +22,11 @@ fn lane() -> Rc<Lane<Runs>> {
     lanes(1).swap_remove(0).0
 }
 
+/// An inbox that nobody sends to.
+fn no_inbox() -> LaneInbox<()> {
+    LaneInbox(tokio::sync::mpsc::channel(1).1)
+}
+
 fn ask(deadline: Option<Nanos>) -> Ask {
     Ask { rows: 1, priority: Priority::Normal, deadline }
 }
@@ -32,7 +37,7 @@ fn answers(lane: &Rc<Lane<Runs>>, requests: &[(Arc<Model<()>>, Vec<u8>)]) -> Vec
     let local = tokio::task::LocalSet::new();
     let batches = local.spawn_local({
         let lane = Rc::clone(lane);
-        async move { batch::walk(&lane).await }
+        async move { batch::walk(&lane, &mut no_inbox()).await }
     });
     local.block_on(&runtime, async {
         let one = |(model, rows): (Arc<Model<()>>, Vec<u8>)| {

@@ -175,8 +175,12 @@ fn a_window_is_waited_out_unless_the_batch_is_full_or_a_deadline_presses() {
     assert!(take(&mut waiting, Nanos(0), INLINE).batch.is_empty());
     assert_eq!(take(&mut waiting, Nanos(5_000_000), INLINE).batch.len(), 1);
     assert_eq!(schedule([job; 4]).ready_at(Nanos(7)), Some(Nanos(7)), "full");
-    let pressed = schedule([Paper { deadline: due(3), ..job }]);
-    assert_eq!(pressed.ready_at(Nanos(0)), Some(Nanos(3_000_000 - 400_000)), "in time for a full batch");
+    let pressed = schedule([Paper { deadline: due(4), ..job }]);
+    assert_eq!(
+        pressed.ready_at(Nanos(0)),
+        Some(Nanos(4_000_000 - 2_000_000 - 400_000)),
+        "in time for a full batch"
+    );
 }
 
 #[test]

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// So many batches may begin with a higher class while a lower one waits; the next begins with the lower.
 pub(crate) const PASSED_OVER_MAX: u32 = 8;
+/// The runtime's timers ring up to a millisecond late, and waking takes time too.
+const TIMER_LATE_MAX: Duration = Duration::from_millis(2);
 /// Jobs of other shapes that are stepped over to fill a batch.
 const STEPPED_OVER_MAX: usize = 64;
 /// A model that earns nothing for a long time must not pay for it forever: beyond a second, debt is forgiven.
@@ -115,8 +117,9 @@ impl<J: Queued> Turn<J> {
         let Some(wait) = self.wait.filter(|wait| self.rows < wait.rows) else { return now };
         let entries = || self.classes.iter().flatten();
         let opened = entries().map(|entry| entry.job.came()).min().unwrap_or(now);
-        let last_start =
-            |entry: &Entry<J>| Nanos(entry.due.0.saturating_sub(nanos(entry.job.run_time(wait.rows))));
+        let last_start = |entry: &Entry<J>| {
+            Nanos(entry.due.0.saturating_sub(nanos(entry.job.run_time(wait.rows) + TIMER_LATE_MAX)))
+        };
         let deadline = entries().map(last_start).min().unwrap_or(now);
         opened.after(wait.window).min(deadline)
     }

@@ -44,12 +44,17 @@ pub(crate) fn judge<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, ask: Ask) 
     within(model, ask, wait_at(lane.id), now).or_else(|fault| {
         let homes = lane.plane.homes(model, true);
         let count = u32::try_from(homes.clone().count()).unwrap_or(u32::MAX);
-        if count < 2 { Err(fault) } else { within(model, ask, homes.map(wait_at).sum::<Duration>() / count, now) }
+        if count < 2 {
+            Err(fault)
+        } else {
+            within(model, ask, homes.map(wait_at).sum::<Duration>() / count, now)
+        }
     })
 }
 
 fn broken<M>(model: &Model<M>, pause: Duration) -> Fault {
-    let text = format!("model '{}' failed several times in a row; try again in {}", model.name, seconds(pause));
+    let text =
+        format!("model '{}' failed several times in a row; try again in {}", model.name, seconds(pause));
     Fault::new(FaultKind::BreakerOpen, Stage::Admit, text).retry_after(pause)
 }
 

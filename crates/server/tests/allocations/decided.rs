@@ -212,8 +212,8 @@ impl Dialect for Wasteful {
         self.0.model()
     }
 
-    fn may_be_urgent(&self, body: &Bytes) -> bool {
-        self.0.may_be_urgent(body)
+    fn mentions(&self, body: &Bytes, parameter: &str) -> bool {
+        self.0.mentions(body, parameter)
     }
 
     fn parse(

@@ -37,8 +37,8 @@ impl Dialect for GrpcDialect {
         None
     }
 
-    fn may_be_urgent(&self, body: &Bytes) -> bool {
-        has_parameter(body, "priority")
+    fn mentions(&self, body: &Bytes, parameter: &str) -> bool {
+        has_parameter(body, parameter)
     }
 
     fn parse(&self, body: &Bytes, limits: &RequestLimits, spare: Vec<Tensor>) -> Result<InferRequest, Fault> {

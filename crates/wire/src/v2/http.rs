@@ -55,10 +55,15 @@ impl Dialect for HttpDialect {
         Some(&self.model)
     }
 
-    /// A key with escapes in it is not seen, and no known client writes one.
-    fn may_be_urgent(&self, body: &Bytes) -> bool {
+    /// A key with escapes in it is not seen, and no known client writes one. A text of that name is taken for it: then the
+    /// body is parsed, which is never wrong.
+    fn mentions(&self, body: &Bytes, parameter: &str) -> bool {
         let json = &body[..self.header_length.unwrap_or(body.len()).min(body.len())];
-        std::str::from_utf8(json).is_ok_and(|json| json.contains("\"priority\""))
+        let quoted = |text: &str, at: usize| {
+            text[..at].ends_with('"') && text[at + parameter.len()..].starts_with('"')
+        };
+        std::str::from_utf8(json)
+            .is_ok_and(|text| text.match_indices(parameter).any(|(at, _)| quoted(text, at)))
     }
 
     fn parse(&self, body: &Bytes, limits: &RequestLimits, spare: Vec<Tensor>) -> Result<InferRequest, Fault> {

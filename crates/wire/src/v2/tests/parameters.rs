@@ -105,11 +105,11 @@ fn a_parameter_that_is_null_or_of_another_name_says_nothing() {
 #[test]
 fn a_glance_tells_which_requests_name_a_priority() {
     let json = |text: &str| Bytes::copy_from_slice(text.as_bytes());
-    assert!(http(None).may_be_urgent(&json(r#"{"inputs":[],"parameters":{"priority":1}}"#)));
-    assert!(!http(None).may_be_urgent(&json(r#"{"inputs":[],"parameters":{"timeout":1}}"#)));
+    assert!(http(None).mentions(&json(r#"{"inputs":[],"parameters":{"priority":1}}"#), "priority"));
+    assert!(!http(None).mentions(&json(r#"{"inputs":[],"parameters":{"timeout":1}}"#), "priority"));
     // What follows the JSON part is data.
-    assert!(!http(Some(2)).may_be_urgent(&json(r#"{}"priority""#)));
-    assert!(!http(Some(9)).may_be_urgent(&json("{}")));
+    assert!(!http(Some(2)).mentions(&json(r#"{}"priority""#), "priority"));
+    assert!(!http(Some(9)).mentions(&json("{}"), "priority"));
     for (name, wanted) in [("priority", true), ("timeout", false)] {
         let parameter = InferParameter { parameter_choice: Some(ParameterChoice::Uint64Param(1)) };
         let message = ModelInferRequest {
@@ -117,7 +117,7 @@ fn a_glance_tells_which_requests_name_a_priority() {
             parameters: [(name.to_owned(), parameter)].into(),
             ..Default::default()
         };
-        assert_eq!(GrpcDialect.may_be_urgent(&message.encode_to_vec().into()), wanted);
+        assert_eq!(GrpcDialect.mentions(&message.encode_to_vec().into(), "priority"), wanted);
     }
-    assert!(!GrpcDialect.may_be_urgent(&Bytes::from_static(&[0xff; 50])));
+    assert!(!GrpcDialect.mentions(&Bytes::from_static(&[0xff; 50]), "priority"));
 }
