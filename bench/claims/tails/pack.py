@@ -82,7 +82,7 @@ def pack_models(out: Path) -> None:
     """The models of the topic and requests for them."""
     with tempfile.TemporaryDirectory() as folder:
         stand = Stand(Report("pack"), Path(folder))
-        for subject in (stand.fraud, stand.mlp):
+        for subject in (stand.fraud, stand.mlp, stand.row):
             shutil.copyfile(subject.path, out / f"{subject.name}.onnx")
             (out / f"{subject.name}.jsonl").write_bytes(unchecked(subject.payloads))
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from flyball.snapshot import Bundle, Terms
 
+ROW_RUN_MS = 0.5
 _ROWS = 500
 _QUICK_S, _QUICK_REPEATS = 0.6, 1
 _SIZED_LAYERS, _SIZED_TURNS, _SIZED_WITHIN = 10, 4, 0.1
@@ -116,6 +117,11 @@ class Stand:
     def table(self) -> Subject:
         """100 MB that are quick to ask."""
         return self._subject("table", make_table_100mb, lambda count: table_rows(count, seed=11))
+
+    @cached_property
+    def row(self) -> Subject:
+        """A run of half a millisecond that no batching makes shorter: more than its sockets cost, short enough for a lane."""
+        return self._subject("row", make_row_cnn, count=50) if self._packed else self.cnn("row", ROW_RUN_MS)
 
     def cnn(self, name: str, run_ms: float) -> Subject:
         """A CNN whose row takes about so long on the server's core."""

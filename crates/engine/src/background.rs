@@ -13,11 +13,12 @@ pub fn give_way() {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    #[cfg(target_os = "linux")]
     fn a_thread_that_gives_way_has_the_idle_policy() {
         let policy = std::thread::spawn(|| {
             give_way();

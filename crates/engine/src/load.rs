@@ -45,7 +45,8 @@ impl Runtime {
             }
         };
         let session_bytes = resident_bytes().saturating_sub(before).max(artifact.size_bytes());
-        let count = options.memory.sessions(session_bytes).min(options.runners).max(1);
+        let affordable = options.memory.sessions(artifact.size_bytes(), session_bytes);
+        let count = affordable.min(options.runners).max(1);
         let mut runners = Vec::with_capacity(count);
         for _ in 0..count {
             let mut runner = Runner::new(self, artifact, Voice::ErrorsOnly)?;

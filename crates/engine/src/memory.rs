@@ -28,10 +28,11 @@ impl MemoryBudget {
         Err(Refusal::OutOfMemory { needs, used, bytes_max: self.bytes_max })
     }
 
-    /// How many more sessions of this size may be made.
-    pub(crate) fn sessions(&self, session_bytes: u64) -> usize {
-        let free = self.bytes_max.saturating_sub(resident_bytes()).min(SESSIONS_BYTES_MAX);
-        usize::try_from(free / session_bytes.max(1)).unwrap_or(usize::MAX)
+    /// How many more sessions may be made of a model of so many bytes, whose first session took so many.
+    pub(crate) fn sessions(&self, model_bytes: u64, session_bytes: u64) -> usize {
+        let free = self.bytes_max.saturating_sub(resident_bytes());
+        let count = (free / session_bytes.max(1)).min(SESSIONS_BYTES_MAX / model_bytes.max(1));
+        usize::try_from(count).unwrap_or(usize::MAX)
     }
 }
 
@@ -64,8 +65,8 @@ mod tests {
     #[test]
     fn sessions_are_made_while_there_is_memory_for_them() {
         let budget = MemoryBudget { bytes_max: resident_bytes() + (100 << 20) };
-        assert!((1..=3).contains(&budget.sessions(30 << 20)));
-        assert_eq!(budget.sessions(1 << 40), 0);
-        assert_eq!(MemoryBudget::UNLIMITED.sessions(256 << 20), 2);
+        assert!((1..=3).contains(&budget.sessions(10 << 20, 30 << 20)));
+        assert_eq!(budget.sessions(10 << 20, 1 << 40), 0);
+        assert_eq!(MemoryBudget::UNLIMITED.sessions(256 << 20, 300 << 20), 2);
     }
 }
