@@ -189,6 +189,26 @@ def test_a_silent_or_trickling_server_cannot_stretch_the_deadline(server, client
     over.set()
 
 
+def test_a_deadline_that_passes_in_the_middle_of_an_answer_does_not_take_a_connection_with_it(server):
+    over = threading.Event()
+
+    def stall(handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000")
+        handler.end_headers()
+        over.wait(5)
+
+    with Client(server.url, connections_max=1) as client:
+        for _ in range(2):  # with one connection, a place that is lost would be missed at the second call
+            server.script.append(stall)
+            with pytest.raises(errors.DeadlineError):
+                client.infer("m", ROW, deadline_ms=100)
+        over.set()
+        answered = threading.Event()
+        threading.Thread(target=lambda: (client.infer("m", ROW, deadline_ms=5000), answered.set()), daemon=True).start()
+        assert answered.wait(10)
+
+
 def test_an_answer_with_another_id_is_the_servers_fault(server, client):
     server.script.append(lambda handler: handler.answer(200, b'{"id": "other", "outputs": []}'))
     with pytest.raises(errors.ServerFaultError, match="id"):

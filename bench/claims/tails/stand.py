@@ -120,7 +120,7 @@ class Stand:
 
     @cached_property
     def row(self) -> Subject:
-        """A run of half a millisecond that no batching makes shorter: more than its sockets cost, short enough for a lane."""
+        """Half a millisecond that no batching makes shorter: more than its sockets cost, short enough for a lane."""
         return self._subject("row", make_row_cnn, count=50) if self._packed else self.cnn("row", ROW_RUN_MS)
 
     def cnn(self, name: str, run_ms: float) -> Subject:

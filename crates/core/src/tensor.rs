@@ -106,6 +106,11 @@ impl Tensor {
         shape.iter().try_fold(1_usize, |product, &axis| product.checked_mul(usize::try_from(axis).ok()?))
     }
 
+    /// How many elements it has; zero where its shape does not say.
+    pub fn size(&self) -> usize {
+        Tensor::elements(&self.shape).unwrap_or(0)
+    }
+
     /// Rows along the first axis; a scalar counts as one row.
     pub fn rows(&self) -> usize {
         self.shape.first().map_or(1, |&axis| usize::try_from(axis).unwrap_or(0))

@@ -46,6 +46,9 @@ impl Runtime {
         };
         let session_bytes = resident_bytes().saturating_sub(before).max(artifact.size_bytes());
         let affordable = options.memory.sessions(artifact.size_bytes(), session_bytes);
+        if affordable == 0 {
+            return Err(options.memory.refuse(session_bytes));
+        }
         let count = affordable.min(options.runners).max(1);
         let mut runners = Vec::with_capacity(count);
         for _ in 0..count {

@@ -21,17 +21,23 @@ impl MemoryBudget {
     pub const UNLIMITED: MemoryBudget = MemoryBudget { bytes_max: u64::MAX };
 
     pub(crate) fn room_for(&self, model_bytes: u64) -> Result<(), Refusal> {
-        let (needs, used) = (model_bytes.saturating_mul(LOAD_TAKES), resident_bytes());
-        if used.saturating_add(needs) <= self.bytes_max {
-            return Ok(());
+        let needs = model_bytes.saturating_mul(LOAD_TAKES);
+        if resident_bytes().saturating_add(needs) <= self.bytes_max {
+            Ok(())
+        } else {
+            Err(self.refuse(needs))
         }
-        Err(Refusal::OutOfMemory { needs, used, bytes_max: self.bytes_max })
+    }
+
+    pub(crate) fn refuse(&self, needs: u64) -> Refusal {
+        Refusal::OutOfMemory { needs, used: resident_bytes(), bytes_max: self.bytes_max }
     }
 
     /// How many more sessions may be made of a model of so many bytes, whose first session took so many.
     pub(crate) fn sessions(&self, model_bytes: u64, session_bytes: u64) -> usize {
         let free = self.bytes_max.saturating_sub(resident_bytes());
-        let count = (free / session_bytes.max(1)).min(SESSIONS_BYTES_MAX / model_bytes.max(1));
+        let sensible = (SESSIONS_BYTES_MAX / model_bytes.max(1)).max(1);
+        let count = (free / session_bytes.max(1)).min(sensible);
         usize::try_from(count).unwrap_or(usize::MAX)
     }
 }

@@ -5,7 +5,7 @@ use crate::admission::Gate;
 use crate::breaker::Breaker;
 use crate::chores::Chores;
 use crate::loaded::{Home, Terms};
-use crate::schedule::BatchWait;
+use crate::schedule::{BatchWait, ModelKey};
 use crate::service::Service;
 use crate::watchdog::Watchdog;
 use crate::{Deployment, Model, Plane};
@@ -167,6 +167,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
         let home = |(place, runner)| Home::new((first + place) % lanes, Box::new(runner));
         let rows_max = loaded.batching.rows_max;
         let model = Model {
+            key: ModelKey::next(),
             name: document.name.as_str().into(),
             version: version.version.as_str().into(),
             signature: loaded.signature,

@@ -43,7 +43,7 @@ pub(crate) async fn run<S: Sink>(
 ) -> Result<Vec<Tensor>, Fault> {
     let rows = inputs.first().map_or(1, Tensor::rows).max(1);
     let scale = model.scale(&inputs, rows);
-    let (promise, waiting) = lane.slots.pair();
+    let (promise, mut waiting) = lane.slots.pair();
     let job = Job {
         cost_ns: share::cost_ns(model, rows * scale),
         model: Arc::clone(model),
@@ -55,11 +55,15 @@ pub(crate) async fn run<S: Sink>(
         came: lane.now(),
         booking: None,
         moved: false,
+        alone: false,
         _permit: permit,
         promise,
     };
     let here = lane.accept(job)?;
-    let ran = if here { waiting.await } else { patiently(lane, model, walk.deadline, waiting).await };
+    let ran = match if here { waiting.unless_moved().await } else { None } {
+        Some(ran) => ran,
+        None => patiently(lane, model, walk.deadline, waiting).await,
+    };
     match ran {
         Ok(ran) => {
             walk.end_at(Stage::Queue, ran.began);
@@ -84,7 +88,8 @@ async fn patiently<S: Sink>(
         let text =
             format!("no lane had come to the request after {} ms; try again shortly", left.as_millis());
         let hung = Fault::new(FaultKind::LaneFull, Stage::Queue, text).retry_after(left);
-        Err(if deadline.is_some() { Job::<S::Model>::too_late() } else { hung })
+        let late = deadline.is_some_and(|deadline| deadline <= lane.now());
+        Err(if late { Job::<S::Model>::too_late() } else { hung })
     })
 }
 
@@ -180,9 +185,10 @@ fn run_batch<S: Sink>(lane: &Lane<S>, batch: &mut Vec<Job<S::Model>>, rows_max: 
     let (model, scale) = (Arc::clone(&first.model), first.scale);
     let rows: usize = batch.iter().map(|job| job.rows).sum();
     let cost_ns: u64 = batch.iter().map(|job| job.cost_ns).sum();
-    let clocked = share::worth_clocking(&model, rows * scale).then(lane.plane.thread_time);
+    let expected = model.service.run_time(rows * scale);
+    let clocked = share::worth_clocking(expected).then(lane.plane.thread_time);
     let began = lane.now();
-    let result = join_and_run(lane, &model, batch, began);
+    let result = join_and_run(lane, &model, batch);
     let ended = lane.now();
     let wall = ended.since(began);
     let took = clocked.map_or(wall, |before| {
@@ -190,17 +196,14 @@ fn run_batch<S: Sink>(lane: &Lane<S>, batch: &mut Vec<Job<S::Model>>, rows_max: 
         lane.plane.show_cpu(lane.id, now);
         now.saturating_sub(before)
     });
-    lane.sink.batch(&model.meter, rows, rows_max, wall);
-    lane.busy_until(ended, cost_ns);
     match result {
         // Another thread has the session: the model is on its way to its compute lane, and so is this batch.
         None => batch.drain(..).for_each(|job| lane.send_to_compute(job)),
-        Some(result) => settle(lane, &model, batch, result, Run { rows, scale, began, ended, took }),
-    }
-    // What failed together runs once more, each by itself.
-    let alone = std::mem::take(&mut *lane.alone.borrow_mut());
-    for job in alone {
-        run_batch(lane, &mut vec![job], rows_max);
+        Some(result) => {
+            lane.sink.batch(&model.meter, rows, rows_max, wall);
+            lane.busy_until(ended, expected.max(Duration::from_nanos(cost_ns)));
+            settle(lane, &model, batch, result, Run { rows, scale, began, ended, took });
+        }
     }
 }
 
@@ -227,16 +230,16 @@ pub(crate) fn settle<S: Sink>(
     learn(model, run.rows * run.scale, run.took, result.as_ref().err(), run.ended);
     match result {
         Ok(()) => parts::reply(lane, batch, run.rows, run.began, run.ended),
-        // One bad row must not fail its neighbours.
+        // One bad row must not fail its neighbours: each waits for a run of its own, once.
         Err(fault) if fault.kind == FaultKind::RunFailed && batch.len() > 1 => {
-            lane.alone.borrow_mut().append(batch);
+            batch.drain(..).for_each(|job| lane.push(Job { alone: true, ..job }));
         }
         Err(fault) => batch.drain(..).for_each(|job| lane.answer(job, Err(fault.clone()))),
     }
 }
 
 /// What a run tells of its model. A run that fails may well be its input's fault, and costs no more than one that does
-/// not: it says nothing.
+/// not.
 fn learn<M>(model: &Model<M>, rows: usize, took: Duration, fault: Option<&Fault>, now: Nanos) {
     let broke = match fault.map(|fault| fault.kind) {
         None => {
@@ -249,7 +252,11 @@ fn learn<M>(model: &Model<M>, rows: usize, took: Duration, fault: Option<&Fault>
             model.breaker.failed(now)
         }
         Some(FaultKind::Panicked) => model.breaker.failed(now),
-        Some(_) => false,
+        // It came to an end by itself, which is all that the breaker asks.
+        Some(_) => {
+            model.breaker.succeeded();
+            false
+        }
     };
     if broke {
         let (model, version) = (&*model.name, &*model.version);
@@ -267,7 +274,6 @@ fn join_and_run<S: Sink>(
     lane: &Lane<S>,
     model: &Model<S::Model>,
     batch: &[Job<S::Model>],
-    began: Nanos,
 ) -> Option<Result<(), Fault>> {
     let fault = |kind, text: String| Some(Err(Fault::new(kind, Stage::Infer, text)));
     let Some(home) = lane.plane.home(model, lane.id) else {
@@ -275,7 +281,7 @@ fn join_and_run<S: Sink>(
     };
     let run_max =
         if lane.has_sockets() { model.terms.run_max.min(INLINE_STUCK) } else { model.terms.run_max };
-    let run = AssertUnwindSafe(|| run_on(lane, home, model, batch, began.after(run_max)));
+    let run = AssertUnwindSafe(|| run_on(lane, home, model, batch, run_max));
     let ran = catch_unwind(run);
     lane.plane.runs.end(lane.id);
     match ran {
@@ -300,7 +306,7 @@ fn run_on<S: Sink>(
     home: &Home,
     model: &Model<S::Model>,
     batch: &[Job<S::Model>],
-    until: Nanos,
+    run_max: Duration,
 ) -> Option<Result<(), RunError>> {
     let mut runner = match home.runner.try_lock() {
         Ok(runner) => runner,
@@ -311,7 +317,8 @@ fn run_on<S: Sink>(
     };
     runner.clear();
     batch.iter().for_each(|job| runner.add(&job.inputs));
-    lane.plane.runs.begin(lane.id, &model.name, &home.stop, until);
+    // Its time begins here: a compute lane may have waited for the session.
+    lane.plane.runs.begin(lane.id, &model.name, &home.stop, lane.now().after(run_max));
     Some(runner.run(&mut lane.outputs.borrow_mut()))
 }
 

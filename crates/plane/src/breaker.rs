@@ -2,10 +2,10 @@
 //! for a while, then tried once. One caller's bad input must not open it for all, so a run that merely fails does not count.
 
 use flyball_core::Nanos;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Runs that break one after the other, with none that succeeds between them.
+/// Runs that break one after the other, with none that ends by itself between them.
 const FAULTS_MAX: u32 = 8;
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 /// The pause doubles up to 2^5 times the first.
@@ -14,6 +14,9 @@ const DOUBLINGS_MAX: u32 = 5;
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
     faults: AtomicU32,
+    doublings: AtomicU32,
+    /// Somebody was let in to try.
+    trying: AtomicBool,
     /// Zero while closed.
     closed_to_callers_until: AtomicU64,
 }
@@ -26,7 +29,7 @@ impl Breaker {
     }
 
     /// Lets a caller in, or says how long it must stay away. The first after a pause is the trial: the others wait for what
-    /// becomes of it.
+    /// becomes of it, but not for long, since it may come to nothing: its caller may hang up before the run.
     pub(crate) fn enter(&self, now: Nanos) -> Result<(), Duration> {
         let until = self.closed_to_callers_until.load(Relaxed);
         if until == 0 {
@@ -35,32 +38,35 @@ impl Breaker {
         if let Some(pause) = self.refuses(now) {
             return Err(pause);
         }
-        let pause = self.pause();
-        let trial =
-            self.closed_to_callers_until.compare_exchange(until, now.after(pause).0, Relaxed, Relaxed);
-        trial.map(|_| ()).map_err(|_| pause)
+        let next = now.after(PAUSE_FIRST).0;
+        let trial = self.closed_to_callers_until.compare_exchange(until, next, Relaxed, Relaxed);
+        trial.map_err(|_| PAUSE_FIRST)?;
+        self.trying.store(true, Relaxed);
+        Ok(())
     }
 
+    /// A run came to an end by itself.
     pub(crate) fn succeeded(&self) {
         if self.faults.load(Relaxed) != 0 {
             self.faults.store(0, Relaxed);
+            self.doublings.store(0, Relaxed);
+            self.trying.store(false, Relaxed);
             self.closed_to_callers_until.store(0, Relaxed);
         }
     }
 
-    /// Counts a fault; true when it opens the breaker.
+    /// Counts a run that broke; true when it opens the breaker.
     pub(crate) fn failed(&self, now: Nanos) -> bool {
         let faults = self.faults.fetch_add(1, Relaxed).saturating_add(1);
-        if faults < FAULTS_MAX {
+        let tried = self.trying.swap(false, Relaxed);
+        // What was queued when it opened breaks as well, and says nothing new.
+        if faults < FAULTS_MAX || (faults > FAULTS_MAX && !tried) {
             return false;
         }
-        self.closed_to_callers_until.store(now.after(self.pause()).0.max(1), Relaxed);
+        let doublings = if tried { self.doublings.fetch_add(1, Relaxed) + 1 } else { 0 };
+        let pause = PAUSE_FIRST * 2_u32.pow(doublings.min(DOUBLINGS_MAX));
+        self.closed_to_callers_until.store(now.after(pause).0.max(1), Relaxed);
         faults == FAULTS_MAX
-    }
-
-    fn pause(&self) -> Duration {
-        let more = self.faults.load(Relaxed).saturating_sub(FAULTS_MAX).min(DOUBLINGS_MAX);
-        PAUSE_FIRST * 2_u32.pow(more)
     }
 }
 
@@ -97,6 +103,23 @@ mod tests {
         assert_eq!(breaker.enter(later), Err(PAUSE_FIRST), "only one tries");
         breaker.succeeded();
         assert_eq!(breaker.enter(later), Ok(()));
+    }
+
+    #[test]
+    fn a_trial_that_comes_to_nothing_is_followed_by_another_soon() {
+        let breaker = opened();
+        let mut now = Nanos(5);
+        for _ in 0..10 {
+            now = now.after(PAUSE_FIRST);
+            assert_eq!(breaker.enter(now), Ok(()));
+        }
+    }
+
+    #[test]
+    fn what_was_queued_when_it_opened_does_not_make_the_pause_longer() {
+        let breaker = opened();
+        (0..50).for_each(|_| assert!(!breaker.failed(Nanos(5))));
+        assert_eq!(breaker.refuses(Nanos(5)), Some(PAUSE_FIRST));
     }
 
     #[test]

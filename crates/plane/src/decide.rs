@@ -8,7 +8,7 @@ use crate::stages::{route::route, tensor::tensor};
 use crate::walk::Walk;
 use crate::{Lane, batch};
 use bytes::Bytes;
-use flyball_core::{Answer, Dialect, Fault, ModelRef, Nanos, Priority, Sink, Stage, Tensor};
+use flyball_core::{Answer, Dialect, Fault, ModelRef, Nanos, Priority, Sink, Stage};
 
 /// A request whose head has been read. The body may still be on its way: a client that never sends the rest is
 /// counted, as abandoned or as timed out.
@@ -58,7 +58,8 @@ where
     let model = walk.stage(Stage::Route, route(&lane.plane.routes.load(), &request.model))?;
     walk.routed(&model.meter);
     walk.due(request.timeout, model.terms.deadline);
-    let rows = request.inputs.first().map_or(1, Tensor::rows).max(1);
+    // The shape is not checked yet: rows without elements are the client's word only.
+    let rows = request.inputs.first().map_or(1, |first| first.rows().min(first.size())).max(1);
     let rows = rows.saturating_mul(model.scale(&request.inputs, rows));
     let ask = Ask { rows, priority: request.priority, deadline: walk.deadline };
     let permit = walk.stage(Stage::Admit, admit(lane, &model, ask))?;

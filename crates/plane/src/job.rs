@@ -24,6 +24,8 @@ pub(crate) struct Job<M> {
     pub(crate) booking: Option<Booking>,
     /// It came from another lane, and is not sent on: two lanes must not toss it to and fro.
     pub(crate) moved: bool,
+    /// It was in a batch that failed: it runs by itself now.
+    pub(crate) alone: bool,
     /// Held until the job is answered: it is what bounds the queues.
     pub(crate) _permit: Permit,
     pub(crate) promise: Promise,
@@ -74,6 +76,8 @@ impl<M> Queued for Job<M> {
     fn joins(&self, other: &Job<M>) -> bool {
         let pairs = self.inputs.iter().zip(&other.inputs);
         self.model.batching.on()
+            && !self.alone
+            && !other.alone
             && pairs.into_iter().all(|(mine, theirs)| mine.shape.get(1..) == theirs.shape.get(1..))
     }
 

@@ -32,8 +32,6 @@ pub struct Lane<S: Sink> {
     pub(crate) slots: Slots,
     /// Jobs on their way to other lanes.
     pub(crate) given: RefCell<Vec<Job<S::Model>>>,
-    /// Jobs of a batch that failed: each gets a run of its own.
-    pub(crate) alone: RefCell<Vec<Job<S::Model>>>,
     /// What the last run gave.
     pub(crate) outputs: RefCell<Vec<Tensor>>,
     /// Where answers are written.
@@ -61,7 +59,6 @@ impl<S: Sink> Lane<S> {
             socket_cost: SocketCost::new(),
             slots: Slots::default(),
             given: RefCell::new(Vec::new()),
-            alone: RefCell::new(Vec::new()),
             outputs: RefCell::new(Vec::new()),
             out: RefCell::new(OutBuffers::new()),
             spare: RefCell::new(Vec::new()),
@@ -123,6 +120,7 @@ impl<S: Sink> Lane<S> {
     /// Sends a job that was booked here to a compute lane, where its run holds no sockets back.
     pub(crate) fn send_to_compute(&self, mut job: Job<S::Model>) {
         self.plane.unbook(self.id, &mut job);
+        job.promise.moves();
         let back = match self.plane.least_loaded(&job.model, false) {
             Some(home) => self.plane.send(home, job),
             None => Some(job),
@@ -145,10 +143,13 @@ impl<S: Sink> Lane<S> {
 
     /// A run of so much expected cost has ended. While jobs wait, the time from one end to the next is what that cost really
     /// takes here.
-    pub(crate) fn busy_until(&self, ended: Nanos, cost_ns: u64) {
-        let waiting = self.schedule.borrow().jobs() > 0;
-        if let Some(since) = self.busy_since.replace(waiting.then_some(ended)) {
-            self.plane.show_stretch(self.id, ended.since(since), cost_ns);
+    pub(crate) fn busy_until(&self, ended: Nanos, cost: Duration) {
+        // Jobs that wait for their batch window do not make a lane busy.
+        let waiting = self.schedule.borrow().ready_at(ended).is_some_and(|ready_at| ready_at <= ended);
+        match self.busy_since.replace(waiting.then_some(ended)) {
+            Some(since) => self.plane.show_stretch(self.id, ended.since(since), cost),
+            // An old figure from a bad time must not keep refusing those whose runs would correct it.
+            None => self.plane.show_stretch(self.id, cost, cost),
         }
     }
 

@@ -69,6 +69,8 @@ pub(crate) struct Terms {
 
 /// One model version that serves.
 pub struct Model<M> {
+    /// Its own for as long as the process lives, unlike its address.
+    pub(crate) key: ModelKey,
     pub name: Arc<str>,
     pub version: Arc<str>,
     pub signature: Arc<Signature>,
@@ -84,6 +86,8 @@ pub struct Model<M> {
 }
 
 /// A session and the two lanes that may use it: one with sockets while the model is fast, and the compute lane beside it.
+/// On cache lines of its own: its lanes write to it with every request.
+#[repr(align(128))]
 pub(crate) struct Home {
     /// The number of the lane with sockets; the compute lane follows from it.
     pub(crate) place: usize,
@@ -108,8 +112,8 @@ impl<M> Model<M> {
         &self.service.table
     }
 
-    pub(crate) fn key(self: &Arc<Model<M>>) -> ModelKey {
-        ModelKey(Arc::as_ptr(self).addr())
+    pub(crate) fn key(&self) -> ModelKey {
+        self.key
     }
 
     /// How many rows of the latency table a row of these inputs amounts to.

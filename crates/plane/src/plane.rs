@@ -46,7 +46,8 @@ pub struct Plane<M> {
     peers: Vec<Peer<M>>,
 }
 
-/// A lane as the others see it.
+/// A lane as the others see it. On cache lines of its own: lanes write to theirs with every request.
+#[repr(align(128))]
 struct Peer<M> {
     inbox: mpsc::Sender<Job<M>>,
     /// The expected cost of what the lane has queued and is running. A hint for choosing a lane, not a promise.
@@ -128,7 +129,8 @@ impl<M> Plane<M> {
 
     /// The one that has the least to do.
     pub(crate) fn least_loaded(&self, model: &Model<M>, sockets: bool) -> Option<usize> {
-        self.homes(model, sockets).min_by_key(|&home| self.load_ns(home))
+        // A lane whose run is overdue may never come to anything else.
+        self.homes(model, sockets).min_by_key(|&home| (self.runs.overdue(home), self.load_ns(home)))
     }
 
     fn lane_of(&self, home: &Home, sockets: bool) -> usize {
@@ -157,11 +159,10 @@ impl<M> Plane<M> {
     }
 
     /// Takes in how long a busy lane really took for so much expected cost.
-    pub(crate) fn show_stretch(&self, lane: usize, took: Duration, cost_ns: u64) {
-        const SAMPLE_MAX: u64 = 32 * UNSTRETCHED as u64;
-        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        let sample = took_ns.saturating_mul(u64::from(UNSTRETCHED)) / cost_ns.max(1);
-        let sample = sample.clamp(u64::from(UNSTRETCHED), SAMPLE_MAX) as u32;
+    pub(crate) fn show_stretch(&self, lane: usize, took: Duration, cost: Duration) {
+        const SAMPLE_MAX: f64 = 32.0;
+        let sample = (took.as_secs_f64() / cost.as_secs_f64().max(1e-9)).clamp(1.0, SAMPLE_MAX);
+        let sample = (sample * f64::from(UNSTRETCHED)) as u32;
         let stretch = &self.peers[lane].stretch;
         stretch.store((stretch.load(Relaxed) * 15 + sample) / 16, Relaxed);
     }

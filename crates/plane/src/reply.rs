@@ -5,6 +5,7 @@ use crate::batch::Ran;
 use atomic_waker::AtomicWaker;
 use flyball_core::{Fault, FaultKind, Stage};
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +16,8 @@ struct Slot {
     waker: AtomicWaker,
     /// The walk went away: nobody will read an answer.
     given_up: AtomicBool,
+    /// The job left for another lane.
+    moved: AtomicBool,
 }
 
 /// Slots that are ready for another request; a lane's own.
@@ -31,6 +34,7 @@ impl Slots {
                 result: Mutex::new(None),
                 waker: AtomicWaker::new(),
                 given_up: AtomicBool::new(false),
+                moved: AtomicBool::new(false),
             })
         });
         (Promise(Some(Arc::clone(&slot))), Waiting { slot, slots: self })
@@ -43,6 +47,14 @@ pub(crate) struct Promise(Option<Arc<Slot>>);
 impl Promise {
     pub(crate) fn wanted(&self) -> bool {
         self.0.as_ref().is_some_and(|slot| !slot.given_up.load(Ordering::Relaxed))
+    }
+
+    /// Tells the walk that its job goes to another lane.
+    pub(crate) fn moves(&self) {
+        if let Some(slot) = &self.0 {
+            slot.moved.store(true, Ordering::Release);
+            slot.waker.wake();
+        }
     }
 
     pub(crate) fn answer(mut self, result: Result<Ran, Fault>) {
@@ -72,6 +84,18 @@ pub(crate) struct Waiting<'s> {
     slots: &'s Slots,
 }
 
+impl Waiting<'_> {
+    /// The answer, or `None` once the job has moved to another lane: from then on somebody else may hang.
+    pub(crate) async fn unless_moved(&mut self) -> Option<Result<Ran, Fault>> {
+        poll_fn(|context| match Pin::new(&mut *self).poll(context) {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending if self.slot.moved.load(Ordering::Acquire) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    }
+}
+
 impl Future for Waiting<'_> {
     type Output = Result<Ran, Fault>;
 
@@ -92,6 +116,7 @@ impl Drop for Waiting<'_> {
         if Arc::strong_count(&self.slot) == 1 && kept.len() < SLOTS_KEPT_MAX {
             *self.slot.result.lock().unwrap_or_else(PoisonError::into_inner) = None;
             drop(self.slot.waker.take());
+            self.slot.moved.store(false, Ordering::Relaxed);
             kept.push(Arc::clone(&self.slot));
         } else {
             self.slot.given_up.store(true, Ordering::Relaxed);

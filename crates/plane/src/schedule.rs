@@ -10,6 +10,7 @@ mod turn;
 mod tests;
 
 use flyball_core::{Nanos, Priority};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use turn::Turn;
 
@@ -19,6 +20,14 @@ pub(crate) use turn::PASSED_OVER_MAX;
 /// Tells models apart; equal keys are the same model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ModelKey(pub(crate) usize);
+
+impl ModelKey {
+    /// A key that no other model has or had.
+    pub(crate) fn next() -> ModelKey {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        ModelKey(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
 
 /// Wait up to `window` for `rows` rows before a batch is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -50,6 +50,7 @@ pub(crate) fn share<S: Sink>(lane: &Lane<S>) {
         schedule.give(rows, |job| !job.moved, &mut given);
         for mut job in given.drain(..) {
             lane.plane.unbook(lane.id, &mut job);
+            job.promise.moves();
             // Its inbox filled up meanwhile: what was taken out stays here.
             if let Some(mut job) = lane.plane.send(home, Job { moved: true, ..job }) {
                 job.moved = false;
@@ -92,8 +93,8 @@ fn nanos(duration: Duration) -> u64 {
 
 /// Whether a run is long enough to be measured in CPU time: its time on the wall counts who else had the core. Shorter
 /// runs are not worth the system calls.
-pub(crate) fn worth_clocking<M>(model: &Model<M>, rows: usize) -> bool {
-    nanos(model.service.run_time(rows)) >= CLOCKED_MIN_NS
+pub(crate) fn worth_clocking(expected: Duration) -> bool {
+    nanos(expected) >= CLOCKED_MIN_NS
 }
 
 /// What this lane's sockets cost it for each row, beside running models: measured by the thread's CPU time. The clock

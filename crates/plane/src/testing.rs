@@ -3,6 +3,7 @@
 use crate::admission::Gate;
 use crate::breaker::Breaker;
 use crate::loaded::{Home, Run, StopRun, Terms};
+use crate::schedule::ModelKey;
 use crate::service::Service;
 use crate::{Lane, LaneInbox, Lanes, Model, Plane, PlaneLimits};
 use bytes::Bytes;
@@ -94,6 +95,7 @@ impl Made {
         };
         let points = if self.rows_max > 1 { vec![point(1), point(self.rows_max)] } else { vec![point(1)] };
         Arc::new(Model {
+            key: ModelKey::next(),
             name: "m".into(),
             version: "1".into(),
             signature: Arc::new(Signature { inputs: vec![spec.clone()], outputs: vec![spec] }),

@@ -14,7 +14,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
 /// What each lane is running, for the watchdog to see.
-pub(crate) struct Runs(Vec<Mutex<Option<Running>>>);
+pub(crate) struct Runs {
+    lanes: Vec<Mutex<Option<Running>>>,
+    /// Lanes whose run should be over.
+    overdue: Vec<AtomicBool>,
+}
 
 struct Running {
     model: Arc<str>,
@@ -26,7 +30,12 @@ struct Running {
 
 impl Runs {
     pub(crate) fn new(lanes: usize) -> Runs {
-        Runs((0..lanes).map(|_| Mutex::new(None)).collect())
+        let overdue = (0..lanes).map(|_| AtomicBool::new(false)).collect();
+        Runs { lanes: (0..lanes).map(|_| Mutex::new(None)).collect(), overdue }
+    }
+
+    pub(crate) fn overdue(&self, lane: usize) -> bool {
+        self.overdue[lane].load(Ordering::Relaxed)
     }
 
     pub(crate) fn begin(&self, lane: usize, model: &Arc<str>, stop: &StopRun, until: Nanos) {
@@ -46,12 +55,13 @@ impl Runs {
     }
 
     fn set(&self, lane: usize, running: Option<Running>) {
-        *self.0[lane].lock().unwrap_or_else(PoisonError::into_inner) = running;
+        self.overdue[lane].store(false, Ordering::Relaxed);
+        *self.lanes[lane].lock().unwrap_or_else(PoisonError::into_inner) = running;
     }
 
     /// Stops whatever runs: the server leaves.
     pub(crate) fn stop_all(&self) {
-        for slot in &self.0 {
+        for slot in &self.lanes {
             if let Some(running) = slot.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
                 (running.stop)();
             }
@@ -60,12 +70,14 @@ impl Runs {
 
     /// Stops what is overdue.
     pub(crate) fn look(&self, now: Nanos) {
-        for (lane, slot) in self.0.iter().enumerate() {
+        for (lane, slot) in self.lanes.iter().enumerate() {
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(running) = slot.as_mut().filter(|running| running.until <= now) else { continue };
+            // Asked at every look: a run forgets what was asked before it began, and this one may only be beginning.
+            (running.stop)();
+            self.overdue[lane].store(true, Ordering::Relaxed);
             if !running.asked {
                 running.asked = true;
-                (running.stop)();
                 tracing::warn!(lane, model = &*running.model, "a run took too long and is being stopped");
             } else if !running.reported && running.until.after(STUCK_AFTER) <= now {
                 running.reported = true;
@@ -116,7 +128,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     #[test]
-    fn a_run_is_stopped_once_after_its_time_and_never_after_its_end() {
+    fn a_run_is_stopped_after_its_time_and_never_after_its_end() {
         let stops = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&stops);
         let stop: StopRun = Arc::new(move || {
@@ -126,9 +138,10 @@ mod tests {
         runs.begin(1, &"m".into(), &stop, Nanos(100));
         runs.look(Nanos(99));
         assert_eq!(stops.load(Ordering::Relaxed), 0);
+        assert!(!runs.overdue(1));
         runs.look(Nanos(100));
-        runs.look(Nanos(101));
         assert_eq!(stops.load(Ordering::Relaxed), 1);
+        assert!(runs.overdue(1) && !runs.overdue(0));
         runs.begin(1, &"m".into(), &stop, Nanos(200));
         runs.end(1);
         runs.look(Nanos(300));

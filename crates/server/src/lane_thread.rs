@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::refusals::{self, Refusals};
 use crate::reply::Reply;
 use crate::{ServerConfig, machine, stack};
-use ::http::StatusCode;
+use ::http::header;
 use bytes::Bytes;
 use flyball_plane::{Lane, LaneInbox, Plane};
 use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
@@ -57,7 +57,8 @@ pub(crate) struct LaneContext {
 impl LaneContext {
     /// How long a connection is to be left unread after this reply.
     pub(crate) fn pause_after(&self, reply: &Reply) -> Option<Duration> {
-        let refused = reply.status() == StatusCode::SERVICE_UNAVAILABLE;
+        // Only overload comes with advice on when to come again; a model that is being loaded does not.
+        let refused = reply.headers().contains_key(header::RETRY_AFTER);
         self.refusals.count(refused);
         // While nothing waits there is nobody to make room for.
         let waits =

@@ -77,9 +77,13 @@ impl Running {
 
     fn end(&self) {
         self.shared.drain.enter(Phase::Gone);
-        self.shared.plane.stop_runs();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
+            // Asked again and again: a run that was just beginning has not heard it.
+            while !thread.is_finished() {
+                self.shared.plane.stop_runs();
+                std::thread::sleep(POLL);
+            }
             let _ = thread.join();
         }
     }

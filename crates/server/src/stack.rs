@@ -30,6 +30,7 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: TcpStream) {
     let Some(protocol) = first_bytes(&context, &stream).await else { return };
     let activity = Activity::new(matches!(protocol, Protocol::Http1));
     let io = Watched { stream: TokioIo::new(stream), activity: Rc::clone(&activity) };
+    let http1 = matches!(protocol, Protocol::Http1);
     let service = {
         let (context, activity) = (Rc::clone(&context), Rc::clone(&activity));
         service_fn(move |request| {
@@ -41,7 +42,8 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: TcpStream) {
             let activity = Rc::clone(&activity);
             async move {
                 let reply = finish(&context, call).await;
-                if let Some(pause) = context.pause_after(&reply) {
+                // A connection that others' streams share is never left unread.
+                if let Some(pause) = context.pause_after(&reply).filter(|_| http1) {
                     activity.park(pause);
                 }
                 // A request lasts until its last byte is handed over: a watch on health does not make a connection idle.

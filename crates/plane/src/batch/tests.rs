@@ -132,6 +132,7 @@ fn jobs_past_their_deadline_and_jobs_nobody_waits_for_cost_no_run() {
             cost_ns: 7,
             booking: None,
             moved: false,
+            alone: false,
             _permit: permit,
             promise,
         };

@@ -195,6 +195,7 @@ impl World {
                     came: lane.now(),
                     booking: None,
                     moved: false,
+                    alone: false,
                     _permit: permit,
                     promise,
                 };
@@ -272,6 +273,8 @@ impl World {
             Ok(())
         };
         self.checks.ran(id, &run.model, run.took, lane);
+        let expected = run.model.service.run_time(rows);
+        lane.busy_until(self.now(), expected);
         let over = Run { rows, scale: 1, began: run.began, ended: self.now(), took: run.took };
         batch::settle(lane, &run.model, &mut run.batch, result, over);
     }
@@ -316,7 +319,7 @@ impl World {
             self.callers.iter().all(|caller| caller.end.is_some()),
             "seed {seed}: a caller was never answered"
         );
-        self.checks.at_the_end(self, seed);
+        Checks::at_the_end(self, seed);
     }
 
     pub(super) fn history(&self) -> Vec<Option<End>> {

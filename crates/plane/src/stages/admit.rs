@@ -17,8 +17,9 @@ pub(crate) struct Ask {
 /// A permit to run the model once, or the reason why not.
 pub(crate) fn admit<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, ask: Ask) -> Result<Permit, Fault> {
     judge(lane, model, ask)?;
+    let permit = enter(&lane.plane, model)?;
     model.breaker.enter(lane.now()).map_err(|pause| broken(model, pause))?;
-    enter(&lane.plane, model)
+    Ok(permit)
 }
 
 /// Whether a request may come in, as far as waiting is concerned.

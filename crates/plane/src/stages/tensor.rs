@@ -83,6 +83,10 @@ fn fits(tensor: &Tensor, spec: &TensorSpec) -> Result<(), Fault> {
 /// model that is run one request at a time may mean what it likes by it.
 fn same_rows(given: &[Tensor]) -> Result<(), Fault> {
     let Some(first) = given.first() else { return Ok(()) };
+    if let Some(empty) = given.iter().find(|tensor| tensor.rows() > 0 && tensor.size() == 0) {
+        let text = format!("input '{}' has rows without elements; send at least one in each", empty.name);
+        return Err(Fault::invalid_input(Stage::Tensor, text));
+    }
     if first.rows() == 0 {
         let text = format!("input '{}' has no rows; send at least one", first.name);
         return Err(Fault::invalid_input(Stage::Tensor, text));

@@ -2,7 +2,7 @@
 //! always raw, which is what every known client reads.
 
 use super::check::{Budget, Described, check_distinct, check_name, unsupported};
-use super::infer_request::{Head, InferRequestReader, has_parameter};
+use super::infer_request::{Head, InferRequestReader};
 use super::{binary, contents, infer_response, parameters};
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
@@ -37,8 +37,9 @@ impl Dialect for GrpcDialect {
         None
     }
 
-    fn mentions(&self, body: &Bytes, parameter: &str) -> bool {
-        has_parameter(body, parameter)
+    /// The head of a call names no model, so nothing is refused by it.
+    fn mentions(&self, _body: &Bytes, _parameter: &str) -> bool {
+        true
     }
 
     fn parse(&self, body: &Bytes, limits: &RequestLimits, spare: Vec<Tensor>) -> Result<InferRequest, Fault> {

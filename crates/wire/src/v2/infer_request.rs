@@ -69,12 +69,6 @@ pub(super) struct InferRequestReader<'m> {
     strings: usize,
 }
 
-/// Whether the message has a parameter of this name, as far as it can be read.
-pub(super) fn has_parameter(message: &[u8], name: &str) -> bool {
-    let mut entries = Fields::of(message).each(PARAMETERS).map_while(Result::ok);
-    entries.any(|message| entry(message).is_ok_and(|(key, _)| key == name))
-}
-
 impl<'m> InferRequestReader<'m> {
     pub(super) fn new(message: &'m Bytes, limits: &'m RequestLimits) -> InferRequestReader<'m> {
         InferRequestReader { message, limits, parameters: 0, strings: 0 }
