@@ -121,7 +121,11 @@ class Stand:
     @cached_property
     def row(self) -> Subject:
         """Half a millisecond that no batching makes shorter: more than its sockets cost, short enough for a lane."""
-        return self._subject("row", make_row_cnn, count=50) if self._packed else self.cnn("row", ROW_RUN_MS)
+        return (
+            self._subject("row", partial(make_row_cnn, layers=_SIZED_LAYERS), count=50)
+            if self._packed
+            else self.cnn("row", ROW_RUN_MS)
+        )
 
     def cnn(self, name: str, run_ms: float) -> Subject:
         """A CNN whose row takes about so long on the server's core."""
