@@ -60,8 +60,8 @@ def test_a_document_that_tells_more_than_we_know_is_still_read():
 def test_a_load_plan_has_every_key_of_the_boundary():
     plan = LoadPlan(url="http://h", model="m")
     keys = (
-        "url model protocol connections streams threads arrivals duration_s warmup timeout_ms deadline_ms cpus path "
-        "interval_s"
+        "url model protocol connections streams threads arrivals duration_s warmup timeout_ms deadline_ms "
+        "connection_wait_ms cpus path interval_s"
     )
     assert list(plan.model_dump()) == keys.split()
 
