@@ -6,9 +6,10 @@
 use crate::stages::admit::{Ask, admit, judge};
 use crate::stages::{route::route, tensor::tensor};
 use crate::walk::Walk;
-use crate::{Lane, batch};
+use crate::{Lane, Model, batch};
 use bytes::Bytes;
 use flyball_core::{Answer, Dialect, Fault, ModelRef, Nanos, Priority, Sink, Stage};
+use std::sync::Arc;
 
 /// A request whose head has been read. The body may still be on its way: a client that never sends the rest is
 /// counted, as abandoned or as timed out.
@@ -52,10 +53,11 @@ where
 {
     let body = body.await?;
     walk.body_arrived();
-    door(lane, dialect, &body, walk)?;
+    let named = door(lane, dialect, &body, walk)?;
     let request = dialect.parse(&body, &lane.plane.limits.request, lane.spare());
     let request = walk.stage(Stage::Parse, request)?;
-    let model = walk.stage(Stage::Route, route(&lane.plane.routes.load(), &request.model))?;
+    let model = named.map_or_else(|| route(&lane.plane.routes.load(), &request.model), Ok);
+    let model = walk.stage(Stage::Route, model)?;
     walk.routed(&model.meter);
     walk.due(request.timeout, model.terms.deadline);
     // The shape is not checked yet: rows without elements are the client's word only.
@@ -77,23 +79,24 @@ where
     walk.stage(Stage::Respond, reply)
 }
 
-/// Refuses before the body is parsed, where the head says enough to know that it will be refused.
+/// Refuses before the body is parsed, where the head says enough to know that it will be refused. Gives the model that the
+/// head names, so that it is not looked up twice.
 fn door<S: Sink, D: Dialect>(
     lane: &Lane<S>,
     dialect: &D,
     body: &Bytes,
     walk: &mut Walk<S>,
-) -> Result<(), Fault> {
+) -> Result<Option<Arc<Model<S::Model>>>, Fault> {
     let named = dialect.model().map(|named| route(&lane.plane.routes.load(), named));
-    let Some(Ok(model)) = named else { return Ok(()) };
+    let Some(Ok(model)) = named else { return Ok(None) };
     let deadline = walk.deadline.or_else(|| walk.after(model.terms.deadline));
     let Err(fault) = judge(lane, &model, Ask { rows: 1, priority: Priority::Normal, deadline }) else {
-        return Ok(());
+        return Ok(Some(model));
     };
     // A deadline in the body can only be earlier than the head's, but it may be later than what the deployment promises.
     let may_be_later = walk.deadline.is_none() && dialect.mentions(body, "timeout");
     if may_be_later || dialect.mentions(body, "priority") {
-        return Ok(());
+        return Ok(Some(model));
     }
     walk.stage(Stage::Admit, Err(fault))
 }

@@ -114,7 +114,8 @@ impl<M> Plane<M> {
 
     /// The session of a model that a lane may use.
     pub(crate) fn home<'m>(&self, model: &'m Model<M>, lane: usize) -> Option<&'m Home> {
-        model.homes.iter().find(|home| self.lane_of(home, self.has_sockets(lane)) == lane)
+        let sockets = self.has_sockets(lane);
+        model.homes.iter().find(|home| lane_of(self.lanes, home.place, sockets) == lane)
     }
 
     /// The lanes of one kind that may run a model.
@@ -131,10 +132,6 @@ impl<M> Plane<M> {
     pub(crate) fn least_loaded(&self, model: &Model<M>, sockets: bool) -> Option<usize> {
         // A lane whose run is overdue may never come to anything else.
         self.homes(model, sockets).min_by_key(|&home| (self.runs.overdue(home), self.load_ns(home)))
-    }
-
-    fn lane_of(&self, home: &Home, sockets: bool) -> usize {
-        lane_of(self.lanes, home.place, sockets)
     }
 
     fn backlog<'m>(&self, model: &'m Model<M>, lane: usize) -> Option<&'m Backlog> {

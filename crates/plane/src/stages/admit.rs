@@ -25,12 +25,9 @@ pub(crate) fn admit<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, ask: Ask) 
 /// Whether a request may come in, as far as waiting is concerned.
 pub(crate) fn judge<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, ask: Ask) -> Result<(), Fault> {
     let now = lane.now();
-    let fault = |kind, text: String| Err(Fault::new(kind, Stage::Admit, text));
     if ask.deadline.is_some_and(|deadline| deadline <= now) {
-        return fault(
-            FaultKind::DeadlinePassed,
-            "the deadline passed before the request was read".to_owned(),
-        );
+        let text = "the deadline passed before the request was read";
+        return Err(Fault::new(FaultKind::DeadlinePassed, Stage::Admit, text));
     }
     if let Some(pause) = model.breaker.refuses(now) {
         return Err(broken(model, pause));
