@@ -17,8 +17,13 @@ impl Nanos {
     }
 
     pub fn after(self, duration: Duration) -> Nanos {
-        Nanos(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+        Nanos(self.0.saturating_add(nanos(duration)))
     }
+}
+
+/// A duration in whole nanoseconds; beyond 584 years, the most that fit.
+pub fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[derive(Clone, Debug)]
@@ -43,16 +48,15 @@ impl Clock {
 
     pub fn now(&self) -> Nanos {
         match &self.0 {
-            Source::System(origin) => Nanos(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX)),
-            Source::Manual(nanos) => Nanos(nanos.load(Ordering::Relaxed)),
+            Source::System(origin) => Nanos(nanos(origin.elapsed())),
+            Source::Manual(manual) => Nanos(manual.load(Ordering::Relaxed)),
         }
     }
 
     /// Moves a manual clock; a system clock cannot be moved and is left alone.
     pub fn advance(&self, duration: Duration) {
-        if let Source::Manual(nanos) = &self.0 {
-            let step = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-            nanos.fetch_add(step, Ordering::Relaxed);
+        if let Source::Manual(manual) = &self.0 {
+            manual.fetch_add(nanos(duration), Ordering::Relaxed);
         }
     }
 }

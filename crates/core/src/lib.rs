@@ -14,7 +14,7 @@ pub mod snapshot;
 mod stage;
 mod tensor;
 
-pub use clock::{Clock, Nanos};
+pub use clock::{Clock, Nanos, nanos};
 pub use dialect::{Answer, Dialect, InferRequest, ModelRef, Protocol, RequestedOutput};
 pub use digest::{Digest, DigestError};
 pub use fault::{Blame, Fault, FaultKind, GrpcCode, Outcome};

@@ -8,7 +8,7 @@ use crate::job::Job;
 use crate::loaded::{Home, Model};
 use crate::watchdog::Runs;
 use arc_swap::ArcSwap;
-use flyball_core::{Clock, Nanos, Priority, RequestLimits};
+use flyball_core::{Clock, Nanos, Priority, RequestLimits, nanos};
 use flyball_engine::thread_cpu_time;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -148,7 +148,7 @@ impl<M> Plane<M> {
     }
 
     pub(crate) fn show_cpu(&self, lane: usize, cpu: Duration) {
-        self.peers[lane].cpu_ns.store(u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+        self.peers[lane].cpu_ns.store(nanos(cpu), Relaxed);
     }
 
     pub(crate) fn show_shares(&self, lane: usize, shares: u64) {
@@ -206,7 +206,7 @@ impl<M> Plane<M> {
         let own_ns = self.backlog(model, lane).map_or(0, |own| own.ahead_ns(priority, deadline, now));
         let share = u64::from(model.terms.share.max(1));
         let shares = peer.shares.load(Relaxed).max(share);
-        let run_ns = u64::try_from(self.limits.inline_run_max.as_nanos()).unwrap_or(u64::MAX);
+        let run_ns = nanos(self.limits.inline_run_max);
         let fair_ns = own_ns.saturating_mul(shares).saturating_div(share).saturating_add(run_ns);
         let wait_ns = all_ns.min(fair_ns);
         let stretch = u64::from(peer.stretch.load(Relaxed));

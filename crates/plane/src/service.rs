@@ -1,6 +1,7 @@
 //! How long a model's runs take: the table measured at load, corrected by what runs really took. Whether a batch may run
 //! on a lane that has sockets is decided from this, for each batch anew.
 
+use flyball_core::nanos;
 use flyball_engine::LatencyTable;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -63,7 +64,7 @@ impl Service {
 
     /// Takes in what a run of `rows` rows took.
     pub(crate) fn observe(&self, rows: usize, took: Duration) {
-        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let took_ns = nanos(took);
         let Some(expected) = self.table.estimate(rows).filter(|expected| !expected.is_zero()) else {
             let row_ns = took_ns / (rows as u64).max(1);
             let before = self.row_ns.load(Relaxed);
@@ -72,7 +73,7 @@ impl Service {
             self.row_ns.store(smoothed.max(1), Relaxed);
             return;
         };
-        let expected_ns = u64::try_from(expected.as_nanos()).unwrap_or(u64::MAX);
+        let expected_ns = nanos(expected);
         let before = u64::from(self.drift.load(Relaxed));
         let sample = took_ns.saturating_mul(u64::from(AS_EXPECTED)) / expected_ns.max(1);
         let sample = sample.clamp(1, before.max(1) * SAMPLE_MAX);

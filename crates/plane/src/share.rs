@@ -6,7 +6,7 @@
 
 use crate::job::Job;
 use crate::{Lane, Model};
-use flyball_core::Sink;
+use flyball_core::{Sink, nanos};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -85,10 +85,6 @@ fn level(own: u64, others: impl Iterator<Item = u64> + Clone) -> u64 {
         }
         level = next;
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Whether a run is long enough to be measured in CPU time: its time on the wall counts who else had the core. Shorter

@@ -2,7 +2,7 @@
 //! end, or in `Drop` when the client hung up and the future went away.
 
 use crate::Lane;
-use flyball_core::{Fault, FaultKind, Nanos, Outcome, Protocol, Sink, Stage, WalkRecord};
+use flyball_core::{Fault, FaultKind, Nanos, Outcome, Protocol, Sink, Stage, WalkRecord, nanos};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl<S: Sink> Walk<S> {
         Walk {
             lane: Rc::clone(lane),
             protocol,
-            came: Nanos(began.0.saturating_sub(u64::try_from(lay_unread.as_nanos()).unwrap_or(u64::MAX))),
+            came: Nanos(began.0.saturating_sub(nanos(lay_unread))),
             began,
             deadline: None,
             ends: [None; Stage::COUNT],

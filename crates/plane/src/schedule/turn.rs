@@ -1,7 +1,7 @@
 //! One model's place on a lane: its jobs by priority class and deadline, and its account of time earned and spent.
 
 use super::{BatchWait, ModelKey, QUANTUM_NS, Queued, RunLimit, SHARE_USUAL, Taken};
-use flyball_core::{Nanos, Priority};
+use flyball_core::{Nanos, Priority, nanos};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -269,8 +269,4 @@ impl Room {
         self.rows += job.rows();
         self.tightest = self.tightest.min(job.deadline().unwrap_or(Nanos(u64::MAX)));
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
