@@ -126,8 +126,10 @@ pub(crate) fn take<S: Sink>(lane: &Lane<S>, taken: &mut Taken<Job<S::Model>>) {
     share::share(lane);
     lane.sweep(&mut taken.dropped);
     lane.schedule.borrow_mut().take(lane.now(), lane.limit, taken);
-    for late in taken.dropped.drain(..) {
-        lane.answer(late, Err(Job::<S::Model>::too_late()));
+    let now = lane.now();
+    for job in taken.dropped.drain(..) {
+        let why = job.dropped(now);
+        lane.answer(job, Err(why));
     }
     for slow in taken.misplaced.drain(..) {
         lane.send_to_compute(slow);

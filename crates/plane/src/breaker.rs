@@ -19,6 +19,8 @@ pub(crate) struct Breaker {
     trying: AtomicBool,
     /// Zero while closed.
     closed_to_callers_until: AtomicU64,
+    /// When it opened, or when the last trial failed; zero while closed.
+    opened_at: AtomicU64,
 }
 
 impl Breaker {
@@ -26,6 +28,19 @@ impl Breaker {
     pub(crate) fn refuses(&self, now: Nanos) -> Option<Duration> {
         let until = self.closed_to_callers_until.load(Relaxed);
         (now.0 < until).then(|| Duration::from_nanos(until - now.0))
+    }
+
+    /// How long a request that already waits since `came` must stay away: one that was let in before the breaker opened
+    /// would break as well, and hold its lane for that long. A trial came later, so it is not turned away.
+    pub(crate) fn turns_away(&self, came: Nanos, now: Nanos) -> Option<Duration> {
+        // The pause may be over: then the next caller is the trial, and not all of these.
+        self.opened_after(came).then(|| self.refuses(now).unwrap_or(PAUSE_FIRST))
+    }
+
+    /// Whether it opened since then, and is still open.
+    pub(crate) fn opened_after(&self, came: Nanos) -> bool {
+        let opened_at = self.opened_at.load(Relaxed);
+        opened_at != 0 && came.0 <= opened_at
     }
 
     /// Lets a caller in, or says how long it must stay away. The first after a pause is the trial: the others wait for what
@@ -52,6 +67,7 @@ impl Breaker {
             self.doublings.store(0, Relaxed);
             self.trying.store(false, Relaxed);
             self.closed_to_callers_until.store(0, Relaxed);
+            self.opened_at.store(0, Relaxed);
         }
     }
 
@@ -59,12 +75,13 @@ impl Breaker {
     pub(crate) fn failed(&self, now: Nanos) -> bool {
         let faults = self.faults.fetch_add(1, Relaxed).saturating_add(1);
         let tried = self.trying.swap(false, Relaxed);
-        // What was queued when it opened breaks as well, and says nothing new.
+        // What was running on other lanes when it opened breaks as well, and says nothing new.
         if faults < FAULTS_MAX || (faults > FAULTS_MAX && !tried) {
             return false;
         }
         let doublings = if tried { self.doublings.fetch_add(1, Relaxed) + 1 } else { 0 };
         let pause = PAUSE_FIRST * 2_u32.pow(doublings.min(DOUBLINGS_MAX));
+        self.opened_at.store(now.0.max(1), Relaxed);
         self.closed_to_callers_until.store(now.after(pause).0.max(1), Relaxed);
         faults == FAULTS_MAX
     }
@@ -116,10 +133,32 @@ mod tests {
     }
 
     #[test]
-    fn what_was_queued_when_it_opened_does_not_make_the_pause_longer() {
+    fn what_was_running_when_it_opened_does_not_make_the_pause_longer() {
         let breaker = opened();
         (0..50).for_each(|_| assert!(!breaker.failed(Nanos(5))));
         assert_eq!(breaker.refuses(Nanos(5)), Some(PAUSE_FIRST));
+    }
+
+    #[test]
+    fn what_came_before_it_opened_is_turned_away_until_a_run_ends_by_itself_and_a_trial_is_not() {
+        let breaker = opened();
+        assert_eq!(breaker.turns_away(Nanos(5), Nanos(5)), Some(PAUSE_FIRST));
+        let trial = Nanos(5).after(PAUSE_FIRST);
+        assert_eq!(
+            breaker.turns_away(Nanos(5), trial),
+            Some(PAUSE_FIRST),
+            "the pause is over, the reason is not"
+        );
+        assert_eq!(breaker.enter(trial), Ok(()));
+        assert_eq!(breaker.turns_away(trial, trial), None);
+        breaker.failed(trial);
+        assert_eq!(
+            breaker.turns_away(trial, trial),
+            Some(PAUSE_FIRST * 2),
+            "it waited while the trial failed"
+        );
+        breaker.succeeded();
+        assert_eq!(breaker.turns_away(Nanos(5), trial), None);
     }
 
     #[test]

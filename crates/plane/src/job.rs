@@ -6,6 +6,7 @@ use crate::batch::Ran;
 use crate::loaded::Model;
 use crate::reply::Promise;
 use crate::schedule::{BatchWait, ModelKey, Queued};
+use crate::stages::admit::broken;
 use flyball_core::{Fault, FaultKind, Nanos, Priority, Stage, Tensor};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,12 @@ impl<M> Job<M> {
     /// Answers. A caller who has gone is not waited for.
     pub(crate) fn answer(self, result: Result<Ran, Fault>) {
         self.promise.answer(result);
+    }
+
+    /// Why it left the queue without a run. Where its caller has gone, nobody reads it.
+    pub(crate) fn dropped(&self, now: Nanos) -> Fault {
+        let pause = self.model.breaker.turns_away(self.came, now);
+        pause.map_or_else(Self::too_late, |pause| broken(&self.model, Stage::Queue, pause))
     }
 
     pub(crate) fn too_late() -> Fault {
@@ -82,7 +89,7 @@ impl<M> Queued for Job<M> {
     }
 
     fn wanted(&self) -> bool {
-        self.promise.wanted()
+        self.promise.wanted() && !self.model.breaker.opened_after(self.came)
     }
 
     fn rows_within(&self, run_max: Duration) -> usize {

@@ -56,7 +56,7 @@ pub(crate) trait Queued {
     fn rows(&self) -> usize;
     /// Whether the rows of both may lie in one batch.
     fn joins(&self, other: &Self) -> bool;
-    /// Whether anybody still waits for the answer.
+    /// Whether anybody still waits for the answer, and the model may be asked for it.
     fn wanted(&self) -> bool;
     /// The most rows whose run is expected to stay within `run_max`; zero when one row does not.
     fn rows_within(&self, run_max: Duration) -> usize;
@@ -70,7 +70,7 @@ pub(crate) struct Taken<J> {
     pub(crate) batch: Vec<J>,
     /// The rows that the batch may have had, for the fill rate.
     pub(crate) rows_max: usize,
-    /// Jobs that would be late, or that nobody waits for: they cost no compute.
+    /// Jobs that would be late, that nobody waits for, or whose model broke meanwhile: they cost no compute.
     pub(crate) dropped: Vec<J>,
     /// Jobs whose run would hold this lane too long: they belong on another.
     pub(crate) misplaced: Vec<J>,
@@ -208,7 +208,7 @@ impl<J: Queued> Schedule<J> {
         self.turns.iter().flat_map(Turn::waiting)
     }
 
-    /// Takes out every job that nobody waits for any more.
+    /// Takes out every job that is not wanted any more.
     pub(crate) fn sweep(&mut self, unwanted: &mut Vec<J>) {
         for turn in &mut self.turns {
             let before = turn.jobs();

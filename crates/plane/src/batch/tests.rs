@@ -116,6 +116,24 @@ fn a_panic_fails_its_batch_and_the_lane_goes_on() {
 }
 
 #[test]
+fn what_waits_when_the_breaker_opens_is_refused_without_a_run_and_the_trial_runs() {
+    let (lane, model) = (lane(), model(1));
+    let requests: Vec<_> = [[251; 8].as_slice(), &[1, 2, 3]].concat();
+    let requests: Vec<_> = requests.into_iter().map(|row| (Arc::clone(&model), vec![row])).collect();
+    let faults: Vec<_> = answers(&lane, &requests).into_iter().map(Result::unwrap_err).collect();
+    let pause = Duration::from_secs(1);
+    for (place, fault) in faults.iter().enumerate() {
+        let wanted =
+            if place < 8 { (FaultKind::Panicked, None) } else { (FaultKind::BreakerOpen, Some(pause)) };
+        assert_eq!((fault.kind, fault.retry_after), wanted, "{place}");
+    }
+    assert_eq!(lane.sink.0.borrow().len(), 8);
+    assert_eq!(lane.plane.load_ns(0), 0);
+    lane.plane.clock.advance(pause);
+    assert_eq!(answers(&lane, &[(model, vec![7])]), [Ok(vec![8])]);
+}
+
+#[test]
 fn jobs_past_their_deadline_and_jobs_nobody_waits_for_cost_no_run() {
     let (lane, model) = (lane(), model(64));
     let queue = |deadline: Option<Nanos>| {

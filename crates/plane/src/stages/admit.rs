@@ -18,7 +18,7 @@ pub(crate) struct Ask {
 pub(crate) fn admit<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, ask: Ask) -> Result<Permit, Fault> {
     judge(lane, model, ask)?;
     let permit = enter(&lane.plane, model)?;
-    model.breaker.enter(lane.now()).map_err(|pause| broken(model, pause))?;
+    model.breaker.enter(lane.now()).map_err(|pause| broken(model, Stage::Admit, pause))?;
     Ok(permit)
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn judge<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, ask: Ask) 
         return Err(Fault::new(FaultKind::DeadlinePassed, Stage::Admit, text));
     }
     if let Some(pause) = model.breaker.refuses(now) {
-        return Err(broken(model, pause));
+        return Err(broken(model, Stage::Admit, pause));
     }
     let inline = model.service.inline(ask.rows, lane.plane.limits.inline_run_max);
     let wait_at = |home| lane.plane.wait(home, model, ask.priority, ask.deadline, now);
@@ -50,10 +50,10 @@ pub(crate) fn judge<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, ask: Ask) 
     })
 }
 
-fn broken<M>(model: &Model<M>, pause: Duration) -> Fault {
+pub(crate) fn broken<M>(model: &Model<M>, stage: Stage, pause: Duration) -> Fault {
     let text =
         format!("model '{}' failed several times in a row; try again in {}", model.name, seconds(pause));
-    Fault::new(FaultKind::BreakerOpen, Stage::Admit, text).retry_after(pause)
+    Fault::new(FaultKind::BreakerOpen, stage, text).retry_after(pause)
 }
 
 /// Part of the time to the deadline that wait and run may take together. The rest is for what no estimate knows: the way
