@@ -22,7 +22,7 @@ mod signature;
 mod stop;
 
 pub use artifact::{Artifact, ArtifactFile, digest_files};
-pub use background::give_way;
+pub use background::{be_nice, give_way};
 pub use latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 pub use library::{LibraryError, Runtime, beside_executable};
 pub use load::{LoadOptions, LoadedModel, Surveyor};
