@@ -55,11 +55,29 @@ struct UnderWay {
     stuck: bool,
 }
 
+/// A model with what its run takes: the first row, and each further one.
+type Timed = (Arc<Model<()>>, Duration, Duration);
+
+/// What a world begins with.
+struct Scene {
+    seed: u64,
+    random: ChaCha8Rng,
+    sockets: usize,
+    models: Vec<Timed>,
+    /// What is asked for, over what the lanes can do.
+    load: f64,
+    /// Bursts: now and then so many come at once.
+    crowd: usize,
+    deadlines: bool,
+    /// Callers hang up, runs take longer than expected, and some hang.
+    trouble: bool,
+}
+
 pub(super) struct World {
     seed: u64,
     random: ChaCha8Rng,
     pub(super) lanes: Vec<(&'static Rc<Lane<Runs>>, LaneInbox<()>)>,
-    pub(super) models: Vec<(Arc<Model<()>>, Duration, Duration)>,
+    pub(super) models: Vec<Timed>,
     running: Vec<Option<UnderWay>>,
     pub(super) callers: Vec<Caller>,
     /// Those who wait for an answer.
@@ -84,27 +102,19 @@ impl World {
         let load = [0.3, 0.8, 1.2, 3.0][below(&mut random, 4) as usize];
         let crowd = [1, 1, 40][below(&mut random, 3) as usize];
         let deadlines = below(&mut random, 4) > 0;
-        World::of(seed, random, sockets, models, load, crowd, deadlines, true)
+        World::of(Scene { seed, random, sockets, models, load, crowd, deadlines, trouble: true })
     }
 
     /// One lane and one model of a millisecond a run, at so many times what they can do.
     pub(super) fn overloaded(seed: u64, load: f64) -> World {
         let random = ChaCha8Rng::seed_from_u64(seed);
         let made = Made { rows_max: 1, first: MS, row: Duration::ZERO, ..Made::usual() };
-        World::of(seed, random, 1, vec![(made.model(), MS, Duration::ZERO)], load, 1, true, false)
+        let models = vec![(made.model(), MS, Duration::ZERO)];
+        World::of(Scene { seed, random, sockets: 1, models, load, crowd: 1, deadlines: true, trouble: false })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "two callers, both above")]
-    fn of(
-        seed: u64,
-        random: ChaCha8Rng,
-        sockets: usize,
-        models: Vec<(Arc<Model<()>>, Duration, Duration)>,
-        load: f64,
-        crowd: usize,
-        deadlines: bool,
-        trouble: bool,
-    ) -> World {
+    fn of(scene: Scene) -> World {
+        let Scene { seed, random, sockets, models, load, crowd, deadlines, trouble } = scene;
         // Callers borrow their lane's slots, so a lane must outlive them; a test's few bytes may stay.
         let lanes: Vec<_> =
             lanes(sockets).into_iter().map(|(lane, inbox)| (&*Box::leak(Box::new(lane)), inbox)).collect();
@@ -247,10 +257,9 @@ impl World {
         let model = Arc::clone(&first.model);
         let rows: usize = taken.batch.iter().map(|job| job.rows).sum();
         let expected = first.run_time(rows);
-        // Most runs take about what is expected; some take much longer, and a few never end by themselves.
+        // Most runs take about what is expected; the rest is a heavy tail, and a few never end by themselves.
         let stuck = self.trouble && below(&mut self.random, 500) == 0;
-        let factor = if below(&mut self.random, 50) == 0 { 6.0 } else { 0.9 + 0.2 * unit(&mut self.random) };
-        let took = if self.trouble { expected.mul_f64(factor) } else { expected };
+        let took = if self.trouble { expected.mul_f64(slowness(&mut self.random)) } else { expected };
         let began = self.now();
         let home = lane.plane.home(&model, id).expect("a batch is taken on a home of its model");
         lane.plane.runs.begin(id, &model.name, &home.stop, began.after(200 * MS));
@@ -293,7 +302,9 @@ impl World {
             }
             self.finish(id);
         }
-        let idle = self.arrivals_left == 0 && self.waiting.is_empty();
+        // A run may hang whose callers have all hung up.
+        let running = self.running.iter().any(Option::is_some);
+        let idle = self.arrivals_left == 0 && self.waiting.is_empty() && !running;
         if !idle {
             self.at(now.after(10 * MS), Event::Look);
         }
@@ -338,7 +349,7 @@ impl World {
 }
 
 /// A model that is fast, middling or slow, with more or less gain by batching.
-fn made(random: &mut ChaCha8Rng, sockets: usize) -> (Arc<Model<()>>, Duration, Duration) {
+fn made(random: &mut ChaCha8Rng, sockets: usize) -> Timed {
     let first = [10 * US, 400 * US, 5 * MS][below(random, 3) as usize];
     let row = first / [1, 4, 40][below(random, 3) as usize];
     let homes = 1 + below(random, sockets as u64) as usize;
@@ -350,6 +361,16 @@ fn made(random: &mut ChaCha8Rng, sockets: usize) -> (Arc<Model<()>>, Duration, D
     made.terms.batch_wait = (below(random, 4) == 0).then_some(wait);
     made.terms.queue_wait_max = [20 * MS, 1000 * MS][below(random, 2) as usize];
     (made.model(), first, row)
+}
+
+/// What a run takes over what is expected: 2 % take six times as long, and one in 500 thirty times.
+fn slowness(random: &mut ChaCha8Rng) -> f64 {
+    let times = match below(random, 500) {
+        0 => 30.0,
+        1..=10 => 6.0,
+        _ => 1.0,
+    };
+    times * (0.9 + 0.2 * unit(random))
 }
 
 fn below(random: &mut ChaCha8Rng, bound: u64) -> u64 {
