@@ -97,6 +97,14 @@ def test_a_number_beyond_its_bound_is_refused_by_both(key: str, value: int) -> N
     assert native_paths({key: value}) == ([key] if value >= 0 else [])
 
 
+@pytest.mark.parametrize(
+    ("lanes", "compute_lanes", "wrong"), [(2, 3, "compute_lanes"), (2, 257, "compute_lanes"), (0, 3, "lanes")]
+)
+def test_more_compute_lanes_than_lanes_are_refused_by_both(lanes: int, compute_lanes: int, wrong: str) -> None:
+    document = {"lanes": lanes, "compute_lanes": compute_lanes}
+    assert python_paths(document) == native_paths(document) == [wrong]
+
+
 @pytest.mark.parametrize("key", BOUNDS)
 @pytest.mark.parametrize("value", [True, "100", 100.0], ids=["a boolean", "a text", "a fraction"])
 def test_a_value_that_is_no_whole_number_is_refused_by_both(key: str, value: object) -> None:

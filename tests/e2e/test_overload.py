@@ -21,6 +21,8 @@ from wire import Http, Raw, json_request, metrics, raw_infer, raw_post, raws, se
 SHORT, ENDLESS = 1, 2**62
 PATIENCE = {"run_ms_max": 1500, "queue_wait_ms_max": 10_000}
 FLOOD = 12
+# Refusals dominate after some hundred of them, so the first rounds bring that about.
+PRESSING, ROUNDS = 64, 8
 
 
 @pytest.fixture
@@ -51,6 +53,23 @@ def test_a_flooded_model_refuses_over_http_with_503_and_says_when_to_come_again(
     assert_counted(server, "http", len(replies) - len(refused), len(refused))
     with Http(server) as connection:
         connection.infer("slow", row("slow", 1))
+
+
+def test_connections_that_are_left_unread_while_refusals_dominate_are_read_again_and_nothing_is_lost(
+    begin: Callable[..., Server],
+) -> None:
+    """Each asks again as soon as it is refused, in all more often than it takes until refusals dominate."""
+    server = begin("slow", queue_wait_ms_max=1)
+    with raws(server, PRESSING) as connections:
+        statuses = []
+        for _ in range(ROUNDS):
+            for raw in connections:
+                raw.send(raw_infer("slow", row("slow", 1)))
+            statuses += [status(raw) for raw in connections]
+    answered, refused = statuses.count(200), statuses.count(503)
+    assert answered + refused == len(statuses)
+    assert refused > len(statuses) / 2, "refusals did not dominate"
+    assert_counted(server, "http", answered, refused)
 
 
 def test_a_flooded_model_refuses_over_grpc_with_resource_exhausted_and_pushback(begin: Callable[..., Server]) -> None:

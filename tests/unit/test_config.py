@@ -65,6 +65,15 @@ def test_numbers_are_taken_up_to_their_limits_and_not_beyond(key, low, high):
         assert list(faults({key: value})) == [key]
 
 
+def test_there_are_no_more_compute_lanes_than_lanes_where_both_are_given():
+    assert ServerConfig(lanes=2, compute_lanes=2).compute_lanes == 2
+    assert ServerConfig(compute_lanes=256).compute_lanes == 256, "the machine decides on lanes, and the server on the rest"
+    found = faults({"lanes": 2, "compute_lanes": 3, "log": "loud"})
+    assert sorted(found) == ["compute_lanes", "log"]
+    assert found["compute_lanes"].allowed == "null, or a whole number, 1 to 256, no more than lanes"
+    assert list(faults({"lanes": 0, "compute_lanes": 3})) == ["lanes"]
+
+
 def test_mlock_is_a_switch_and_nothing_else():
     assert ServerConfig(mlock=True).mlock is True
     for value in (1, "true", None):

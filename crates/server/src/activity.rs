@@ -149,7 +149,10 @@ impl<T: Write + Unpin> Write for Watched<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyper::rt::ReadBuf;
     use std::future::poll_fn;
+    use std::pin::pin;
+    use tokio::io::AsyncWriteExt;
 
     #[test]
     fn a_connection_is_overdue_after_its_idle_ticks_and_sooner_inside_a_head() {
@@ -181,6 +184,27 @@ mod tests {
         assert!((0..100).all(|_| !activity.overdue_at_tick(2, 5)));
         drop(request);
         assert!(!activity.overdue_at_tick(2, 5));
+    }
+
+    #[tokio::test]
+    async fn what_is_sent_to_a_parked_connection_is_read_once_the_time_is_over() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let socket = listener.accept().await.unwrap().0;
+        let activity = Activity::new(true);
+        let mut watched = Watched { stream: TokioIo::new(socket), activity: Rc::clone(&activity) };
+        activity.park(Duration::from_secs(3600));
+        client.write_all(b"again").await.unwrap();
+        watched.stream.inner().readable().await.unwrap();
+        let mut bytes = [0; 8];
+        let mut buffer = ReadBuf::new(&mut bytes);
+        let mut read = pin!(poll_fn(|context| Pin::new(&mut watched).poll_read(context, buffer.unfilled())));
+        let pending = poll_fn(|context| Poll::Ready(read.as_mut().poll(context).is_pending())).await;
+        assert!(pending && activity.unread_since.get().is_some());
+        // From here on nothing but the alarm can wake the reader: time jumps to it when all else is still.
+        tokio::time::pause();
+        read.await.unwrap();
+        assert_eq!(buffer.filled(), b"again");
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 /// A smaller budget is a slip of the unit: ONNX Runtime and one small model want more.
 const MEMORY_BYTES_LEAST: u64 = 64 << 20;
+const LANES_MAX: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -18,7 +19,7 @@ pub struct ServerConfig {
     pub listen: Vec<String>,
     /// One lane is one thread that serves; none given means one for each core that this process may use.
     pub lanes: Option<usize>,
-    /// Threads without sockets, for slow models; none given means as many as lanes.
+    /// Threads without sockets, for slow models; none given means as many as lanes, and never more than that.
     pub compute_lanes: Option<usize>,
     /// A run that is expected to take longer is left to a thread without sockets.
     pub inline_run_us_max: u64,
@@ -87,8 +88,8 @@ impl ServerConfig {
             }
         };
         bound("listen", self.listen.len() as u64, 1..=16);
-        bound("lanes", self.lanes.unwrap_or(1) as u64, 1..=256);
-        bound("compute_lanes", self.compute_lanes.unwrap_or(1) as u64, 1..=256);
+        bound("lanes", self.lanes.unwrap_or(1) as u64, 1..=LANES_MAX as u64);
+        bound("compute_lanes", self.compute_lanes.unwrap_or(1) as u64, 1..=LANES_MAX as u64);
         bound("inline_run_us_max", self.inline_run_us_max, 50..=100_000);
         bound(
             "memory_bytes_max",
@@ -103,6 +104,14 @@ impl ServerConfig {
         bound("body_timeout_ms", self.body_timeout_ms, 10..=3_600_000);
         bound("idle_timeout_ms", self.idle_timeout_ms, 10..=3_600_000);
         bound("grace_ms", self.grace_ms, 0..=3_600_000);
+        // A model has one session for each lane, so a further thread would have none to run. Each number alone is told above.
+        let compute = self.compute_lanes.filter(|compute| *compute <= LANES_MAX);
+        if let (Some(lanes @ 1..), Some(compute)) = (self.lanes, compute)
+            && compute > lanes
+        {
+            let allowed = format!("1 to {lanes}, no more than lanes");
+            faults.push(ConfigFault { path: "compute_lanes".to_owned(), is: compute.to_string(), allowed });
+        }
         for (place, address) in self.listen.iter().enumerate().filter(|(_, address)| !sound_address(address))
         {
             let allowed = "host:port, an IPv6 host in brackets".to_owned();
@@ -167,6 +176,20 @@ mod tests {
         let paths: Vec<_> = config.check().into_iter().map(|fault| fault.path).collect();
         let wanted = ["lanes", "compute_lanes", "inline_run_us_max", "memory_bytes_max", "grace_ms", "log"];
         assert_eq!(paths, wanted);
+    }
+
+    #[test]
+    fn there_are_no_more_compute_lanes_than_lanes_where_both_are_given() {
+        let faults = |lanes, compute_lanes| {
+            let compute_lanes = Some(compute_lanes);
+            ServerConfig { lanes, compute_lanes, ..ServerConfig::default() }.check()
+        };
+        assert_eq!(faults(Some(2), 2), []);
+        assert_eq!(faults(None, 256), [], "the machine decides on lanes, and the server on the rest");
+        let told: Vec<_> = faults(Some(2), 3).iter().map(ToString::to_string).collect();
+        assert_eq!(told, ["compute_lanes is 3; allowed: 1 to 2, no more than lanes"]);
+        assert_eq!(faults(Some(2), 257).len(), 1, "told once");
+        assert_eq!(faults(Some(0), 3).len(), 1, "only lanes is wrong");
     }
 
     #[test]

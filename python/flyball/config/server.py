@@ -10,7 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 
 from flyball.errors import ConfigRefusedError
 from flyball.faults import Allowed, Fault, faults_of
@@ -29,6 +29,13 @@ def _address(text: str) -> str:
     if match is None or int(match[1]) > 65535:
         raise ValueError("not host:port")
     return text
+
+
+def _no_more_than_lanes(value: int | None, info: ValidationInfo) -> int | None:
+    lanes = info.data.get("lanes")  # not there when it is wrong itself
+    if value is not None and lanes is not None and value > lanes:
+        raise ValueError("more than lanes")
+    return value
 
 
 def _whole(unit: str, low: int, high: int, default: int, description: str) -> Any:
@@ -67,8 +74,9 @@ class ServerConfig(BaseModel):
     compute_lanes: Annotated[
         int | None,
         Field(ge=1, le=256, json_schema_extra={"unit": "threads"}),
-        Field(description="Threads without sockets that run slow models; null for as many as lanes."),
-        Allowed("null, or a whole number, 1 to 256"),
+        Field(description="Threads without sockets that run slow models, no more than lanes; null for as many."),
+        AfterValidator(_no_more_than_lanes),
+        Allowed("null, or a whole number, 1 to 256, no more than lanes"),
     ] = None
     inline_run_us_max: Annotated[int, _range(50, 100_000)] = _whole(
         "µs", 50, 100_000, 1000, "A run that is expected to take longer never runs on a lane that has sockets."
