@@ -18,10 +18,12 @@ from flyball.snapshot.models import FORMAT, Deployment, FirstDeployment, Index, 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from pydantic import BaseModel
+
 Kind = Literal["index", "deployment"]
 
 _MODELS: dict[str, type[Index | Deployment]] = {"index": Index, "deployment": Deployment}
-_OLDER = {1: FirstDeployment, 2: SecondDeployment}
+_OLDER: dict[int, type[FirstDeployment]] = {1: FirstDeployment, 2: SecondDeployment}
 
 
 def check(kind: Kind, document: bytes | object) -> list[Fault]:
@@ -32,7 +34,7 @@ def check(kind: Kind, document: bytes | object) -> list[Fault]:
         except (ValueError, RecursionError) as error:
             return [Fault("", None, f"a JSON document ({error})")]
     older = _OLDER.get(_format(document)) if kind == "deployment" else None
-    model = older or _MODELS[kind]
+    model: type[BaseModel] = older or _MODELS[kind]
     try:
         model.model_validate(document)
         faults = []

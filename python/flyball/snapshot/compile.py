@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from flyball.engine import ModelFiles
 
     Place = Callable[[str, Path, ModelFiles], str]
+    Read = Callable[[Path], ModelFiles]
 
 VERSION = "1"
 _FORMAT_OF_TERMS = 2
@@ -63,14 +64,17 @@ def compile_models(
     generation: int = 1,
     terms: Terms | None = None,
     place: Place | None = None,
+    read: Read | None = None,
 ) -> Bundle:
     """Compile models to a snapshot. `place` gives the path that a document states for a model's name and file.
 
-    By default it is the file's absolute one.
+    By default it is the file's absolute one. `read` gives a file's digests to those who have them already.
     """
     models = [ModelSource.from_argument(source) if isinstance(source, str) else source for source in sources]
     _refuse_duplicates(models)
-    documents = [canonical(_deployment(model, model.terms or terms or Terms(), place)) for model in models]
+    documents = [
+        canonical(_deployment(model, model.terms or terms or Terms(), place, read or model_files)) for model in models
+    ]
     for document in documents:
         parse("deployment", document)  # terms may be sound each by itself and not together
     entries = [
@@ -80,21 +84,21 @@ def compile_models(
     return Bundle(index, tuple(documents))
 
 
-def _deployment(model: ModelSource, terms: Terms, place: Place | None) -> dict[str, object]:
+def _deployment(model: ModelSource, terms: Terms, place: Place | None, read: Read) -> dict[str, object]:
     versions = {**model.older, model.version: model.path}
     return {
         "name": model.name,
         "route": {"version": model.version},
         "versions": [
-            {"version": version, "artifact": _artifact(model.name, versions[version], place)}
+            {"version": version, "artifact": _artifact(model.name, versions[version], place, read)}
             for version in sorted(versions, key=int)
         ],
         **_stated(terms, model.labels),
     }
 
 
-def _artifact(name: str, path: Path, place: Place | None) -> dict[str, object]:
-    files = model_files(path)
+def _artifact(name: str, path: Path, place: Place | None, read: Read) -> dict[str, object]:
+    files = read(path)
     return {
         "path": place(name, path, files) if place else str(path.absolute()),
         "digest": files.digest,

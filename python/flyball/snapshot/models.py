@@ -39,9 +39,7 @@ Format = Annotated[
 LABELS_MAX = 65_536
 LABEL_CHARACTERS_MAX = 256
 LABELLED_OUTPUTS_MAX = 64
-Label = Annotated[
-    str, Field(max_length=LABEL_CHARACTERS_MAX), Allowed(f"a text of 0 to {LABEL_CHARACTERS_MAX} characters")
-]
+Label = Annotated[str, Field(max_length=LABEL_CHARACTERS_MAX), Allowed(f"a text of 0 to {LABEL_CHARACTERS_MAX} characters")]
 Labels = Annotated[list[Label], Field(min_length=1, max_length=LABELS_MAX)]
 
 
