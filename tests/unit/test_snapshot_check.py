@@ -69,7 +69,7 @@ def test_the_json_schema_agrees_with_the_model(path):
 def test_the_schema_changes_only_with_the_format_number():
     assert schema_text() == SCHEMA.read_text(), (
         f"the snapshot's models no longer match {SCHEMA.name}. Readers refuse keys that they do not know, so a change of "
-        "keys or limits needs FORMAT + 1 and a new schema file, and the older ones must still be read. If only words changed: "
+        "keys or limits needs FORMAT + 1 and a new schema file, and older ones must still be read. If only words changed: "
         f"python -m flyball.snapshot > docs/reference/{SCHEMA.name}"
     )
 

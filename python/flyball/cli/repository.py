@@ -32,7 +32,7 @@ def show(report: RepositoryReport, *, stderr: bool = False) -> None:
         _show_model(model, out)
     served, refused = len(report.served), len(report.refused)
     warnings = sum(len(model.warnings) for model in report.served)
-    out.print(f"{served} served, {refused} refused, {warnings} field{'s' * (warnings != 1)} that do not map or differ")
+    out.print(f"{served} served, {refused} refused; fields that do not map or differ: {warnings}")
 
 
 def log(report: RepositoryReport) -> None:

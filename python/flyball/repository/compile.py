@@ -74,7 +74,7 @@ def _read(repository: Path, folders: list[Path], flags: Terms | None) -> Reposit
 
 
 def _source(folder: ModelFolder, flags: Terms | None, notes: Notes, files: dict[Path, ModelFiles]) -> ModelSource:
-    if not re.match(NAME_PATTERN, folder.name):
+    if not re.fullmatch(NAME_PATTERN, folder.name):
         raise ModelRefusedError("a model's name has 1 to 128 of A-Z a-z 0-9 . _ - : rename its folder")
     text = folder.config_text()
     config = empty() if text is None else read_config(text)

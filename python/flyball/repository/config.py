@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CONFIG_BYTES_MAX = 1 << 20
+_TOLD_MAX = 300  # protobuf quotes the whole line
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ def _in_our_words(told: str) -> str:
     place, colon, words = told.partition(" : ")
     line = place.partition(":")[0]
     told = f"line {line}: {words}" if colon and line.isdigit() else told
-    return told.replace("flyball.triton.", "").strip().rstrip(".")
+    told = told.replace("flyball.triton.", "").strip().rstrip(".")
+    return told if len(told) <= _TOLD_MAX else told[:_TOLD_MAX] + "…"
 
 
 def _unknown(tokens: Any, message: Any, path: str = "", end: str = "") -> Iterator[str]:
