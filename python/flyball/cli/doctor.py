@@ -89,7 +89,7 @@ def _native() -> list[Finding]:
 def _extras() -> list[Finding]:
     wanted = {
         "grpc": ("gRPC in the client", "grpc"),
-        "triton": ("--model-repository", "google.protobuf"),
+        "triton": ("Triton's config.pbtxt", "google.protobuf"),
         "demo": ("flyball demo", "lightgbm"),
     }
     findings = []

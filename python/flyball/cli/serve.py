@@ -189,7 +189,7 @@ def _apply_again(server: Server, read_again: ReadAgain) -> None:
     """Apply what is there now; what is refused as a whole leaves everything as it was, and is logged."""
     try:
         server.apply(read_again().to_bytes())
-    except FlyballError as error:
+    except (FlyballError, OSError) as error:
         sys.stderr.write(json.dumps({"level": "ERROR", "message": "snapshot refused", "reason": str(error)}) + "\n")
 
 

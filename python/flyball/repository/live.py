@@ -6,6 +6,7 @@ What cannot be served any more keeps its last good state, as a deployment of a s
 from __future__ import annotations
 
 import re
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from flyball.errors import ModelRefusedError
@@ -30,17 +31,19 @@ class LiveRepository:
         self._flags = flags
         self._generation = 0
         self._documents: dict[str, bytes] = {}
+        self._lock = Lock()  # clients' loads come on a thread of the server's, SIGHUP on the main one
 
     def read(self) -> tuple[Bundle, RepositoryReport]:
         """Read every model; raises where none is left to serve. Models whose folders are gone are gone."""
-        found = read_repository(self._path, self._flags)
-        fresh = _documents(found)
-        kept = {model.name: self._documents.get(model.name) for model in found.report.refused}
-        documents = {name: document for name, document in kept.items() if document is not None} | fresh
-        if not documents:
-            refuse_if_none_is_served(found.report)
-        self._documents = documents
-        return self._bundle(), found.report
+        with self._lock:
+            found = read_repository(self._path, self._flags)
+            refused = {model.name for model in found.report.refused}
+            kept = {name: document for name, document in self._documents.items() if name in refused}
+            documents = kept | _documents(found)
+            if not documents:
+                refuse_if_none_is_served(found.report)
+            self._documents = documents
+            return self._bundle(), found.report
 
     def rescan(self, name: str, out: Path) -> Path | None:
         """Read one model again and write the snapshot, in which all others are as they were, to `out`; gives its index.
@@ -49,11 +52,12 @@ class LiveRepository:
         """
         if not re.fullmatch(NAME_PATTERN, name) or not (self._path / name).is_dir():
             return None
-        found = read_model(self._path, name, self._flags)
-        for refused in found.report.refused:
-            raise ModelRefusedError(f"{name}: {refused.refusal}")
-        self._documents |= _documents(found)
-        return self._bundle().write(out)
+        with self._lock:
+            found = read_model(self._path, name, self._flags)
+            for refused in found.report.refused:
+                raise ModelRefusedError(f"{name}: {refused.refusal}")
+            self._documents |= _documents(found)
+            return self._bundle().write(out)
 
     def _bundle(self) -> Bundle:
         self._generation += 1
