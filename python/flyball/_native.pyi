@@ -35,7 +35,7 @@ def model_files(path: str) -> bytes:
     """Digests of a model's file and of its external data, read without ONNX Runtime.
 
     {"digest", "size_bytes", "external_data": [{"name", "digest", "size_bytes"}],
-     "opset": [{"domain", "version"}], "producer", "nodes"}
+     "opset": [{"domain", "version"}], "producer", "nodes", "inputs": [{"name", "datatype"?, "shape"?}], "outputs"}
     """
 
 def inspect(path: str, options: bytes) -> bytes:

@@ -43,6 +43,7 @@ __all__ = [
     "Arrivals",
     "Batching",
     "BuildInfo",
+    "DeclaredTensor",
     "Echo",
     "EchoOptions",
     "ErrorCount",
@@ -138,8 +139,16 @@ def _each_domain_once(opsets: list[Opset]) -> list[Opset]:
 Opsets = Annotated[list[Opset], AfterValidator(_each_domain_once)]
 
 
+class DeclaredTensor(_Document):
+    """An input or output as a model's file declares it; None where it does not say."""
+
+    name: str
+    datatype: str | None
+    shape: list[int] | None
+
+
 class ModelFiles(_Document):
-    """A model's files by digest, read without ONNX Runtime."""
+    """A model's files by digest, and what the file says of itself, read without ONNX Runtime."""
 
     digest: str
     size_bytes: int
@@ -147,6 +156,8 @@ class ModelFiles(_Document):
     opset: Opsets
     producer: str
     nodes: int
+    inputs: list[DeclaredTensor]
+    outputs: list[DeclaredTensor]
 
 
 class TensorSpec(_Document):
@@ -255,7 +266,7 @@ def machine() -> Machine:
 
 
 def model_files(path: Path) -> ModelFiles:
-    """Digests of a model's file and of its external data."""
+    """Digests of a model's file and of its external data, and what the file says of itself."""
     with _naming(path), _boundary():
         from flyball import _native
 

@@ -112,5 +112,17 @@ def test_the_readme_s_own_model_shares_runs(tmp_path: Path) -> None:
     assert "batching on" in shown
 
 
+@pytest.mark.timeout(120)
+def test_the_guide_for_triton_users_prints_what_inspect_prints(tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs/guides/from-triton.md").read_text()
+    reader = Reader(tmp_path)
+    kind, text = BLOCK.findall(page)[0]
+    reader.run(kind, text)
+    printed = re.search(r"^```\n(churn .*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert printed
+    shown = reader.expect_success(["flyball", "inspect", "--model-repository", "models"], "flyball inspect")
+    assert [line.rstrip() for line in shown.partition("\nNext:")[0].splitlines()] == printed[1].splitlines()
+
+
 def test_a_command_goes_on_after_a_backslash() -> None:
     assert commands("$ one \\\n  two\nprinted\n$ three\n") == ["one \\\n  two", "three"]

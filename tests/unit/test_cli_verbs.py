@@ -345,7 +345,7 @@ def test_wrong_usage_of_snapshot_exits_with_2(run, arguments):
 def test_serve_takes_models_or_a_snapshot_and_not_both(run):
     code, _, errors = run("serve", "m.onnx", "--snapshot", "index.json")
     assert code == 2
-    assert "either models or a snapshot" in errors
+    assert "either models, a snapshot or a model repository" in errors
 
 
 def test_serve_tells_flags_out_of_range_together(run, model):

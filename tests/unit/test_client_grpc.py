@@ -142,5 +142,5 @@ def test_the_generated_files_are_those_of_the_proto():
     generator = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generator)
     for name, content in generator.generate().items():
-        kept = (ROOT / "python/flyball/client" / name).read_text()
+        kept = (ROOT / "python/flyball" / name).read_text()
         assert kept == content, "write them anew:  python proto/generate.py"

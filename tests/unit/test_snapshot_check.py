@@ -52,7 +52,7 @@ def test_a_bad_document_has_exactly_the_faults_of_its_golden_file(path):
 
 
 def test_the_golden_files_are_many():
-    for version, good, bad in (("v1", 5, 14), ("v2", 8, 25)):
+    for version, good, bad in (("v1", 5, 14), ("v2", 8, 25), ("v3", 7, 10)):
         assert len([path for path in GOOD if path.parts[-3] == version]) >= good
         assert len([path for path in BAD if path.parts[-3] == version]) >= bad
 
@@ -69,7 +69,7 @@ def test_the_json_schema_agrees_with_the_model(path):
 def test_the_schema_changes_only_with_the_format_number():
     assert schema_text() == SCHEMA.read_text(), (
         f"the snapshot's models no longer match {SCHEMA.name}. Readers refuse keys that they do not know, so a change of "
-        "keys or limits needs FORMAT + 1 and a new schema file, and N-1 must still be read. If only words changed: "
+        "keys or limits needs FORMAT + 1 and a new schema file, and older ones must still be read. If only words changed: "
         f"python -m flyball.snapshot > docs/reference/{SCHEMA.name}"
     )
 
@@ -100,7 +100,7 @@ def test_parse_raises_with_all_faults():
 
 
 def test_defaults_are_those_of_the_specification():
-    for version in ("v1", "v2"):
+    for version in ("v1", "v2", "v3"):
         golden = load(GOLDEN / version / "good/deployment-least.json")
         deployment = parse("deployment", json.dumps(golden["document"]).encode())
         assert deployment.limits.model_dump() == {
@@ -111,7 +111,7 @@ def test_defaults_are_those_of_the_specification():
             "run_ms_max": 10_000,
             "share": 100,
         }
-        assert (deployment.slo.deadline_ms, deployment.batch) == (None, None)
+        assert (deployment.slo.deadline_ms, deployment.batch, deployment.labels) == (None, None, {})
         assert deployment.versions[0].artifact.external_data == []
 
 
@@ -126,3 +126,15 @@ def test_a_batch_that_no_run_may_have_is_told_with_the_limit():
     document = load(GOLDEN / "v2/bad/batch-larger-than-a-run.json")["document"]
     (fault,) = check("deployment", document)
     assert fault.allowed == "at most limits.batch_rows_max, which is 8"
+
+
+def test_a_label_that_is_no_text_is_told_with_its_place_and_its_bounds():
+    document = load(GOLDEN / "v3/good/deployment-least.json")["document"]
+    (fault,) = check("deployment", {**document, "labels": {"y": ["cat", 7]}})
+    assert (fault.path, fault.found, fault.allowed) == ("labels.y[1]", 7, "a text of 0 to 256 characters")
+
+
+def test_as_many_labels_are_taken_as_the_limit_says_and_no_more():
+    document = load(GOLDEN / "v3/good/deployment-least.json")["document"]
+    assert check("deployment", {**document, "labels": {"y": ["a"] * 65_536}}) == []
+    assert [fault.path for fault in check("deployment", {**document, "labels": {"y": ["a"] * 65_537}})] == ["labels.y"]

@@ -83,6 +83,26 @@ def test_what_only_format_2_can_say_is_written_as_format_2_and_the_index_stays_r
     assert Terms(limits=deployment.limits, slo=deployment.slo, batch=deployment.batch) == terms
 
 
+def test_labels_are_written_as_format_3_and_a_model_has_its_own_terms(here):
+    terms = Terms(limits=Limits(batch_rows_max=2))
+    pets = ModelSource("pets", Path("a.onnx"), labels={"y": ("cat", "dog")}, terms=terms)
+    bundle = compile_models([pets, "b.onnx"], terms=Terms(slo=Slo(deadline_ms=5)))
+    assert bundle.faults() == []
+    assert bundle.parsed_index().format == 1
+    labelled, plain = bundle.deployments()
+    assert (labelled.format, labelled.labels, labelled.limits) == (3, {"y": ["cat", "dog"]}, terms.limits)
+    assert (plain.format, plain.labels, plain.slo.deadline_ms) == (2, {}, 5)
+
+
+def test_versions_stand_in_the_order_of_their_numbers_and_the_route_is_the_one_that_was_asked_for(here):
+    source = ModelSource("m", Path("a.onnx"), version="10", older={"9": Path("b.onnx"), "11": Path("b.onnx")})
+    (deployment,) = compile_models([source]).deployments()
+    assert [item.version for item in deployment.versions] == ["9", "10", "11"]
+    assert deployment.route.version == "10"
+    assert deployment.format == 1
+    assert deployment.versions[1].artifact.path == str(here / "a.onnx")
+
+
 def test_terms_that_do_not_fit_together_are_refused_by_the_compiler(here):
     with pytest.raises(SnapshotRefusedError) as caught:
         compile_models(["a.onnx"], terms=Terms(batch=BatchWait(size=65, window_ms=1)))

@@ -13,14 +13,15 @@ mod strict;
 use crate::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::HashMap;
 use std::fmt;
 
 pub use source::{Bundle, SourceError};
 
-/// The newest format. This build reads it and the one before.
-pub const FORMAT: u64 = 2;
+/// The newest format. This build reads it and those before: 2 added terms and waits, 3 labels.
+pub const FORMAT: u64 = 3;
 /// The oldest format that is still read.
-pub const FORMAT_OLDEST: u64 = FORMAT - 1;
+pub const FORMAT_OLDEST: u64 = 1;
 
 pub const DEPLOYMENTS_MAX: usize = 1000;
 pub const VERSIONS_MAX: usize = 16;
@@ -34,6 +35,10 @@ pub const TIME_MS_MAX: u64 = 600_000;
 /// A run is never stopped before this: the watchdog does not look more often.
 pub const RUN_MS_LEAST: u64 = 10;
 pub const WINDOW_MS_MAX: u64 = 1000;
+/// Outputs of a deployment that may have labels, labels of each, and characters of each label.
+pub const LABELLED_OUTPUTS_MAX: usize = 64;
+pub const LABELS_MAX: usize = 65_536;
+pub const LABEL_CHARACTERS_MAX: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -64,6 +69,9 @@ pub struct Deployment {
     /// None: batch what is ready, and never wait for more.
     #[serde(default)]
     pub batch: Option<BatchWait>,
+    /// What the classes of an output are called, in the order of its elements.
+    #[serde(default)]
+    pub labels: HashMap<String, Vec<String>>,
 }
 
 /// Which version answers callers who name none.

@@ -7,6 +7,7 @@
 mod artifact;
 mod background;
 mod column;
+mod declared;
 mod latency;
 mod library;
 mod load;
@@ -23,6 +24,7 @@ mod stop;
 
 pub use artifact::{Artifact, ArtifactFile, digest_files};
 pub use background::{be_nice, give_way};
+pub use declared::DeclaredTensor;
 pub use latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 pub use library::{LibraryError, Runtime, beside_executable};
 pub use load::{LoadOptions, LoadedModel, Surveyor};

@@ -2,9 +2,10 @@
 //! lie. Only the fields that are looked at are declared; prost skips the others without copying.
 
 use crate::Refusal;
+use crate::declared::{self, DeclaredTensor, ValueInfoProto};
 use prost::Message;
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Opset {
@@ -18,6 +19,8 @@ pub struct ScanFacts {
     pub opset: Vec<Opset>,
     pub producer: String,
     pub nodes: usize,
+    pub inputs: Vec<DeclaredTensor>,
+    pub outputs: Vec<DeclaredTensor>,
     /// Whether it has loops: how long it runs then depends on its input, and no measurement tells.
     #[serde(skip)]
     pub loops: bool,
@@ -35,6 +38,8 @@ impl ScanFacts {
         for node in model.functions.iter().flat_map(|function| &function.node) {
             seen.node(node)?;
         }
+        let weights = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
+        let inputs = declared::tensors(&graph.input, &weights);
         let opset = model.opset_import.into_iter().map(|import| Opset {
             domain: if import.domain.is_empty() { "ai.onnx".to_owned() } else { import.domain },
             version: import.version,
@@ -43,6 +48,8 @@ impl ScanFacts {
             opset: opset.collect(),
             producer: format!("{} {}", model.producer_name, model.producer_version).trim().to_owned(),
             nodes: seen.nodes,
+            inputs,
+            outputs: declared::tensors(&graph.output, &HashSet::new()),
             loops: seen.loops,
             external_data: seen.external_data,
         })
@@ -127,6 +134,10 @@ struct GraphProto {
     node: Vec<NodeProto>,
     #[prost(message, repeated, tag = "5")]
     initializer: Vec<TensorProto>,
+    #[prost(message, repeated, tag = "11")]
+    input: Vec<ValueInfoProto>,
+    #[prost(message, repeated, tag = "12")]
+    output: Vec<ValueInfoProto>,
     #[prost(message, repeated, tag = "15")]
     sparse_initializer: Vec<SparseTensorProto>,
 }
@@ -161,6 +172,8 @@ struct SparseTensorProto {
 
 #[derive(Clone, PartialEq, Message)]
 struct TensorProto {
+    #[prost(string, tag = "8")]
+    name: String,
     #[prost(message, repeated, tag = "13")]
     external_data: Vec<StringStringEntryProto>,
     #[prost(int32, tag = "14")]
@@ -184,6 +197,7 @@ mod tests {
         let tensor = TensorProto {
             external_data: vec![entry("location", location), entry("length", "8")],
             data_location: 1,
+            ..TensorProto::default()
         };
         let inner = GraphProto { initializer: vec![tensor], ..GraphProto::default() };
         let attribute = vec![AttributeProto { g: Some(inner), ..AttributeProto::default() }];

@@ -13,6 +13,7 @@ use flyball_core::Digest;
 use flyball_core::snapshot::{self, Bundle, Document, IndexEntry};
 use flyball_engine::{Artifact, Batching, LoadOptions, MemoryBudget, Runtime, Surveyor};
 use serde::Serialize;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -173,6 +174,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
             signature: loaded.signature,
             batching: loaded.batching,
             meter: (self.meter)(&document.name, &version.version),
+            labels: labels(document),
             service: Service::new(loaded.latency, artifact.facts.loops),
             row_elements: loaded.row_elements,
             terms: terms(document, rows_max),
@@ -199,6 +201,10 @@ fn terms(document: &snapshot::Deployment, rows_max: usize) -> Terms {
         share: limits.share,
         batch_wait,
     }
+}
+
+fn labels(document: &snapshot::Deployment) -> HashMap<String, Arc<[String]>> {
+    document.labels.iter().map(|(output, labels)| (output.clone(), labels.as_slice().into())).collect()
 }
 
 fn ack<M>(deployment: &Deployment<M>, state: AckState) -> Ack {

@@ -7,6 +7,7 @@ use crate::schedule::{BatchWait, ModelKey};
 use crate::service::Service;
 use flyball_core::{Digest, Tensor};
 use flyball_engine::{Batching, LatencyTable, RunError, Runner, Signature};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -76,6 +77,8 @@ pub struct Model<M> {
     pub signature: Arc<Signature>,
     pub batching: Batching,
     pub meter: Arc<M>,
+    /// What the classes of an output are called, by the output's name.
+    pub labels: HashMap<String, Arc<[String]>>,
     pub(crate) service: Service,
     /// Elements of a row as the latency table knows it, where rows may be longer.
     pub(crate) row_elements: Option<usize>,

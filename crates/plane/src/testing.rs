@@ -101,6 +101,7 @@ impl Made {
             signature: Arc::new(Signature { inputs: vec![spec.clone()], outputs: vec![spec] }),
             batching: Batching { rows_max: self.rows_max, reason: None },
             meter: Arc::new(()),
+            labels: std::collections::HashMap::new(),
             service: Service::new(LatencyTable::of(points), false),
             row_elements: None,
             terms: self.terms,

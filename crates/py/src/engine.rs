@@ -4,8 +4,8 @@ use crate::error::{Failure, guarded, json};
 use flyball_core::snapshot::{Deployment, Document, Index};
 use flyball_core::{Digest, TensorSpec};
 use flyball_engine::{
-    Artifact, ArtifactFile, Batching, LatencyPoint, LatencyTable, LoadOptions, MemoryBudget, Opset, Refusal,
-    Runtime, digest_files,
+    Artifact, ArtifactFile, Batching, DeclaredTensor, LatencyPoint, LatencyTable, LoadOptions, MemoryBudget,
+    Opset, Refusal, Runtime, digest_files,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -30,20 +30,23 @@ struct ModelFiles {
     opset: Vec<Opset>,
     producer: String,
     nodes: usize,
+    inputs: Vec<DeclaredTensor>,
+    outputs: Vec<DeclaredTensor>,
 }
 
 #[pyfunction]
 pub(crate) fn model_files<'py>(py: Python<'py>, path: PathBuf) -> PyResult<Bound<'py, PyBytes>> {
     let files = guarded(py, || {
         let (model, external_data, facts) = digest_files(&path).map_err(refused)?;
-        let (opset, producer, nodes) = (facts.opset, facts.producer, facts.nodes);
         Ok(ModelFiles {
             digest: model.digest,
             size_bytes: model.size_bytes,
             external_data,
-            opset,
-            producer,
-            nodes,
+            opset: facts.opset,
+            producer: facts.producer,
+            nodes: facts.nodes,
+            inputs: facts.inputs,
+            outputs: facts.outputs,
         })
     })?;
     json(py, &files)

@@ -87,13 +87,24 @@ def _native() -> list[Finding]:
 
 
 def _extras() -> list[Finding]:
-    wanted = {"grpc": ("gRPC in the client", "grpc"), "demo": ("flyball demo", "lightgbm")}
+    wanted = {
+        "grpc": ("gRPC in the client", "grpc"),
+        "triton": ("Triton's config.pbtxt", "google.protobuf"),
+        "demo": ("flyball demo", "lightgbm"),
+    }
     findings = []
     for extra, (name, module) in wanted.items():
-        there = importlib.util.find_spec(module) is not None
+        there = _there(module)
         mend = "" if there else f"pip install 'flyball[{extra}]'"
         findings.append(Finding(name, there, "installed" if there else "not installed", mend))
     return findings
+
+
+def _there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # its parent is not there either
+        return False
 
 
 def _ranges(numbers: list[int]) -> str:

@@ -1,4 +1,7 @@
-"""`flyball inspect`: a model's signature, size, opset, whether it can be batched, and how long it runs here."""
+"""`flyball inspect`: a model's signature, size, opset, whether it can be batched, and how long it runs here.
+
+With `--model-repository` it shows instead what a Triton repository would become.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flyball.cli.repository import ModelRepository
+from flyball.errors import UsageError
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -14,11 +20,24 @@ if TYPE_CHECKING:
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The model's file.")],
+    model: Annotated[Path | None, typer.Argument(metavar="MODEL.onnx", help="The model's file.", show_default=False)] = None,
+    model_repository: ModelRepository = None,
     rows_max: Annotated[int, typer.Option(min=1, max=1024, help="Largest batch to probe and time.")] = 64,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a model is, whether requests to it can share a run, and its latency by batch size."""
+    if model is not None and model_repository is None:
+        _inspect_model(model, rows_max, json)
+    elif model is None and model_repository is not None:
+        _inspect_repository(model_repository, json)
+    else:
+        raise UsageError(
+            "name either a model or a model repository",
+            next_step="flyball inspect MODEL.onnx   or   flyball inspect --model-repository DIR",
+        )
+
+
+def _inspect_model(model: Path, rows_max: int, json: bool) -> None:
     from flyball.cli.output import console, print_json
     from flyball.engine import inspect as inspect_model
 
@@ -42,6 +61,21 @@ def inspect(
         out.print(f"[yellow]batching off[/yellow]: {escape(found.batching.reason or 'no reason was given')}")
     out.print(_latencies(found))
     out.print(f"\nNext:  flyball serve {escape(str(model))}", style="dim")
+
+
+def _inspect_repository(repository: Path, json: bool) -> None:
+    from flyball.cli.output import console, print_json
+    from flyball.cli.repository import show
+    from flyball.repository import read_repository
+
+    report = read_repository(repository).report
+    if json:
+        print_json(report.document())
+        return
+    from rich.markup import escape
+
+    show(report)
+    console().print(f"\nNext:  flyball serve --model-repository {escape(str(repository))}", style="dim")
 
 
 def _signature(found: Inspection) -> Table:

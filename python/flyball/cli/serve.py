@@ -30,13 +30,18 @@ from flyball.cli.listening import (
     UnixMode,
     flag_of,
 )
+from flyball.cli.repository import ModelRepository
 from flyball.cli.terms import BatchRowsMax, BatchSize, BatchWindowMs, DeadlineMs, QueueWaitMsMax, terms_of
 from flyball.errors import FlyballError, ModelRefusedError, ServerFaultError, SnapshotRefusedError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flyball.config import ServerConfig
     from flyball.engine import Server
     from flyball.snapshot import Bundle, Terms
+
+    ReadAgain = Callable[[], Bundle]
 
 _SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _POLL_S = 1.0
@@ -53,6 +58,7 @@ def serve(
         Path | None,
         typer.Option(help="Serve a snapshot instead: its index file. SIGHUP reads it again.", show_default=False),
     ] = None,
+    model_repository: ModelRepository = None,
     listen: Listen = None,
     lanes: Annotated[int | None, typer.Option(help="Lanes; default is one on each usable core.", show_default=False)] = None,
     config: Annotated[Path | None, typer.Option(help="Server configuration, a JSON file.", show_default=False)] = None,
@@ -72,10 +78,10 @@ def serve(
     queue_wait_ms_max: QueueWaitMsMax = None,
 ) -> None:
     """Serve ONNX models over HTTP and gRPC on one port; no configuration needed."""
-    if bool(models) == bool(snapshot):
+    if [bool(models), bool(snapshot), bool(model_repository)].count(True) != 1:
         raise UsageError(
-            "name either models or a snapshot to serve",
-            next_step="flyball serve MODEL.onnx   or   flyball serve --snapshot FILE",
+            "name either models, a snapshot or a model repository to serve",
+            next_step="flyball serve MODEL.onnx   or   --snapshot FILE   or   --model-repository DIR",
         )
     flags = {
         "listen": listen or None, "lanes": lanes, "tls_cert": _text(tls_cert), "tls_key": _text(tls_key),
@@ -92,7 +98,8 @@ def serve(
         batch_window_ms=batch_window_ms,
         queue_wait_ms_max=queue_wait_ms_max,
     )
-    bundle = _bundle(models, snapshot, terms)
+    read_again = _source(snapshot, model_repository, terms)
+    bundle = read_again() if read_again else _compiled(models or [], terms)
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     from flyball.engine import Server
 
@@ -101,10 +108,10 @@ def serve(
         server.drain()
         server.wait(_REFUSED_STOP_S)
         raise typer.Exit(_INTERRUPTED)
-    _refuse_if_not_served(server, _paths(models, bundle), must_all_serve=snapshot is None)
+    _refuse_if_not_served(server, _paths(models, bundle), must_all_serve=bool(models))
     sys.stdout.write(server.ready_line() + "\n")
     sys.stdout.flush()
-    _until_signalled(server, snapshot)
+    _until_signalled(server, read_again)
 
 
 def _text(path: Path | None) -> str | None:
@@ -130,17 +137,40 @@ def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
         raise UsageError("the flags are not allowed", faults=faults, next_step="flyball serve --help") from error
 
 
-def _bundle(models: list[str] | None, snapshot: Path | None, terms: Terms | None) -> Bundle:
-    from flyball.snapshot import compile_models, read
+def _compiled(models: list[str], terms: Terms | None) -> Bundle:
+    from flyball.snapshot import compile_models
 
+    return compile_models(models, terms=terms)
+
+
+def _source(snapshot: Path | None, repository: Path | None, terms: Terms | None) -> ReadAgain | None:
+    """What reads the snapshot or the repository, now and at every SIGHUP; None where models were named by themselves."""
+    if repository is not None:
+        return _repository(repository, terms)
     if snapshot is None:
-        return compile_models(models or [], terms=terms)
+        return None
     if terms is not None:
         raise UsageError(
             "flags for models beside --snapshot: its deployments say deadline, batch and queue themselves",
             next_step="leave them out, or compile the snapshot with them:  flyball snapshot --help",
         )
-    return read(snapshot)
+    from flyball.snapshot import read
+
+    return lambda: read(snapshot)
+
+
+def _repository(repository: Path, terms: Terms | None) -> ReadAgain:
+    from flyball.cli.repository import tell
+    from flyball.repository import LiveRepository
+
+    live = LiveRepository(repository, terms)
+
+    def read_again() -> Bundle:
+        bundle, report = live.read()
+        tell(report)
+        return bundle
+
+    return read_again
 
 
 def _paths(models: list[str] | None, bundle: Bundle) -> dict[str, str]:
@@ -170,30 +200,27 @@ def _refuse_if_not_served(server: Server, paths: dict[str, str], *, must_all_ser
         raise ModelRefusedError(reasons, next_step=f"look closer:  {closer[0]}" if closer else None)
 
 
-def _until_signalled(server: Server, snapshot: Path | None) -> None:
-    """Wait for signals: SIGHUP reads the snapshot again, SIGTERM and SIGINT drain."""
+def _until_signalled(server: Server, read_again: ReadAgain | None) -> None:
+    """Wait for signals: SIGHUP reads the snapshot or the repository again, SIGTERM and SIGINT drain."""
     while True:
         received = signal.sigtimedwait(_SIGNALS, _POLL_S)
         if received is None:
             if server.wait(0):
                 raise ServerFaultError("the server stopped by itself; its log on stderr tells why", code="server_stopped")
         elif received.si_signo == signal.SIGHUP:
-            if snapshot is not None:
-                _read_again(server, snapshot)
+            if read_again is not None:
+                _apply_again(server, read_again)
         else:
             _drain(server)
             return
 
 
-def _read_again(server: Server, snapshot: Path) -> None:
-    """Apply the snapshot as it is now; one that is refused leaves everything as it was, and is logged."""
-    from flyball.snapshot import read
-
+def _apply_again(server: Server, read_again: ReadAgain) -> None:
+    """Apply what is there now; what is refused as a whole leaves everything as it was, and is logged."""
     try:
-        server.apply(read(snapshot).to_bytes())
-    except FlyballError as error:
-        line = {"level": "ERROR", "message": "snapshot refused", "snapshot": str(snapshot), "reason": str(error)}
-        sys.stderr.write(json.dumps(line) + "\n")
+        server.apply(read_again().to_bytes())
+    except (FlyballError, OSError) as error:
+        sys.stderr.write(json.dumps({"level": "ERROR", "message": "snapshot refused", "reason": str(error)}) + "\n")
 
 
 def _drain(server: Server) -> None:

@@ -1,18 +1,30 @@
-"""`flyball snapshot`: compile model files to a snapshot on disk, which `flyballd` and `flyball serve --snapshot` take."""
+"""`flyball snapshot`: compile model files, or a model repository, to a snapshot on disk.
+
+`flyballd` and `flyball serve --snapshot` take it.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flyball.cli.repository import ModelRepository
 from flyball.cli.terms import BatchRowsMax, BatchSize, BatchWindowMs, DeadlineMs, QueueWaitMsMax, terms_of
+from flyball.errors import UsageError
+
+if TYPE_CHECKING:
+    from flyball.repository import RepositoryReport
+    from flyball.snapshot import Bundle, Terms
 
 
 def snapshot(
-    models: Annotated[list[str], typer.Argument(metavar="MODEL...", help="ONNX files, each PATH or NAME=PATH.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write index.json, deployments/ and models/ to.")],
+    models: Annotated[
+        list[str] | None, typer.Argument(metavar="MODEL...", help="ONNX files, each PATH or NAME=PATH.", show_default=False)
+    ] = None,
+    model_repository: ModelRepository = None,
     generation: Annotated[int, typer.Option(min=1, help="Number of this snapshot; later ones are larger.")] = 1,
     deadline_ms: DeadlineMs = None,
     batch_rows_max: BatchRowsMax = None,
@@ -23,8 +35,12 @@ def snapshot(
 ) -> None:
     """Compile models to a snapshot on disk, with copies of them: a folder to move where flyballd runs."""
     from flyball.cli.output import console, print_json
-    from flyball.snapshot import pack_models
 
+    if bool(models) == bool(model_repository):
+        raise UsageError(
+            "name either models or a model repository",
+            next_step="flyball snapshot MODEL.onnx --out DIR   or   flyball snapshot --model-repository DIR --out DIR",
+        )
     terms = terms_of(
         "snapshot",
         deadline_ms=deadline_ms,
@@ -33,14 +49,34 @@ def snapshot(
         batch_window_ms=batch_window_ms,
         queue_wait_ms_max=queue_wait_ms_max,
     )
-    bundle, index = pack_models(models, out, generation=generation, terms=terms), out / "index.json"
-    entries = bundle.parsed_index().deployments
+    bundle, report = _packed(models, model_repository, out, generation, terms)
+    index, entries = out / "index.json", bundle.parsed_index().deployments
     if json:
-        print_json({"index": str(index), "deployments": [entry.model_dump() for entry in entries]})
+        told = {"index": str(index), "deployments": [entry.model_dump() for entry in entries]}
+        print_json({**told, "repository": report.document()} if report else told)
         return
+    if report:
+        from flyball.cli.repository import show
+
+        show(report)
     from rich.markup import escape
 
     shown = console()
     for entry in entries:
         shown.print(f"[bold]{escape(entry.name)}[/bold]   {entry.digest}")
     shown.print(f"\nNext:  flyballd --snapshot {escape(str(index))}", style="dim")
+
+
+def _packed(
+    models: list[str] | None, repository: Path | None, out: Path, generation: int, terms: Terms | None
+) -> tuple[Bundle, RepositoryReport | None]:
+    from flyball.snapshot import pack_models
+
+    if repository is None:
+        return pack_models(models or [], out, generation=generation, terms=terms), None
+    from flyball.repository import read_repository, refuse_if_none_is_served
+
+    found = read_repository(repository, terms)
+    refuse_if_none_is_served(found.report)
+    packed = pack_models(found.sources, out, generation=generation, read=found.files.__getitem__)
+    return packed, found.report

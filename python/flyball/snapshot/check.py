@@ -13,14 +13,17 @@ from pydantic import ValidationError
 
 from flyball.errors import SnapshotRefusedError
 from flyball.faults import Fault, faults_of
-from flyball.snapshot.models import Deployment, FirstDeployment, Index, Limits
+from flyball.snapshot.models import FORMAT, Deployment, FirstDeployment, Index, Limits, SecondDeployment
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from pydantic import BaseModel
+
 Kind = Literal["index", "deployment"]
 
 _MODELS: dict[str, type[Index | Deployment]] = {"index": Index, "deployment": Deployment}
+_OLDER: dict[int, type[FirstDeployment]] = {1: FirstDeployment, 2: SecondDeployment}
 
 
 def check(kind: Kind, document: bytes | object) -> list[Fault]:
@@ -30,7 +33,8 @@ def check(kind: Kind, document: bytes | object) -> list[Fault]:
             document = _load(document)
         except (ValueError, RecursionError) as error:
             return [Fault("", None, f"a JSON document ({error})")]
-    model = FirstDeployment if kind == "deployment" and _is_of_format_1(document) else _MODELS[kind]
+    older = _OLDER.get(_format(document)) if kind == "deployment" else None
+    model: type[BaseModel] = older or _MODELS[kind]
     try:
         model.model_validate(document)
         faults = []
@@ -55,10 +59,10 @@ def parse(kind: Kind, document: bytes) -> Index | Deployment:
     return _MODELS[kind].model_validate(_load(document))
 
 
-def _is_of_format_1(document: object) -> bool:
+def _format(document: object) -> int:
     """A format that is a fault itself is judged as the newest: its keys would only be told as faults once more."""
     stated = document.get("format") if isinstance(document, dict) else None
-    return type(stated) is int and stated == 1  # JSON's true equals 1 in Python
+    return stated if type(stated) is int else FORMAT  # JSON's true equals 1 in Python
 
 
 def _index_faults(document: dict[str, Any], faulty: set[str]) -> list[Fault]:

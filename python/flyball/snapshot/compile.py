@@ -1,4 +1,4 @@
-"""The compiler: model files in, a snapshot out. In this form each model is one deployment with version "1".
+"""The compiler: model files in, a snapshot out. Each model is one deployment; a lone file is its version "1".
 
 Digests come from the native side, which also follows references to external data. Every document is of the oldest format
 that can say what it says, so that a reader one release older takes it too.
@@ -7,7 +7,7 @@ that can say what it says, so that a reader one release older takes it too.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,21 +18,29 @@ from flyball.snapshot.models import FORMAT, FORMAT_OLDEST, NAME_PATTERN, FirstLi
 from flyball.snapshot.store import Bundle, canonical, digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from flyball.engine import ModelFiles
 
-    Place = Callable[["ModelSource", ModelFiles], str]
+    Place = Callable[[str, Path, ModelFiles], str]
+    Read = Callable[[Path], ModelFiles]
 
 VERSION = "1"
+_FORMAT_OF_TERMS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
-    """A model file and the name to serve it under."""
+    """A model file and the name to serve it under, with what only this model has."""
 
     name: str
     path: Path
+    version: str = VERSION
+    older: Mapping[str, Path] = field(default_factory=dict)
+    """Further versions, for callers who name one."""
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    terms: Terms | None = None
+    """Instead of those for all models."""
 
     @classmethod
     def from_argument(cls, text: str) -> ModelSource:
@@ -56,11 +64,17 @@ def compile_models(
     generation: int = 1,
     terms: Terms | None = None,
     place: Place | None = None,
+    read: Read | None = None,
 ) -> Bundle:
-    """Compile models to a snapshot. `place` gives the path that a document states; by default the file's absolute one."""
+    """Compile models to a snapshot. `place` gives the path that a document states for a model's name and file.
+
+    By default it is the file's absolute one. `read` gives a file's digests to those who have them already.
+    """
     models = [ModelSource.from_argument(source) if isinstance(source, str) else source for source in sources]
     _refuse_duplicates(models)
-    documents = [canonical(_deployment(model, terms or Terms(), place)) for model in models]
+    documents = [
+        canonical(_deployment(model, model.terms or terms or Terms(), place, read or model_files)) for model in models
+    ]
     for document in documents:
         parse("deployment", document)  # terms may be sound each by itself and not together
     entries = [
@@ -70,27 +84,36 @@ def compile_models(
     return Bundle(index, tuple(documents))
 
 
-def _deployment(model: ModelSource, terms: Terms, place: Place | None) -> dict[str, object]:
-    files = model_files(model.path)
-    artifact = {
-        "path": place(model, files) if place else str(model.path.absolute()),
+def _deployment(model: ModelSource, terms: Terms, place: Place | None, read: Read) -> dict[str, object]:
+    versions = {**model.older, model.version: model.path}
+    return {
+        "name": model.name,
+        "route": {"version": model.version},
+        "versions": [
+            {"version": version, "artifact": _artifact(model.name, versions[version], place, read)}
+            for version in sorted(versions, key=int)
+        ],
+        **_stated(terms, model.labels),
+    }
+
+
+def _artifact(name: str, path: Path, place: Place | None, read: Read) -> dict[str, object]:
+    files = read(path)
+    return {
+        "path": place(name, path, files) if place else str(path.absolute()),
         "digest": files.digest,
         "external_data": [{"name": item.name, "digest": item.digest} for item in files.external_data],
     }
-    return {
-        "name": model.name,
-        "route": {"version": VERSION},
-        "versions": [{"version": VERSION, "artifact": artifact}],
-        **_stated(terms),
-    }
 
 
-def _stated(terms: Terms) -> dict[str, object]:
-    """The terms and the format that can say them."""
+def _stated(terms: Terms, labels: Mapping[str, Sequence[str]]) -> dict[str, object]:
+    """The terms and labels, and the oldest format that can say them."""
+    if labels:
+        return {"format": FORMAT, **terms.model_dump(), "labels": {output: list(texts) for output, texts in labels.items()}}
     first = terms.limits.model_dump(include=set(FirstLimits.model_fields))
     if terms == Terms.model_validate({"limits": first}):
         return {"format": FORMAT_OLDEST, "limits": first}
-    return {"format": FORMAT, **terms.model_dump()}
+    return {"format": _FORMAT_OF_TERMS, **terms.model_dump()}
 
 
 def _refuse_duplicates(models: Sequence[ModelSource]) -> None:

@@ -1,7 +1,8 @@
 """The Snapshot as pydantic models: one index, and one document for each deployment.
 
-The Rust type is `crates/core`'s; golden files hold both to the same faults, and docs/reference/snapshot-v2.schema.json
-is exported from here. A new key needs a new FORMAT: readers refuse keys that they do not know. `First…` is format 1.
+The Rust type is `crates/core`'s; golden files hold both to the same faults, and docs/reference/snapshot-v3.schema.json
+is exported from here. A new key needs a new FORMAT: readers refuse keys that they do not know. `First…` is format 1,
+`Second…` format 2.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from flyball.faults import Allowed
 
-FORMAT = 2
-"""The newest format. Readers take it and the one before; a document that has no use for its keys is written as that."""
-FORMAT_OLDEST = FORMAT - 1
+FORMAT = 3
+"""The newest format. Readers take it and those before; a document is written as the oldest that can say the same."""
+FORMAT_OLDEST = 1
 
 NAME_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"
 TIME_MS_MAX = 600_000
@@ -33,8 +34,13 @@ FileName = Annotated[
 Format = Annotated[
     int,
     Field(ge=FORMAT_OLDEST, le=FORMAT),
-    Allowed(f"{FORMAT_OLDEST} or {FORMAT}, the formats that this reader knows"),
+    Allowed(f"{FORMAT_OLDEST} to {FORMAT}, the formats that this reader knows"),
 ]
+LABELS_MAX = 65_536
+LABEL_CHARACTERS_MAX = 256
+LABELLED_OUTPUTS_MAX = 64
+Label = Annotated[str, Field(max_length=LABEL_CHARACTERS_MAX), Allowed(f"a text of 0 to {LABEL_CHARACTERS_MAX} characters")]
+Labels = Annotated[list[Label], Field(min_length=1, max_length=LABELS_MAX)]
 
 
 class _Part(BaseModel):
@@ -155,11 +161,21 @@ class FirstDeployment(_Part):
     limits: FirstLimits = Field(default=FirstLimits(), description="an object: bounds of this deployment")
 
 
-class Deployment(FirstDeployment):
-    """One deployment: its versions, the route to them, its limits, and what it promises."""
+class SecondDeployment(FirstDeployment):
+    """One deployment, as format 2 knows it."""
 
     limits: Limits = Field(default=Limits(), description="an object: bounds of this deployment")
     slo: Slo = Field(default=Slo(), description="an object: what callers may expect")
     batch: BatchWait | None = Field(
         default=None, description="an object: the rows that a run waits for; null to run what is ready, never to wait"
+    )
+
+
+class Deployment(SecondDeployment):
+    """One deployment: its versions, the route to them, its limits, what it promises, and what its classes are called."""
+
+    labels: dict[str, Labels] = Field(
+        default={},
+        max_length=LABELLED_OUTPUTS_MAX,
+        description=f"an object: for up to {LABELLED_OUTPUTS_MAX} outputs, what their classes are called, in their order",
     )

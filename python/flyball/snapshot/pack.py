@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flyball.engine import ModelFiles
+    from flyball.snapshot.compile import Read
     from flyball.snapshot.models import Terms
 
 _FOLDER_DIGITS = 16
@@ -36,20 +37,25 @@ class _Copy:
 
 
 def pack_models(
-    sources: Sequence[ModelSource | str], folder: Path, *, generation: int = 1, terms: Terms | None = None
+    sources: Sequence[ModelSource | str],
+    folder: Path,
+    *,
+    generation: int = 1,
+    terms: Terms | None = None,
+    read: Read | None = None,
 ) -> Bundle:
     """Compile models, copy them to FOLDER/models and write the snapshot beside; nothing is written if one is refused."""
     copies: list[_Copy] = []
 
-    def place(model: ModelSource, files: ModelFiles) -> str:
+    def place(name: str, path: Path, files: ModelFiles) -> str:
         home = Path("models", _home(files))
-        target = home / f"{model.name}.onnx"
-        copies.append(_Copy(model.path, folder / target, files.digest, files.size_bytes))
+        target = home / f"{name}.onnx"
+        copies.append(_Copy(path, folder / target, files.digest, files.size_bytes))
         for item in files.external_data:
-            copies.append(_Copy(model.path.parent / item.name, folder / home / item.name, item.digest, item.size_bytes))
+            copies.append(_Copy(path.parent / item.name, folder / home / item.name, item.digest, item.size_bytes))
         return target.as_posix()
 
-    bundle = compile_models(sources, generation=generation, terms=terms, place=place)
+    bundle = compile_models(sources, generation=generation, terms=terms, place=place, read=read)
     with writing_to(folder):
         for copy in copies:
             _bring(copy)

@@ -13,7 +13,7 @@ def schema_text() -> str:
     """The file docs/reference/snapshot-v<N>.schema.json, as text."""
     _, schema = models_json_schema([(Index, "validation"), (Deployment, "validation")])
     for part in (Index, Deployment):
-        # Readers take the format before too, but its keys are others: they stand in the file of that format.
+        # Readers take older formats too, but their keys are others: they stand in the files of those formats.
         schema["$defs"][part.__name__]["properties"]["format"]["minimum"] = FORMAT
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -3,7 +3,8 @@
 
 use super::{
     BATCH_ROWS_MAX, CONCURRENCY_MAX, DEPLOYMENTS_MAX, FORMAT, FORMAT_OLDEST, GENERATION_MAX, IN_FLIGHT_MAX,
-    Limits, RUN_MS_LEAST, SHARE_MAX, SnapshotFault, TIME_MS_MAX, VERSIONS_MAX, WINDOW_MS_MAX,
+    LABEL_CHARACTERS_MAX, LABELLED_OUTPUTS_MAX, LABELS_MAX, Limits, RUN_MS_LEAST, SHARE_MAX, SnapshotFault,
+    TIME_MS_MAX, VERSIONS_MAX, WINDOW_MS_MAX,
 };
 use crate::Digest;
 use serde_json::{Map, Value};
@@ -29,28 +30,41 @@ pub(super) fn index(document: &Value) -> Vec<SnapshotFault> {
 
 pub(super) fn deployment(document: &Value) -> Vec<SnapshotFault> {
     // A format that is a fault itself is judged as the newest: its keys would only be told as faults once more.
-    let first_format = document.get("format").and_then(Value::as_u64) == Some(1);
-    let mut check = Check { first_format, ..Check::default() };
-    let optional: &[&str] = if first_format { &["limits"] } else { &["limits", "slo", "batch"] };
+    let stated = document.get("format").and_then(Value::as_u64);
+    let format = stated.filter(|format| FORMATS.contains(format)).unwrap_or(FORMAT);
+    let mut check = Check { format, ..Check::default() };
+    let optional: &[&str] = match format {
+        1 => &["limits"],
+        2 => &["limits", "slo", "batch"],
+        _ => &["limits", "slo", "batch", "labels"],
+    };
     if let Some(root) = check.object("", document, &["format", "name", "route", "versions"], optional) {
         check.format(root);
         check.name("", root, &mut HashSet::new());
         let versions = check.versions(root);
         check.route(root, &versions);
         let rows_max = check.limits(root);
-        if !first_format {
+        if format >= 2 {
             check.slo(root);
             check.batch(root, rows_max);
+        }
+        if format >= 3 {
+            check.labels(root);
         }
     }
     check.faults
 }
 
-#[derive(Default)]
 struct Check {
     faults: Vec<SnapshotFault>,
-    /// Keys that came later are unknown ones in it.
-    first_format: bool,
+    /// The document's. Keys that came later are unknown ones in it.
+    format: u64,
+}
+
+impl Default for Check {
+    fn default() -> Check {
+        Check { faults: Vec::new(), format: FORMAT }
+    }
 }
 
 impl Check {
@@ -80,7 +94,10 @@ impl Check {
         }
         let known = || required.iter().chain(optional).copied();
         for (key, is) in map.iter().filter(|(key, _)| !known().any(|name| name == *key)) {
-            let place = if self.first_format { "in format 1" } else { "here" };
+            let place = match self.format {
+                FORMAT => "here".to_owned(),
+                older => format!("in format {older}"),
+            };
             let allowed = format!("no such key {place}; keys are {}", known().collect::<Vec<_>>().join(", "));
             self.fault(&join(path, key), Some(is), allowed);
         }
@@ -144,7 +161,7 @@ impl Check {
 
     fn format(&mut self, root: &Map<String, Value>) {
         let Some(value) = root.get("format") else { return };
-        if !value.as_u64().is_some_and(|format| (FORMAT_OLDEST..=FORMAT).contains(&format)) {
+        if !value.as_u64().is_some_and(|format| FORMATS.contains(&format)) {
             let allowed = format!("{FORMAT_OLDEST} to {FORMAT}: compile the snapshot down for this reader");
             self.fault("format", Some(value), allowed);
         }
@@ -212,7 +229,7 @@ impl Check {
     fn limits(&mut self, root: &Map<String, Value>) -> Option<u64> {
         let rows_by_default = Some(u64::from(Limits::default().batch_rows_max));
         let Some(limits) = root.get("limits") else { return rows_by_default };
-        let bounds = if self.first_format { &LIMITS[..LIMITS_OF_FORMAT_1] } else { &LIMITS };
+        let bounds = if self.format == 1 { &LIMITS[..LIMITS_OF_FORMAT_1] } else { &LIMITS };
         let keys: Vec<_> = bounds.iter().map(|(key, _)| *key).collect();
         let limits = self.object("limits", limits, &[], &keys)?;
         let mut rows = rows_by_default;
@@ -245,7 +262,26 @@ impl Check {
             self.fault("batch.size", batch.get("size"), allowed);
         }
     }
+
+    fn labels(&mut self, root: &Map<String, Value>) {
+        let Some(value) = root.get("labels") else { return };
+        let outputs = value.as_object().filter(|outputs| outputs.len() <= LABELLED_OUTPUTS_MAX);
+        let Some(outputs) = outputs else {
+            let allowed = format!("an object: labels of 0 to {LABELLED_OUTPUTS_MAX} outputs by their names");
+            return self.fault("labels", Some(value), allowed);
+        };
+        let allowed = format!("a text of 0 to {LABEL_CHARACTERS_MAX} characters");
+        let sound = |text: &str| text.chars().count() <= LABEL_CHARACTERS_MAX;
+        for (output, labels) in outputs {
+            let path = join("labels", output);
+            for (place, label) in self.list(&path, Some(labels), 1..=LABELS_MAX).iter().enumerate() {
+                self.string(&format!("{path}[{place}]"), Some(label), &allowed, sound);
+            }
+        }
+    }
 }
+
+const FORMATS: RangeInclusive<u64> = FORMAT_OLDEST..=FORMAT;
 
 /// The keys of `limits` and their bounds; those of format 1 are the first.
 const LIMITS: [(&str, RangeInclusive<u64>); 6] = [

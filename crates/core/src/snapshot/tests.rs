@@ -67,7 +67,7 @@ fn read(document: &Value) -> Deployment {
 
 #[test]
 fn what_a_document_leaves_out_is_the_same_in_every_format() {
-    let [first, second] = [1, 2].map(|format| read(&deployment(format, serde_json::json!({}))));
+    let read = [1, 2, 3].map(|format| read(&deployment(format, serde_json::json!({}))));
     let limits = Limits {
         in_flight_max: 1024,
         batch_rows_max: 64,
@@ -76,8 +76,9 @@ fn what_a_document_leaves_out_is_the_same_in_every_format() {
         run_ms_max: 10_000,
         share: 100,
     };
-    for read in [&first, &second] {
+    for read in &read {
         assert_eq!((read.limits, read.slo, read.batch), (limits, Slo { deadline_ms: None }, None));
+        assert!(read.labels.is_empty());
     }
 }
 
@@ -114,6 +115,34 @@ fn a_key_of_format_2_in_a_document_of_format_1_is_told_with_the_format() {
 }
 
 #[test]
+fn labels_are_keys_of_format_3_and_reach_their_field_in_order() {
+    let labels = serde_json::json!({"labels": {"y": ["cat", "dog", ""]}});
+    let faults = Deployment::check(&deployment(2, labels.clone()));
+    let told: Vec<_> = faults.iter().map(|fault| (fault.path.as_str(), fault.allowed.as_str())).collect();
+    assert_eq!(
+        told,
+        [("labels", "no such key in format 2; keys are format, name, route, versions, limits, slo, batch")]
+    );
+    assert_eq!(read(&deployment(3, labels)).labels["y"], ["cat", "dog", ""]);
+}
+
+#[test]
+fn labels_beyond_their_bounds_are_told_one_by_one() {
+    let (longest, longer) = ("ä".repeat(LABEL_CHARACTERS_MAX), "ä".repeat(LABEL_CHARACTERS_MAX + 1));
+    let paths = |labels: Value| -> Vec<String> {
+        let faults = Deployment::check(&deployment(3, serde_json::json!({"labels": labels})));
+        faults.into_iter().map(|fault| fault.path).collect()
+    };
+    assert_eq!(paths(serde_json::json!({"y": [longest, longer, 1]})), ["labels.y[1]", "labels.y[2]"]);
+    let many = |count: usize| serde_json::json!({"y": vec!["a"; count]});
+    assert_eq!(paths(many(LABELS_MAX)), [""; 0]);
+    assert_eq!(paths(many(LABELS_MAX + 1)), ["labels.y"]);
+    let outputs = |count: usize| -> Value { (0..count).map(|n| (n.to_string(), vec!["a"])).collect() };
+    assert_eq!(paths(outputs(LABELLED_OUTPUTS_MAX)), [""; 0]);
+    assert_eq!(paths(outputs(LABELLED_OUTPUTS_MAX + 1)), ["labels"]);
+}
+
+#[test]
 fn a_batch_that_no_run_may_have_is_refused_with_the_limit() {
     let batch = serde_json::json!({"size": 65, "window_ms": 1});
     let faults = Deployment::check(&deployment(2, serde_json::json!({"batch": batch})));
@@ -140,13 +169,13 @@ fn a_document_of_the_next_format_is_refused_by_its_number() {
 }
 
 #[test]
-fn this_format_and_the_one_before_are_read_and_no_other() {
+fn this_format_and_those_before_are_read_and_no_other() {
     let readable = |format: u64| {
         let text = format!(r#"{{"format":{format},"generation":1,"deployments":[]}}"#);
         Index::read(text.as_bytes()).is_ok()
     };
     let read: Vec<u64> = (0..FORMAT + 10).filter(|&format| readable(format)).collect();
-    assert_eq!(read, [FORMAT - 1, FORMAT]);
+    assert_eq!(read, [1, 2, 3]);
 }
 
 #[test]

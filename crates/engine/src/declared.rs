@@ -1,0 +1,122 @@
+//! The inputs and outputs that a model's file declares, read without ONNX Runtime: enough to compare them with what
+//! somebody wrote about the model. What really runs is the `Signature`, which the runtime tells.
+
+use flyball_core::DataType;
+use prost::Message;
+use serde::Serialize;
+use std::collections::HashSet;
+
+/// One input or output as the file declares it; none where it does not say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeclaredTensor {
+    pub name: String,
+    pub datatype: Option<DataType>,
+    /// -1 for an axis that may vary.
+    pub shape: Option<Vec<i64>>,
+}
+
+/// Older files list weights among the inputs, too; they are those in `weights`.
+pub(crate) fn tensors(values: &[ValueInfoProto], weights: &HashSet<&str>) -> Vec<DeclaredTensor> {
+    values.iter().filter(|value| !weights.contains(value.name.as_str())).map(tensor).collect()
+}
+
+fn tensor(value: &ValueInfoProto) -> DeclaredTensor {
+    let declared = value.r#type.as_ref().and_then(|declared| declared.tensor_type.as_ref());
+    let shape = declared.and_then(|tensor| tensor.shape.as_ref());
+    DeclaredTensor {
+        name: value.name.clone(),
+        datatype: declared.and_then(|tensor| datatype(tensor.elem_type)),
+        shape: shape.map(|shape| shape.dim.iter().map(|axis| axis.dim_value.unwrap_or(-1).max(-1)).collect()),
+    }
+}
+
+/// By the numbers of ONNX's `TensorProto.DataType`.
+fn datatype(number: i32) -> Option<DataType> {
+    Some(match number {
+        1 => DataType::Fp32,
+        2 => DataType::Uint8,
+        3 => DataType::Int8,
+        4 => DataType::Uint16,
+        5 => DataType::Int16,
+        6 => DataType::Int32,
+        7 => DataType::Int64,
+        8 => DataType::Bytes,
+        9 => DataType::Bool,
+        10 => DataType::Fp16,
+        11 => DataType::Fp64,
+        12 => DataType::Uint32,
+        13 => DataType::Uint64,
+        16 => DataType::Bf16,
+        _ => return None,
+    })
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ValueInfoProto {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(message, optional, tag = "2")]
+    r#type: Option<TypeProto>,
+}
+
+/// Sequences, maps and optional values are other fields: they are not declared here, so they are told as unknown.
+#[derive(Clone, PartialEq, Message)]
+struct TypeProto {
+    #[prost(message, optional, tag = "1")]
+    tensor_type: Option<TensorTypeProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TensorTypeProto {
+    #[prost(int32, tag = "1")]
+    elem_type: i32,
+    #[prost(message, optional, tag = "2")]
+    shape: Option<ShapeProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ShapeProto {
+    #[prost(message, repeated, tag = "1")]
+    dim: Vec<AxisProto>,
+}
+
+/// An axis has a size, or a name for one that varies.
+#[derive(Clone, PartialEq, Message)]
+struct AxisProto {
+    #[prost(int64, optional, tag = "1")]
+    dim_value: Option<i64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(name: &str, tensor_type: Option<TensorTypeProto>) -> ValueInfoProto {
+        ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type }) }
+    }
+
+    #[test]
+    fn what_a_file_does_not_say_is_none_and_a_named_axis_varies() {
+        let dim = vec![AxisProto { dim_value: None }, AxisProto { dim_value: Some(4) }];
+        let whole = TensorTypeProto { elem_type: 1, shape: Some(ShapeProto { dim }) };
+        let bare = TensorTypeProto { elem_type: 14, shape: None };
+        let values = [value("x", Some(whole)), value("complex", Some(bare)), value("sequence", None)];
+        let declared =
+            |name: &str, datatype, shape| DeclaredTensor { name: name.to_owned(), datatype, shape };
+        assert_eq!(
+            tensors(&values, &HashSet::new()),
+            [
+                declared("x", Some(DataType::Fp32), Some(vec![-1, 4])),
+                declared("complex", None, None),
+                declared("sequence", None, None),
+            ]
+        );
+    }
+
+    #[test]
+    fn weights_that_are_listed_among_the_inputs_are_left_out() {
+        let values = [value("x", None), value("w", None)];
+        let names: Vec<_> = tensors(&values, &HashSet::from(["w"])).into_iter().map(|t| t.name).collect();
+        assert_eq!(names, ["x"]);
+    }
+}

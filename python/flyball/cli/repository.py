@@ -1,0 +1,73 @@
+"""What became of a model repository, for `serve`, `snapshot` and `inspect`: a table for people, lines for a server's log.
+
+Must not know how a configuration is read.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flyball.cli.output import console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from flyball.repository import ModelReport, RepositoryReport
+
+ModelRepository = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="A model repository in Triton's layout, in place of models.", show_default=False),
+]
+
+
+def show(report: RepositoryReport, *, stderr: bool = False) -> None:
+    """One table for each model: its fields, and what they became."""
+    out = console(stderr=stderr)
+    for model in report.models:
+        _show_model(model, out)
+    served, refused = len(report.served), len(report.refused)
+    warnings = sum(len(model.warnings) for model in report.served)
+    out.print(f"{served} served, {refused} refused; fields that do not map or differ: {warnings}")
+
+
+def log(report: RepositoryReport) -> None:
+    """What a person should know, as lines of the server's log: each model that is refused, each field that does not map."""
+    for model in report.refused:
+        _line("ERROR", "model refused", model=model.name, reason=model.refusal or "")
+    for model in report.served:
+        for note in model.warnings:
+            _line("WARN", "model configuration does not map", model=model.name, field=note.field, reason=note.text)
+
+
+def tell(report: RepositoryReport) -> None:
+    """A table where a person reads stderr, else log lines."""
+    if sys.stderr.isatty():
+        show(report, stderr=True)
+    else:
+        log(report)
+
+
+def _show_model(model: ModelReport, out: Console) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    if model.refusal is not None:
+        out.print(f"[bold]{escape(model.name)}[/bold]   [red]refused[/red]: {escape(model.refusal)}\n")
+        return
+    named = f"version{'s' * (len(model.versions) != 1)} {', '.join(model.versions)}"
+    out.print(f"[bold]{escape(model.name)}[/bold]   [green]served[/green], {named}")
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    for note in model.notes:
+        word = "[green]maps[/green]" if note.mapped else "[yellow]differs[/yellow]"
+        table.add_row(f"  {word}", escape(note.field), escape(note.text))
+    out.print(table if model.notes else "  [dim]there is no configuration; the model says it all[/dim]")
+    out.print()
+
+
+def _line(level: str, message: str, **fields: str) -> None:
+    sys.stderr.write(json.dumps({"level": level, "message": message, **fields}, ensure_ascii=False) + "\n")

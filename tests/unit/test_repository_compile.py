@@ -1,0 +1,284 @@
+"""Whole model folders: which are served, with what, which are refused and why, and what is kept when they are read again."""
+
+import errno
+import json
+
+import models
+import pytest
+import repositories
+
+from flyball import engine
+from flyball.errors import ModelRefusedError, UsageError
+from flyball.repository import LiveRepository, read_repository
+from flyball.snapshot import BatchWait, Limits, Slo, Terms, compile_models, read
+
+LABELLED = 'output { name: "y" data_type: TYPE_FP32 dims: 2 label_filename: "labels.txt" }'
+
+
+def only(repository, flags=None):
+    """The one model of a repository, as it is served, and its report."""
+    found = read_repository(repository, flags)
+    (report,) = found.report.models
+    assert report.refusal is None, report.refusal
+    (deployment,) = compile_models(found.sources, read=found.files.__getitem__).deployments()
+    return deployment, report
+
+
+def refusal(repository):
+    (report,) = read_repository(repository).report.models
+    assert report.refusal is not None
+    return report.refusal
+
+
+def said(report):
+    return {note.field: note.text for note in report.warnings}
+
+
+def test_a_model_without_a_configuration_is_served_with_our_defaults(tmp_path):
+    folder = repositories.add(tmp_path, "m", versions=(1, 12, 3))
+    deployment, report = only(tmp_path)
+    assert (deployment.name, deployment.route.version, deployment.format) == ("m", "12", 1)
+    assert [item.artifact.path for item in deployment.versions] == [str(folder / "12/model.onnx")]
+    assert (report.versions, report.notes) == (("12",), ())
+
+
+def test_all_versions_are_served_in_order_and_the_highest_answers(tmp_path):
+    repositories.add(tmp_path, "m", "version_policy { all { } }", versions=(2, 10, 1))
+    deployment, report = only(tmp_path)
+    assert [item.version for item in deployment.versions] == ["1", "2", "10"]
+    assert (deployment.route.version, report.versions) == ("10", ("1", "2", "10"))
+
+
+def test_what_lies_beside_versions_and_models_is_passed_over(tmp_path):
+    folder = repositories.add(tmp_path, "m")
+    for name in ("latest", "02", "0", "1a", "-1"):
+        (folder / name).mkdir()
+    (folder / "9").write_text("a file")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "README").write_text("a file")
+    deployment, _ = only(tmp_path)
+    assert deployment.route.version == "1"
+
+
+def test_labels_batches_and_another_file_name_reach_the_deployment(tmp_path):
+    text = f"""default_model_filename: "net.onnx" max_batch_size: 8 {LABELLED}
+        dynamic_batching {{ preferred_batch_size: 4 max_queue_delay_microseconds: 2000 }}"""
+    folder = repositories.add(tmp_path, "m", text, file="net.onnx")
+    (folder / "labels.txt").write_bytes("Käse\r\n\ndog\n".encode())
+    deployment, report = only(tmp_path)
+    assert deployment.labels == {"y": ["Käse", "", "dog"]}
+    assert (deployment.limits.batch_rows_max, deployment.batch) == (8, BatchWait(size=4, window_ms=2))
+    assert deployment.versions[0].artifact.path.endswith("/1/net.onnx")
+    assert report.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("content", "file", "words"),
+    [
+        (None, "labels.txt", "cannot read labels.txt: No such file"),
+        (b"\xff", "labels.txt", "no UTF-8"),
+        (b"x" * 257, "labels.txt", "beyond what a snapshot may have"),
+        (b"a\n" * 65_537, "labels.txt", "beyond what a snapshot may have"),
+        (b"a", "../labels.txt", "is not a file in the model's folder"),
+    ],
+)
+def test_labels_that_cannot_be_read_are_said_and_the_model_is_served(tmp_path, content, file, words):
+    folder = repositories.add(tmp_path, "m", LABELLED.replace("labels.txt", file))
+    if content is not None:
+        (folder / "labels.txt").write_bytes(content)
+    deployment, report = only(tmp_path)
+    assert deployment.labels == {}
+    assert words in said(report)['output "y" label_filename']
+
+
+def test_tensors_are_compared_with_those_of_the_models_file(tmp_path):
+    repositories.add(tmp_path, "m", 'max_batch_size: 4 input { name: "x" data_type: TYPE_INT64 dims: 5 }')
+    _, report = only(tmp_path)
+    assert said(report) == {
+        'input "x" data_type': "INT64 is not what the model has: FP32",
+        'input "x" dims': "[5] behind the batch is not what the model has: [-1, 4]",
+    }
+
+
+def test_flags_go_before_configurations_and_the_rest_of_these_stays(tmp_path):
+    text = "max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 2000 }"
+    repositories.add(tmp_path, "m", text)
+    flags = Terms.model_validate({"limits": {"queue_wait_ms_max": 7}, "slo": {"deadline_ms": 9}, "batch": None})
+    deployment, _ = only(tmp_path, flags)
+    assert deployment.limits == Limits(batch_rows_max=8, queue_wait_ms_max=7)
+    assert (deployment.slo, deployment.batch) == (Slo(deadline_ms=9), BatchWait(size=8, window_ms=2))
+
+
+@pytest.mark.parametrize(("rows_max", "batch"), [(4, BatchWait(size=4, window_ms=2)), (1, None)])
+def test_a_wait_is_cut_to_the_rows_that_a_flag_allows(tmp_path, rows_max, batch):
+    repositories.add(tmp_path, "m", "max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 2000 }")
+    deployment, report = only(tmp_path, Terms.model_validate({"limits": {"batch_rows_max": rows_max}}))
+    assert (deployment.limits.batch_rows_max, deployment.batch) == (rows_max, batch)
+    assert f"at most {rows_max} rows" in said(report)["batch.size"]
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "reason"),
+    [
+        ("m", 'backend: "tensorrt"', 'backend "tensorrt"'),
+        ("m", 'name: "m', "config.pbtxt cannot be read: line 1"),
+        ("m", 'default_model_filename: "../m.onnx"', "is not a file in the version's folder"),
+        ("m", 'default_model_filename: "other.onnx"', "1/other.onnx is not there (the folder has model.onnx)"),
+        ("my model", None, "rename its folder"),
+        ("m\n", None, "rename its folder"),
+    ],
+)
+def test_a_model_that_cannot_be_served_has_its_reason(tmp_path, name, config, reason):
+    repositories.add(tmp_path, name, config)
+    assert reason in refusal(tmp_path)
+
+
+def test_a_model_without_versions_is_refused(tmp_path):
+    (tmp_path / "m").mkdir()
+    assert "no version folder" in refusal(tmp_path)
+
+
+def test_another_backends_file_is_named_where_no_configuration_does(tmp_path):
+    repositories.add_other(tmp_path, "m", "model.plan")
+    assert refusal(tmp_path) == "version 1: model.plan is a model of TensorRT; only ONNX is served"
+
+
+def test_a_model_that_is_a_folder_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / "m/1/model.onnx").mkdir(parents=True)
+    assert "move what lies in the folder up to 1/" in refusal(tmp_path)
+
+
+def test_a_file_that_is_no_model_refuses_all_versions_as_a_snapshot_would(tmp_path):
+    folder = repositories.add(tmp_path, "m", "version_policy { all { } }", versions=(1, 2))
+    (folder / "1/model.onnx").write_bytes(b"not a model")
+    assert refusal(tmp_path).startswith("version 1: ")
+
+
+def test_a_configuration_that_is_no_text_is_refused(tmp_path):
+    folder = repositories.add(tmp_path, "m")
+    (folder / "config.pbtxt").write_bytes(b"\xff\xfe")
+    assert "config.pbtxt is no UTF-8" in refusal(tmp_path)
+
+
+def test_a_folder_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
+    def model_folder(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    folder = repositories.add(tmp_path, "m")
+    monkeypatch.setattr("flyball.repository.compile.model_folder", model_folder)
+    assert refusal(tmp_path) == f"cannot read {folder}: Permission denied"
+
+
+def test_weights_beside_a_model_come_with_it(tmp_path):
+    (tmp_path / "m/1").mkdir(parents=True)
+    models.external(tmp_path / "m/1").rename(tmp_path / "m/1/model.onnx")
+    deployment, _ = only(tmp_path)
+    assert [item.name for item in deployment.versions[0].artifact.external_data] == ["external-weights.bin"]
+
+
+def test_one_model_holds_no_other_back(tmp_path):
+    repositories.add(tmp_path, "good")
+    repositories.add(tmp_path, "broken", "name: {")
+    repositories.add_other(tmp_path, "plan", "model.plan", 'platform: "tensorrt_plan"')
+    report = read_repository(tmp_path).report
+    assert [model.name for model in report.served] == ["good"]
+    assert [model.name for model in report.refused] == ["broken", "plan"]
+    assert json.loads(json.dumps(report.document()))["models"][1] == {
+        "name": "good",
+        "served": True,
+        "versions": ["1"],
+        "refusal": None,
+        "notes": [],
+    }
+
+
+def test_a_repository_that_is_none_is_refused_with_what_to_do(tmp_path):
+    with pytest.raises(UsageError, match="has no model"):
+        read_repository(tmp_path)
+    with pytest.raises(UsageError, match="is not a folder"):
+        read_repository(tmp_path / "none")
+
+
+def test_a_files_bytes_are_read_once(tmp_path, monkeypatch):
+    folder = repositories.add(tmp_path, "m")
+    opened = []
+    monkeypatch.setattr(
+        "flyball.repository.compile.model_files", lambda path: opened.append(path) or engine.model_files(path)
+    )
+    monkeypatch.setattr("flyball.snapshot.compile.model_files", lambda path: opened.append(path) or engine.model_files(path))
+    LiveRepository(tmp_path).read()
+    assert opened == [folder / "1/model.onnx"]
+
+
+def names(bundle):
+    return {entry.name: entry.digest for entry in bundle.parsed_index().deployments}
+
+
+def test_a_repository_read_again_has_what_is_there_now_with_a_later_generation(tmp_path):
+    repositories.add(tmp_path, "a")
+    repositories.add(tmp_path, "b")
+    live = LiveRepository(tmp_path)
+    first, _ = live.read()
+    (tmp_path / "b").rename(tmp_path / "c")
+    second, _ = live.read()
+    assert (sorted(names(first)), sorted(names(second))) == (["a", "b"], ["a", "c"])
+    assert names(first)["a"] == names(second)["a"]
+    assert second.parsed_index().generation == first.parsed_index().generation + 1
+    assert second.faults() == []
+
+
+def test_a_model_that_cannot_be_served_any_more_keeps_its_last_good_state(tmp_path):
+    folder = repositories.add(tmp_path, "a")
+    live = LiveRepository(tmp_path)
+    first, _ = live.read()
+    (folder / "config.pbtxt").write_text("name: {")
+    second, report = live.read()
+    assert names(second) == names(first)
+    assert [model.name for model in report.refused] == ["a"]
+
+
+def test_a_repository_without_any_model_to_serve_is_refused_with_all_reasons(tmp_path):
+    repositories.add_other(tmp_path, "plan", "model.plan")
+    repositories.add(tmp_path, "broken", "name: {")
+    with pytest.raises(ModelRefusedError, match=r"plan: version 1: model\.plan") as caught:
+        LiveRepository(tmp_path).read()
+    assert "broken: config.pbtxt" in caught.value.message
+    assert "flyball inspect --model-repository" in str(caught.value)
+
+
+def test_a_rescan_writes_a_snapshot_in_which_only_that_model_is_new(tmp_path):
+    repository, out = tmp_path / "models", tmp_path / "out"
+    for name in ("a", "b"):
+        repositories.add(repository, name)
+    live = LiveRepository(repository)
+    before = names(live.read()[0])
+    for name in ("a", "b"):
+        repositories.add(repository, name, versions=(2,))
+    index = live.rescan("a", out)
+    bundle = read(index)
+    assert bundle.faults() == []
+    assert names(bundle)["b"] == before["b"]
+    assert names(bundle)["a"] != before["a"]
+    changed = next(item for item in bundle.deployments() if item.name == "a")
+    assert changed.route.version == "2"
+
+
+def test_a_rescan_takes_up_a_model_that_is_new_and_leaves_the_rest_alone_when_it_refuses_one(tmp_path):
+    repository, out = tmp_path / "models", tmp_path / "out"
+    repositories.add(repository, "a")
+    live = LiveRepository(repository)
+    live.read()
+    repositories.add(repository, "fresh")
+    assert sorted(names(read(live.rescan("fresh", out)))) == ["a", "fresh"]
+    repositories.add(repository, "a", "name: {")
+    with pytest.raises(ModelRefusedError, match=r"a: config\.pbtxt"):
+        live.rescan("a", out)
+    assert sorted(names(read(out / "index.json"))) == ["a", "fresh"]
+
+
+@pytest.mark.parametrize("name", ["none", "..", ".", "a/1", "../a", "", "a\0", "a\n"])
+def test_a_rescan_of_what_is_no_model_gives_nothing(tmp_path, name):
+    repositories.add(tmp_path, "a")
+    live = LiveRepository(tmp_path)
+    live.read()
+    assert live.rescan(name, tmp_path / "out") is None
