@@ -12,6 +12,7 @@ mod priority;
 mod record;
 pub mod snapshot;
 mod stage;
+mod statistics;
 mod tensor;
 
 pub use clock::{Clock, Nanos, nanos};
@@ -20,6 +21,7 @@ pub use digest::{Digest, DigestError};
 pub use fault::{Blame, Fault, FaultKind, GrpcCode, Outcome};
 pub use limits::RequestLimits;
 pub use priority::Priority;
-pub use record::{Sink, WalkRecord};
+pub use record::{RunRecord, Sink, WalkRecord};
 pub use stage::Stage;
+pub use statistics::{ModelStatistics, Timed};
 pub use tensor::{DataType, Shape, Tensor, TensorData, TensorSpec};

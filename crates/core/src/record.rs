@@ -1,6 +1,6 @@
 //! What one walk leaves behind, and the trait by which it is handed on. Offering never waits.
 
-use crate::{FaultKind, Outcome, Protocol, Stage};
+use crate::{FaultKind, Nanos, Outcome, Protocol, Stage};
 use std::time::Duration;
 
 /// The measurements of one finished walk. `M` names the model in the sink's own terms.
@@ -11,9 +11,22 @@ pub struct WalkRecord<'a, M> {
     pub protocol: Protocol,
     pub outcome: Outcome,
     pub fault: Option<(FaultKind, Stage)>,
+    /// Rows that its model was to run; zero for walks that did not get that far.
+    pub rows: usize,
+    pub ended: Nanos,
     pub total: Duration,
     /// How long each stage took; `None` for stages that the walk did not reach.
     pub stages: [Option<Duration>; Stage::COUNT],
+}
+
+/// One run of a model, for one request or for several.
+#[derive(Clone, Copy, Debug)]
+pub struct RunRecord {
+    pub rows: usize,
+    /// The rows that it might have carried.
+    pub rows_max: usize,
+    pub took: Duration,
+    pub succeeded: bool,
 }
 
 /// Where walks are recorded. One sink belongs to one lane; it must not block and must not fail.
@@ -24,6 +37,5 @@ pub trait Sink {
 
     fn record(&self, record: &WalkRecord<'_, Self::Model>);
 
-    /// One run of a model: the rows that it carried, those that it might have carried, and how long it took.
-    fn batch(&self, model: &Self::Model, rows: usize, rows_max: usize, took: Duration);
+    fn batch(&self, model: &Self::Model, run: &RunRecord);
 }

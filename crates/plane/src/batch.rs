@@ -13,7 +13,7 @@ use crate::loaded::{Home, Model};
 use crate::schedule::{Queued, Taken};
 use crate::walk::Walk;
 use crate::{Lane, LaneInbox, share};
-use flyball_core::{Fault, FaultKind, Nanos, Priority, Sink, Stage, Tensor};
+use flyball_core::{Fault, FaultKind, Nanos, Priority, RunRecord, Sink, Stage, Tensor};
 use flyball_engine::RunError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, TryLockError};
@@ -42,6 +42,7 @@ pub(crate) async fn run<S: Sink>(
     walk: &mut Walk<S>,
 ) -> Result<Vec<Tensor>, Fault> {
     let rows = inputs.first().map_or(1, Tensor::rows).max(1);
+    walk.rows = rows;
     let scale = model.scale(&inputs, rows);
     let (promise, mut waiting) = lane.slots.pair();
     let job = Job {
@@ -202,7 +203,8 @@ fn run_batch<S: Sink>(lane: &Lane<S>, batch: &mut Vec<Job<S::Model>>, rows_max: 
         // Another thread has the session: the model is on its way to its compute lane, and so is this batch.
         None => batch.drain(..).for_each(|job| lane.send_to_compute(job)),
         Some(result) => {
-            lane.sink.batch(&model.meter, rows, rows_max, wall);
+            let succeeded = result.is_ok();
+            lane.sink.batch(&model.meter, &RunRecord { rows, rows_max, took: wall, succeeded });
             lane.busy_until(ended, expected.max(Duration::from_nanos(cost_ns)));
             settle(lane, &model, batch, result, Run { rows, scale, began, ended, took });
         }

@@ -7,7 +7,9 @@ use crate::schedule::ModelKey;
 use crate::service::Service;
 use crate::{Lane, LaneInbox, Lanes, Model, Plane, PlaneLimits};
 use bytes::Bytes;
-use flyball_core::{Clock, DataType, RequestLimits, Sink, Tensor, TensorData, TensorSpec, WalkRecord};
+use flyball_core::{
+    Clock, DataType, RequestLimits, RunRecord, Sink, Tensor, TensorData, TensorSpec, WalkRecord,
+};
 use flyball_engine::{Batching, LatencyPoint, LatencyTable, RunError, Signature};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,8 +24,8 @@ impl Sink for Runs {
     type Model = ();
     fn received(&self) {}
     fn record(&self, _record: &WalkRecord<'_, ()>) {}
-    fn batch(&self, _model: &(), rows: usize, _rows_max: usize, _took: Duration) {
-        self.0.borrow_mut().push(rows);
+    fn batch(&self, _model: &(), run: &RunRecord) {
+        self.0.borrow_mut().push(run.rows);
     }
 }
 

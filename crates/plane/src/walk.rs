@@ -15,6 +15,8 @@ pub struct Walk<S: Sink> {
     came: Nanos,
     began: Nanos,
     pub(crate) deadline: Option<Nanos>,
+    /// What the model was given to run.
+    pub(crate) rows: usize,
     /// The end of each stage; durations are differences.
     ends: [Option<Nanos>; Stage::COUNT],
     last: Nanos,
@@ -34,6 +36,7 @@ impl<S: Sink> Walk<S> {
             came: Nanos(began.0.saturating_sub(nanos(lay_unread))),
             began,
             deadline: None,
+            rows: 0,
             ends: [None; Stage::COUNT],
             last: began,
             model: None,
@@ -105,6 +108,8 @@ impl<S: Sink> Drop for Walk<S> {
             protocol: self.protocol,
             outcome: self.outcome,
             fault: self.fault,
+            rows: self.rows,
+            ended: end,
             total: end.since(self.began),
             stages,
         });

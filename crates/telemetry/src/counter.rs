@@ -11,6 +11,11 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(step), Ordering::Relaxed);
     }
 
+    /// The same rule as for `add`.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -10,6 +10,7 @@ mod exposition;
 mod histogram;
 mod logs;
 mod meters;
+mod statistics;
 
 pub use counter::Counter;
 pub use exposition::{BuildFacts, Gauges};

@@ -1,10 +1,10 @@
 //! Who counts what: one `LaneSink` for each lane, one `ModelMeter` for each model version, and the totals that must
 //! always add up: received == answered + refused + failed + abandoned + in flight.
 
+use crate::statistics::Sums;
 use crate::{Counter, Histogram};
-use flyball_core::{FaultKind, Outcome, Protocol, Sink, Stage, WalkRecord};
+use flyball_core::{FaultKind, Outcome, Protocol, RunRecord, Sink, Stage, WalkRecord, nanos};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 /// Requests by protocol and outcome, faults by kind and stage.
 #[derive(Debug, Default)]
@@ -55,6 +55,7 @@ pub(crate) struct ModelLane {
     pub(crate) batches: [Counter; ROW_BUCKETS + 1],
     pub(crate) rows: Counter,
     pub(crate) rows_max: Counter,
+    pub(crate) sums: Sums,
 }
 
 /// One model version's measurements over all lanes. Outlives the model.
@@ -175,6 +176,7 @@ impl Sink for LaneSink {
         let model = &model.lanes[self.lane];
         model.tally.record(record);
         model.total.record(record.total);
+        model.sums.ended(record);
         for (histogram, duration) in model.stages.iter().zip(record.stages) {
             if let Some(duration) = duration {
                 histogram.record(duration);
@@ -182,9 +184,11 @@ impl Sink for LaneSink {
         }
     }
 
-    fn batch(&self, model: &ModelMeter, rows: usize, rows_max: usize, took: Duration) {
-        self.meter().busy_ns.add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+    fn batch(&self, model: &ModelMeter, run: &RunRecord) {
+        self.meter().busy_ns.add(nanos(run.took));
         let model = &model.lanes[self.lane];
+        model.sums.ran(run);
+        let (rows, rows_max) = (run.rows, run.rows_max);
         let place = rows.max(1).next_power_of_two().trailing_zeros() as usize;
         model.batches[place.min(ROW_BUCKETS)].add(1);
         model.rows.add(rows as u64);

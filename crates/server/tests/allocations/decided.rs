@@ -3,7 +3,7 @@
 
 use crate::{MODEL, allocator, bundle, onnx};
 use bytes::{Bytes, BytesMut};
-use flyball_core::{Clock, Dialect, ModelRef, Protocol, RequestLimits, Sink, WalkRecord};
+use flyball_core::{Clock, Dialect, ModelRef, Protocol, RequestLimits, RunRecord, Sink, WalkRecord};
 use flyball_engine::{MemoryBudget, Runtime, beside_executable};
 use flyball_plane::{AckState, Arrival, Lane, LaneInbox, Lanes, Loader, Plane, PlaneLimits, Walk, decide};
 use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
@@ -196,9 +196,9 @@ impl Sink for Rows {
         self.sink.record(record);
     }
 
-    fn batch(&self, model: &ModelMeter, rows: usize, rows_max: usize, took: Duration) {
-        self.runs.borrow_mut().push(rows);
-        self.sink.batch(model, rows, rows_max, took);
+    fn batch(&self, model: &ModelMeter, run: &RunRecord) {
+        self.runs.borrow_mut().push(run.rows);
+        self.sink.batch(model, run);
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::{BuildFacts, Gauges};
+use flyball_core::Nanos;
 use proptest::prelude::*;
+use std::time::Duration;
 
 fn record(
     model: Option<&ModelMeter>,
@@ -14,6 +16,8 @@ fn record(
         protocol: Protocol::Grpc,
         outcome,
         fault: fault.map(|kind| (kind, Stage::Admit)),
+        rows: 1,
+        ended: Nanos(1),
         total: Duration::from_micros(50),
         stages: [Some(Duration::from_micros(5)); Stage::COUNT],
     }
@@ -44,7 +48,8 @@ fn a_recorded_walk_shows_in_the_text_under_its_model_stage_and_fault() {
     let sink = telemetry.sink(0);
     sink.received();
     sink.record(&record(Some(&meter), Outcome::Refused, Some(FaultKind::InFlightFull)));
-    sink.batch(&meter, 5, 8, Duration::from_micros(9));
+    let took = Duration::from_micros(9);
+    sink.batch(&meter, &RunRecord { rows: 5, rows_max: 8, took, succeeded: true });
     let build = BuildFacts { version: "0", commit: "c", profile: "release", ort: "1.31.1".into() };
     let text = telemetry.render(&build, &Gauges::default());
     for line in [
