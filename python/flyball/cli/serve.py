@@ -31,17 +31,15 @@ from flyball.cli.listening import (
     flag_of,
 )
 from flyball.cli.repository import ModelRepository
+from flyball.cli.sources import source_of
 from flyball.cli.terms import BatchRowsMax, BatchSize, BatchWindowMs, DeadlineMs, QueueWaitMsMax, terms_of
 from flyball.errors import FlyballError, ModelRefusedError, ServerFaultError, SnapshotRefusedError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from flyball.cli.sources import Source
     from flyball.config import ServerConfig
     from flyball.engine import Server
-    from flyball.snapshot import Bundle, Terms
-
-    ReadAgain = Callable[[], Bundle]
+    from flyball.snapshot import Bundle
 
 _SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _POLL_S = 1.0
@@ -78,11 +76,6 @@ def serve(
     queue_wait_ms_max: QueueWaitMsMax = None,
 ) -> None:
     """Serve ONNX models over HTTP and gRPC on one port; no configuration needed."""
-    if [bool(models), bool(snapshot), bool(model_repository)].count(True) != 1:
-        raise UsageError(
-            "name either models, a snapshot or a model repository to serve",
-            next_step="flyball serve MODEL.onnx   or   --snapshot FILE   or   --model-repository DIR",
-        )
     flags = {
         "listen": listen or None, "lanes": lanes, "tls_cert": _text(tls_cert), "tls_key": _text(tls_key),
         "tls_client_ca": _text(tls_client_ca), "unix_mode": unix_mode, "callers": _text(callers),
@@ -98,8 +91,8 @@ def serve(
         batch_window_ms=batch_window_ms,
         queue_wait_ms_max=queue_wait_ms_max,
     )
-    read_again = _source(snapshot, model_repository, terms)
-    bundle = read_again() if read_again else _compiled(models or [], terms)
+    source = source_of(models, snapshot, model_repository, terms)
+    bundle = source.read()
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     from flyball.engine import Server
 
@@ -111,7 +104,7 @@ def serve(
     _refuse_if_not_served(server, _paths(models, bundle), must_all_serve=bool(models))
     sys.stdout.write(server.ready_line() + "\n")
     sys.stdout.flush()
-    _until_signalled(server, read_again)
+    _until_signalled(server, source)
 
 
 def _text(path: Path | None) -> str | None:
@@ -135,42 +128,6 @@ def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
             for fault in faults_of(error, ServerConfig)
         ]
         raise UsageError("the flags are not allowed", faults=faults, next_step="flyball serve --help") from error
-
-
-def _compiled(models: list[str], terms: Terms | None) -> Bundle:
-    from flyball.snapshot import compile_models
-
-    return compile_models(models, terms=terms)
-
-
-def _source(snapshot: Path | None, repository: Path | None, terms: Terms | None) -> ReadAgain | None:
-    """What reads the snapshot or the repository, now and at every SIGHUP; None where models were named by themselves."""
-    if repository is not None:
-        return _repository(repository, terms)
-    if snapshot is None:
-        return None
-    if terms is not None:
-        raise UsageError(
-            "flags for models beside --snapshot: its deployments say deadline, batch and queue themselves",
-            next_step="leave them out, or compile the snapshot with them:  flyball snapshot --help",
-        )
-    from flyball.snapshot import read
-
-    return lambda: read(snapshot)
-
-
-def _repository(repository: Path, terms: Terms | None) -> ReadAgain:
-    from flyball.cli.repository import tell
-    from flyball.repository import LiveRepository
-
-    live = LiveRepository(repository, terms)
-
-    def read_again() -> Bundle:
-        bundle, report = live.read()
-        tell(report)
-        return bundle
-
-    return read_again
 
 
 def _paths(models: list[str] | None, bundle: Bundle) -> dict[str, str]:
@@ -200,7 +157,7 @@ def _refuse_if_not_served(server: Server, paths: dict[str, str], *, must_all_ser
         raise ModelRefusedError(reasons, next_step=f"look closer:  {closer[0]}" if closer else None)
 
 
-def _until_signalled(server: Server, read_again: ReadAgain | None) -> None:
+def _until_signalled(server: Server, source: Source) -> None:
     """Wait for signals: SIGHUP reads the snapshot or the repository again, SIGTERM and SIGINT drain."""
     while True:
         received = signal.sigtimedwait(_SIGNALS, _POLL_S)
@@ -208,17 +165,17 @@ def _until_signalled(server: Server, read_again: ReadAgain | None) -> None:
             if server.wait(0):
                 raise ServerFaultError("the server stopped by itself; its log on stderr tells why", code="server_stopped")
         elif received.si_signo == signal.SIGHUP:
-            if read_again is not None:
-                _apply_again(server, read_again)
+            if source.can_change:
+                _apply_again(server, source)
         else:
             _drain(server)
             return
 
 
-def _apply_again(server: Server, read_again: ReadAgain) -> None:
+def _apply_again(server: Server, source: Source) -> None:
     """Apply what is there now; what is refused as a whole leaves everything as it was, and is logged."""
     try:
-        server.apply(read_again().to_bytes())
+        server.apply(source.read().to_bytes())
     except (FlyballError, OSError) as error:
         sys.stderr.write(json.dumps({"level": "ERROR", "message": "snapshot refused", "reason": str(error)}) + "\n")
 

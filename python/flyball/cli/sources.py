@@ -1,0 +1,80 @@
+"""Where `flyball serve` has its models from: files, a snapshot or a model repository; how it is read, at first and again.
+
+Must not know servers: it gives bundles, and paths of snapshots.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flyball.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flyball.snapshot import Bundle, Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is served. Models that were named one by one are read once; the others can be read again."""
+
+    read: Callable[[], Bundle]
+    can_change: bool = True
+    on_load: Callable[[str], Path | None] | None = None
+    """The index of the newest snapshot that has a model, for a client that wants it loaded; None where it is not there."""
+
+
+def source_of(models: list[str] | None, snapshot: Path | None, repository: Path | None, terms: Terms | None) -> Source:
+    """The one that the command line names."""
+    if [bool(models), bool(snapshot), bool(repository)].count(True) != 1:
+        raise UsageError(
+            "name either models, a snapshot or a model repository to serve",
+            next_step="flyball serve MODEL.onnx   or   --snapshot FILE   or   --model-repository DIR",
+        )
+    if repository is not None:
+        return _repository(repository, terms)
+    if snapshot is not None:
+        return _snapshot(snapshot, terms)
+    from flyball.snapshot import compile_models
+
+    return Source(lambda: compile_models(models or [], terms=terms), can_change=False)
+
+
+def _snapshot(snapshot: Path, terms: Terms | None) -> Source:
+    if terms is not None:
+        raise UsageError(
+            "flags for models beside --snapshot: its deployments say deadline, batch and queue themselves",
+            next_step="leave them out, or compile the snapshot with them:  flyball snapshot --help",
+        )
+    from flyball.snapshot import read
+
+    return Source(lambda: read(snapshot), on_load=lambda _: snapshot)
+
+
+def _repository(repository: Path, terms: Terms | None) -> Source:
+    from flyball.cli.repository import tell
+    from flyball.repository import LiveRepository
+
+    live = LiveRepository(repository, terms)
+
+    def read() -> Bundle:
+        bundle, report = live.read()
+        tell(report)
+        return bundle
+
+    return Source(read, on_load=lambda name: live.rescan(name, _folder()))
+
+
+@cache
+def _folder() -> Path:
+    """Where the snapshots of loads lie, for as long as this process lives."""
+    folder = tempfile.mkdtemp(prefix="flyball-repository-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)

@@ -1,0 +1,48 @@
+"""Where `flyball serve` has its models from, and what it can give a client that wants one loaded."""
+
+import pytest
+import repositories
+
+from flyball.cli.sources import source_of
+from flyball.errors import ModelRefusedError, UsageError
+from flyball.snapshot import Slo, Terms, compile_models, read
+
+
+def names(bundle):
+    return [entry.name for entry in bundle.parsed_index().deployments]
+
+
+def test_models_by_name_are_read_once_and_for_all(here):
+    source = source_of(["a.onnx"], None, None, None)
+    assert names(source.read()) == ["a"]
+    assert (source.can_change, source.on_load) == (False, None)
+
+
+def test_a_snapshot_is_its_own_newest(here):
+    index = compile_models(["a.onnx"]).write(here / "out")
+    source = source_of(None, index, None, None)
+    assert names(source.read()) == ["a"]
+    assert (source.can_change, source.on_load("a")) == (True, index)
+
+
+def test_flags_for_models_beside_a_snapshot_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="beside --snapshot"):
+        source_of(None, tmp_path / "index.json", None, Terms(slo=Slo(deadline_ms=1)))
+
+
+def test_a_load_reads_one_model_of_a_repository_again(tmp_path):
+    repositories.add(tmp_path, "a")
+    source = source_of(None, None, tmp_path, None)
+    assert names(source.read()) == ["a"]
+    repositories.add(tmp_path, "b")
+    assert names(read(source.on_load("b"))) == ["a", "b"]
+    assert source.on_load("none") is None
+    repositories.add(tmp_path, "b", "name: {")
+    with pytest.raises(ModelRefusedError, match="b: config"):
+        source.on_load("b")
+
+
+@pytest.mark.parametrize("given", [(None, None, None), (["a.onnx"], "index.json", None), (["a.onnx"], None, "models")])
+def test_none_and_several_are_wrong_usage(given):
+    with pytest.raises(UsageError, match="either models, a snapshot or a model repository"):
+        source_of(*given, None)
