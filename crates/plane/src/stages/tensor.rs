@@ -208,7 +208,7 @@ mod tests {
     fn classes_of_an_output_without_scores_are_refused_before_the_run() {
         let texts = TensorSpec { datatype: DataType::Bytes, ..spec("y", &[-1]) };
         let classified = RequestedOutput { classes: 2, ..asked("y", None) };
-        assert!(places(&[classified.clone()], &gives(), false).is_ok());
+        assert!(places(std::slice::from_ref(&classified), &gives(), false).is_ok());
         let fault = places(&[classified], &[texts], false).unwrap_err();
         assert_eq!((fault.kind, fault.stage), (FaultKind::InvalidInput, Stage::Tensor));
     }

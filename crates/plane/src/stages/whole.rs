@@ -86,6 +86,7 @@ fn refused(text: String) -> Fault {
 mod tests {
     use super::*;
     use flyball_core::FaultKind;
+    use proptest::prelude::*;
 
     fn spec(datatype: DataType, shape: &[i64]) -> TensorSpec {
         TensorSpec { name: "x".into(), datatype, shape: shape.to_vec() }
@@ -144,6 +145,22 @@ mod tests {
             let fault = refused.unwrap_err();
             assert_eq!((fault.kind, fault.stage), (FaultKind::InvalidInput, Stage::Tensor));
             assert!(fault.text.contains(text), "says: {fault}; want: {text}");
+        }
+    }
+    proptest! {
+        #[test]
+        fn no_body_panics_and_what_is_taken_is_what_its_shape_says(
+            kind in prop::sample::select(DataType::ALL.to_vec()),
+            shape in prop::collection::vec(prop_oneof![-1_i64..4, Just(i64::MAX)], 0..4),
+            batched: bool,
+            body: Vec<u8>,
+        ) {
+            let Ok(tensor) = read(spec(kind, &shape), batched, &body) else { return Ok(()) };
+            let elements = Tensor::elements(&tensor.shape).unwrap();
+            match tensor.data {
+                TensorData::Fixed(bytes) => prop_assert_eq!(bytes.len(), elements * kind.size().unwrap()),
+                TensorData::Strings(texts) => prop_assert_eq!(texts.len(), elements),
+            }
         }
     }
 }

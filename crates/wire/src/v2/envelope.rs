@@ -46,20 +46,9 @@ pub(super) struct Input<'t> {
     pub(super) datatype: Text<'t>,
     pub(super) shape: Axes,
     #[serde(borrow, default)]
-    pub(super) parameters: Option<InputParameters<'t>>,
+    pub(super) parameters: Option<TensorParameters<'t>>,
     #[serde(borrow, default)]
     pub(super) data: Option<&'t RawValue>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct InputParameters<'t> {
-    pub(super) binary_data_size: Option<usize>,
-    #[serde(borrow)]
-    shared_memory_region: Option<Parameter<'t>>,
-    #[serde(borrow)]
-    shared_memory_offset: Option<Parameter<'t>>,
-    #[serde(borrow)]
-    shared_memory_byte_size: Option<Parameter<'t>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -67,11 +56,13 @@ pub(super) struct Output<'t> {
     #[serde(borrow)]
     pub(super) name: Text<'t>,
     #[serde(borrow, default)]
-    pub(super) parameters: Option<OutputParameters<'t>>,
+    pub(super) parameters: Option<TensorParameters<'t>>,
 }
 
+/// What is known of inputs and of outputs. Those that say nothing on the one side are not looked at there.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct OutputParameters<'t> {
+pub(super) struct TensorParameters<'t> {
+    pub(super) binary_data_size: Option<usize>,
     pub(super) binary_data: Option<bool>,
     #[serde(borrow)]
     pub(super) classification: Option<Parameter<'t>>,
@@ -83,17 +74,7 @@ pub(super) struct OutputParameters<'t> {
     shared_memory_byte_size: Option<Parameter<'t>>,
 }
 
-impl<'t> InputParameters<'t> {
-    pub(super) fn shared(&mut self) -> Shared<'t> {
-        Shared {
-            region: self.shared_memory_region.take(),
-            offset: self.shared_memory_offset.take(),
-            byte_size: self.shared_memory_byte_size.take(),
-        }
-    }
-}
-
-impl<'t> OutputParameters<'t> {
+impl<'t> TensorParameters<'t> {
     pub(super) fn shared(&mut self) -> Shared<'t> {
         Shared {
             region: self.shared_memory_region.take(),

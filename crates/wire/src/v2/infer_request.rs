@@ -283,11 +283,11 @@ pub(super) fn peek_model(message: &Bytes) -> Option<ModelRef> {
 
 /// Whether a message has this request parameter. One that cannot be read has it, so that it is parsed, and refused for that.
 pub(super) fn mentions(message: &Bytes, parameter: &str) -> bool {
-    let has = |field: Result<Field<'_>, Fault>| {
+    let has = |field: Result<Field<'_>, Fault>| -> Result<bool, Fault> {
         let field = field?;
         Ok(field.tag == PARAMETERS && entry(field.bytes()?)?.0 == parameter)
     };
-    Fields::of(message).any(|field| has(field).unwrap_or_else(|_: Fault| true))
+    Fields::of(message).any(|field| has(field).unwrap_or(true))
 }
 
 /// Protobuf cannot tell an empty string from none.
