@@ -68,6 +68,7 @@ fn unstarted(error: StartError) -> Failure {
             Failure { faults, ..Failure::refused("invalid_config", "the settings are not allowed") }
         }
         StartError::Library(_) => Failure::refused("engine_missing", error),
+        StartError::Tls(_) => Failure::refused("invalid_config", error),
         StartError::Bind { .. } => Failure::refused("cannot_listen", error),
         StartError::MemoryLock(_) | StartError::Thread(_) => Failure::refused("no_resources", error),
     }

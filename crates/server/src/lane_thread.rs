@@ -5,6 +5,9 @@ use crate::drain::{Drain, Phase};
 use crate::machine::Machine;
 use crate::refusals::{self, Refusals};
 use crate::reply::Reply;
+use crate::seats::{Seat, Seats};
+use crate::stream::Stream;
+use crate::tls::Tls;
 use crate::{ServerConfig, machine, stack};
 use ::http::header;
 use bytes::Bytes;
@@ -17,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::{JoinSet, LocalSet};
 
@@ -33,6 +36,9 @@ pub(crate) struct Shared {
     pub(crate) bodies: BodyBudget,
     /// Where a page of metrics is asked for: writing one takes longer than a lane may be held.
     pub(crate) scraper: mpsc::Sender<oneshot::Sender<Bytes>>,
+    pub(crate) tls: Option<Tls>,
+    /// Connections of each address.
+    pub(crate) seats: Arc<Seats>,
     /// Open connections of each lane.
     pub(crate) connections: Vec<AtomicUsize>,
 }
@@ -68,10 +74,18 @@ impl LaneContext {
     }
 }
 
-/// A connection on its way from the acceptor to its lane, with its place among the allowed ones.
+/// What carries a connection, before a lane's runtime has it.
+pub(crate) enum Carrier {
+    Tcp(std::net::TcpStream),
+    Tls(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+/// A connection on its way from the acceptor to its lane, with its places among the allowed ones.
 pub(crate) struct Handover {
-    pub(crate) stream: std::net::TcpStream,
+    pub(crate) carrier: Carrier,
     pub(crate) place: OwnedSemaphorePermit,
+    pub(crate) seat: Option<Seat>,
 }
 
 pub(crate) fn start(
@@ -152,10 +166,26 @@ async fn serve(
 async fn connection(context: Rc<LaneContext>, handover: Handover) {
     let open = &context.shared.connections[context.lane.id];
     let _closed = OnDrop(|| open.fetch_sub(1, Ordering::Relaxed));
-    if let Ok(stream) = TcpStream::from_std(handover.stream) {
+    if let Some(stream) = open_up(&context.shared, handover.carrier).await {
         stack::connection(Rc::clone(&context), stream).await;
     }
-    drop(handover.place);
+    drop((handover.place, handover.seat));
+}
+
+/// The connection's bytes, once TLS has shaken hands where it must.
+async fn open_up(shared: &Shared, carrier: Carrier) -> Option<Stream> {
+    match carrier {
+        Carrier::Tcp(stream) => TcpStream::from_std(stream).ok().map(Stream::Tcp),
+        Carrier::Unix(stream) => UnixStream::from_std(stream).ok().map(Stream::Unix),
+        Carrier::Tls(stream) => {
+            let (tls, stream) = (shared.tls.as_ref()?, TcpStream::from_std(stream).ok()?);
+            let patience = Duration::from_millis(shared.config.header_timeout_ms);
+            tokio::select! {
+                shaken = tls.accept(stream, patience) => shaken.map(Stream::Tls),
+                () = shared.drain.reached(Phase::Closing) => None,
+            }
+        }
+    }
 }
 
 /// Runs its function when dropped, also when the task is cut off.

@@ -4,8 +4,12 @@
 use crate::body::BodyBudget;
 use crate::config::ConfigFault;
 use crate::drain::{Drain, Phase};
+use crate::files::{self, Watch, Watches};
 use crate::lane_thread::{self, Shared};
+use crate::listen::{self, Address, Listener};
 use crate::machine::{self, Machine, lock_memory, machine};
+use crate::seats::Seats;
+use crate::tls::{Tls, TlsError, TlsFiles};
 use crate::{ServerConfig, acceptor};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, RequestLimits};
@@ -14,7 +18,6 @@ use flyball_plane::{Ack, AckState, Lanes, Loader, Plane, PlaneLimits};
 use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
 use rustix::process::setpriority_process;
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -31,6 +34,8 @@ pub enum StartError {
         "cannot listen on {address}: {cause}; is another server running there? Choose another with --listen"
     )]
     Bind { address: String, cause: io::Error },
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error("the setting mlock cannot be kept: {0}")]
     MemoryLock(io::Error),
     #[error("cannot start a thread: {0}")]
@@ -58,7 +63,7 @@ pub struct Server {
     running: Arc<Running>,
     shared: Arc<Shared>,
     loader: Mutex<Loader<ModelMeter>>,
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<Address>,
     acks: Vec<Ack>,
     stopped: Arc<(Mutex<bool>, Condvar)>,
     drainer: Mutex<Option<JoinHandle<()>>>,
@@ -108,8 +113,10 @@ impl Server {
             None => flyball_engine::beside_executable()?,
         };
         let runtime = Runtime::open(&library)?;
-        let listeners = config.listen.iter().map(|address| bind(address)).collect::<Result<Vec<_>, _>>()?;
-        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let mut watches = Watches(Vec::new());
+        let tls = open_tls(&config, &mut watches)?;
+        let listeners = listen(&config)?;
+        let addresses = listeners.iter().map(|listener| listener.address.clone()).collect();
         let machine = machine();
         if config.mlock {
             lock_memory().map_err(StartError::MemoryLock)?;
@@ -126,8 +133,11 @@ impl Server {
         let telemetry = Telemetry::new(inboxes.len());
         let bodies = BodyBudget::new(config.body_bytes_max);
         let (scraper, scrapes) = mpsc::channel(SCRAPES_MAX);
+        let seats = Seats::new(config.connections_per_address_max);
         let shared = Arc::new(Shared {
             config,
+            tls,
+            seats,
             plane: Arc::clone(&plane),
             telemetry: Arc::clone(&telemetry),
             drain: Drain::new(),
@@ -150,6 +160,9 @@ impl Server {
             running.add(lane_thread::start(Arc::clone(&shared), id, cpu, inbox, connections)?);
             senders.push(sender);
         }
+        if !watches.0.is_empty() {
+            running.add(files::start(Arc::clone(&shared), watches)?);
+        }
         running.add(acceptor::start(Arc::clone(&shared), listeners, senders, scrapes)?);
         let loader =
             Loader::new(runtime, plane, memory, move |name, version| telemetry.meter(name, version))?;
@@ -166,7 +179,7 @@ impl Server {
         })
     }
 
-    pub fn addresses(&self) -> &[SocketAddr] {
+    pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
@@ -193,12 +206,9 @@ impl Server {
             .map(|deployment| format!("{}:{}", deployment.name, deployment.route))
             .collect();
         models.sort();
-        let address = self.addresses.first().map(ToString::to_string).unwrap_or_default();
-        format!(
-            "ready http://{address} models={} lanes={}",
-            models.join(","),
-            self.shared.plane.lanes.sockets
-        )
+        let (address, also) = listen::ready_words(&self.addresses);
+        let (models, lanes) = (models.join(","), self.shared.plane.lanes.sockets);
+        format!("ready {address} models={models} lanes={lanes}{also}")
     }
 
     pub fn totals(&self) -> Totals {
@@ -262,6 +272,22 @@ fn memory_budget(config: &ServerConfig, machine: &Machine) -> MemoryBudget {
     MemoryBudget { bytes_max: config.memory_bytes_max.unwrap_or(allowed) }
 }
 
+/// Certificates are read before anything is bound, and looked after from before they are read.
+fn open_tls(config: &ServerConfig, watches: &mut Watches) -> Result<Option<Tls>, TlsError> {
+    let Some(files) = TlsFiles::of(config) else { return Ok(None) };
+    let reload = |shared: &Shared| shared.tls.iter().for_each(Tls::reload);
+    watches.0.push((Watch::new(files.paths()), reload));
+    Tls::open(files).map(Some)
+}
+
+fn listen(config: &ServerConfig) -> Result<Vec<Listener>, StartError> {
+    let bind = |address: &String| {
+        let fail = |cause| StartError::Bind { address: address.clone(), cause };
+        listen::bind(address, config).map_err(fail)
+    };
+    config.listen.iter().map(bind).collect()
+}
+
 fn leave(running: &Running) {
     let shared = &running.shared;
     let deadline = Instant::now() + shared.config.grace();
@@ -278,22 +304,4 @@ fn leave(running: &Running) {
     running.end();
     let Totals { received, answered, refused, failed, abandoned } = shared.telemetry.totals();
     tracing::info!(received, answered, refused, failed, abandoned, "drained");
-}
-
-fn bind(address: &str) -> Result<TcpListener, StartError> {
-    const BACKLOG: i32 = 1024;
-    let fail = |cause| StartError::Bind { address: address.to_owned(), cause };
-    let resolved = address.to_socket_addrs().map_err(fail)?.next();
-    let resolved = resolved.ok_or_else(|| fail(io::Error::other("the name resolves to nothing")))?;
-    let listen = || {
-        let socket =
-            socket2::Socket::new(socket2::Domain::for_address(resolved), socket2::Type::STREAM, None)?;
-        // A restart must not wait for connections of the last run to time out.
-        socket.set_reuse_address(true)?;
-        socket.bind(&resolved.into())?;
-        socket.listen(BACKLOG)?;
-        socket.set_nonblocking(true)?;
-        Ok(TcpListener::from(socket))
-    };
-    listen().map_err(fail)
 }

@@ -5,6 +5,7 @@ use crate::activity::{Activity, Watched};
 use crate::drain::Phase;
 use crate::lane_thread::LaneContext;
 use crate::reply::{Lasting, Reply};
+use crate::stream::Stream;
 use crate::{grpc, http};
 use ::http::{HeaderValue, Request, Version, header};
 use hyper::body::Incoming;
@@ -16,18 +17,20 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::net::TcpStream;
 
-const STREAMS_MAX: u32 = 1024;
+/// Streams that a peer opened and reset before they were looked at; more of them end the connection ("rapid reset").
+const RESETS_WAITING_MAX: usize = 20;
+/// Streams that we reset because the peer broke the rules; more of them end the connection.
+const RESETS_OF_OURS_MAX: usize = 1024;
 const WINDOW_BYTES: u32 = 1 << 20;
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 const PREFACE: &[u8] = b"PRI ";
 
 /// Serves one connection until it ends.
-pub(crate) async fn connection(context: Rc<LaneContext>, stream: TcpStream) {
+pub(crate) async fn connection(context: Rc<LaneContext>, stream: Stream) {
     let config = &context.shared.config;
     let idle_timeout = Duration::from_millis(config.idle_timeout_ms);
-    let Some(protocol) = first_bytes(&context, &stream).await else { return };
+    let Some(protocol) = spoken(&context, &stream).await else { return };
     let activity = Activity::new(matches!(protocol, Protocol::Http1));
     let io = Watched { stream: TokioIo::new(stream), activity: Rc::clone(&activity) };
     let http1 = matches!(protocol, Protocol::Http1);
@@ -66,7 +69,9 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: TcpStream) {
         Protocol::Http2 => {
             let connection = http2::Builder::new(LocalExecutor)
                 .timer(TokioTimer::new())
-                .max_concurrent_streams(STREAMS_MAX)
+                .max_concurrent_streams(u32::try_from(config.streams_max).unwrap_or(u32::MAX))
+                .max_pending_accept_reset_streams(RESETS_WAITING_MAX)
+                .max_local_error_reset_streams(RESETS_OF_OURS_MAX)
                 .max_header_list_size(u32::try_from(config.header_bytes_max).unwrap_or(u32::MAX))
                 .initial_stream_window_size(WINDOW_BYTES)
                 .initial_connection_window_size(WINDOW_BYTES * 4)
@@ -89,8 +94,17 @@ enum Protocol {
     Http2,
 }
 
+/// What the peer speaks: as TLS agreed, else as its first bytes show.
+async fn spoken(context: &LaneContext, stream: &Stream) -> Option<Protocol> {
+    match stream.agreed_on_http2() {
+        Some(true) => Some(Protocol::Http2),
+        Some(false) => Some(Protocol::Http1),
+        None => first_bytes(context, stream).await,
+    }
+}
+
 /// Looks at the first bytes without taking them. `None` when the peer left or dawdled, or when the server leaves.
-async fn first_bytes(context: &LaneContext, stream: &TcpStream) -> Option<Protocol> {
+async fn first_bytes(context: &LaneContext, stream: &Stream) -> Option<Protocol> {
     const RETRY_FIRST: Duration = Duration::from_millis(5);
     let config = &context.shared.config;
     let mut bytes = [0; PREFACE.len()];
