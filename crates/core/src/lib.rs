@@ -20,6 +20,6 @@ pub use digest::{Digest, DigestError};
 pub use fault::{Blame, Fault, FaultKind, GrpcCode, Outcome};
 pub use limits::RequestLimits;
 pub use priority::Priority;
-pub use record::{Sink, WalkRecord};
+pub use record::{CallerIndex, Sink, WalkRecord};
 pub use stage::Stage;
 pub use tensor::{DataType, Shape, Tensor, TensorData, TensorSpec};

@@ -16,6 +16,7 @@ use serde_json::Value;
 use std::fmt;
 
 pub use source::{Bundle, SourceError};
+pub use strict::parse as strict_json;
 
 /// The newest format. This build reads it and the one before.
 pub const FORMAT: u64 = 2;

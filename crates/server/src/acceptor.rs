@@ -58,6 +58,7 @@ async fn accept(
     listener: Listener,
     lanes: Vec<mpsc::Sender<Handover>>,
 ) {
+    let anonymous = listener.anonymous;
     let door = match Door::open(listener.socket) {
         Ok(door) => door,
         Err(error) => return tracing::error!(%error, "a listener could not be used"),
@@ -91,7 +92,7 @@ async fn accept(
         let Some(lane) = (0..lanes.len()).min_by_key(load) else { return };
         shared.connections[lane].fetch_add(1, Ordering::Relaxed);
         // Bounded: a lane that does not take connections in holds the acceptor back, not the memory.
-        if lanes[lane].send(Handover { carrier, place, seat }).await.is_err() {
+        if lanes[lane].send(Handover { carrier, place, seat, anonymous }).await.is_err() {
             shared.connections[lane].fetch_sub(1, Ordering::Relaxed);
         }
     }

@@ -45,10 +45,10 @@ fn stamps(paths: &[PathBuf]) -> Vec<Stamp> {
     paths.iter().map(stamp).collect()
 }
 
-/// What is watched, and what is to be done about a change.
-pub(crate) struct Watches(pub(crate) Vec<(Watch, fn(&Shared))>);
+/// What is to be done when they have changed.
+pub(crate) type Reload = fn(&Shared);
 
-pub(crate) fn start(shared: Arc<Shared>, mut watches: Watches) -> io::Result<JoinHandle<()>> {
+pub(crate) fn start(shared: Arc<Shared>, mut watches: Vec<(Watch, Reload)>) -> io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     std::thread::Builder::new().name("files".to_owned()).spawn(move || {
         runtime.block_on(async {
@@ -58,7 +58,7 @@ pub(crate) fn start(shared: Arc<Shared>, mut watches: Watches) -> io::Result<Joi
                     _tick = look.tick() => {}
                     () = shared.drain.reached(Phase::Gone) => return,
                 }
-                for (watch, reload) in &mut watches.0 {
+                for (watch, reload) in &mut watches {
                     if watch.changed() {
                         reload(&shared);
                     }

@@ -1,6 +1,7 @@
 //! A lane's thread: pinned, with a runtime of its own, fed with connections by the acceptor.
 
 use crate::body::BodyBudget;
+use crate::callers::{Callers, Mark, Peer, Visit};
 use crate::drain::{Drain, Phase};
 use crate::machine::Machine;
 use crate::refusals::{self, Refusals};
@@ -9,7 +10,7 @@ use crate::seats::{Seat, Seats};
 use crate::stream::Stream;
 use crate::tls::Tls;
 use crate::{ServerConfig, machine, stack};
-use ::http::header;
+use ::http::{HeaderMap, header};
 use bytes::Bytes;
 use flyball_plane::{Lane, LaneInbox, Plane};
 use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     /// Where a page of metrics is asked for: writing one takes longer than a lane may be held.
     pub(crate) scraper: mpsc::Sender<oneshot::Sender<Bytes>>,
     pub(crate) tls: Option<Tls>,
+    pub(crate) callers: Option<Callers>,
     /// Connections of each address.
     pub(crate) seats: Arc<Seats>,
     /// Open connections of each lane.
@@ -61,6 +63,11 @@ pub(crate) struct LaneContext {
 }
 
 impl LaneContext {
+    /// Whose a request is, and whether that caller may make it.
+    pub(crate) fn visit(&self, peer: &Peer, headers: &HeaderMap) -> Visit {
+        Visit::begin(self.shared.callers.as_ref(), peer, headers)
+    }
+
     /// How long a connection is to be left unread after this reply.
     pub(crate) fn pause_after(&self, reply: &Reply) -> Option<Duration> {
         // Only overload comes with advice on when to come again; a model that is being loaded does not.
@@ -86,6 +93,8 @@ pub(crate) struct Handover {
     pub(crate) carrier: Carrier,
     pub(crate) place: OwnedSemaphorePermit,
     pub(crate) seat: Option<Seat>,
+    /// Whether those who are no known caller are served where it came in.
+    pub(crate) anonymous: bool,
 }
 
 pub(crate) fn start(
@@ -166,24 +175,32 @@ async fn serve(
 async fn connection(context: Rc<LaneContext>, handover: Handover) {
     let open = &context.shared.connections[context.lane.id];
     let _closed = OnDrop(|| open.fetch_sub(1, Ordering::Relaxed));
-    if let Some(stream) = open_up(&context.shared, handover.carrier).await {
-        stack::connection(Rc::clone(&context), stream).await;
+    if let Some((stream, mark)) = open_up(&context.shared, handover.carrier).await {
+        let peer = Peer { anonymous: handover.anonymous, mark };
+        stack::connection(Rc::clone(&context), stream, peer).await;
     }
     drop((handover.place, handover.seat));
 }
 
-/// The connection's bytes, once TLS has shaken hands where it must.
-async fn open_up(shared: &Shared, carrier: Carrier) -> Option<Stream> {
+/// The connection's bytes, once TLS has shaken hands where it must, and whose they are.
+async fn open_up(shared: &Shared, carrier: Carrier) -> Option<(Stream, Mark)> {
     match carrier {
-        Carrier::Tcp(stream) => TcpStream::from_std(stream).ok().map(Stream::Tcp),
-        Carrier::Unix(stream) => UnixStream::from_std(stream).ok().map(Stream::Unix),
+        Carrier::Tcp(stream) => Some((Stream::Tcp(TcpStream::from_std(stream).ok()?), Mark::Nothing)),
+        Carrier::Unix(stream) => {
+            let stream = UnixStream::from_std(stream).ok()?;
+            let mark = stream.peer_cred().map_or(Mark::Nothing, |peer| Mark::User(peer.uid()));
+            Some((Stream::Unix(stream), mark))
+        }
         Carrier::Tls(stream) => {
             let (tls, stream) = (shared.tls.as_ref()?, TcpStream::from_std(stream).ok()?);
             let patience = Duration::from_millis(shared.config.header_timeout_ms);
-            tokio::select! {
-                shaken = tls.accept(stream, patience) => shaken.map(Stream::Tls),
-                () = shared.drain.reached(Phase::Closing) => None,
-            }
+            let stream = tokio::select! {
+                shaken = tls.accept(stream, patience) => shaken?,
+                () = shared.drain.reached(Phase::Closing) => return None,
+            };
+            let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+            let mark = certificate.map_or(Mark::Nothing, |first| Mark::of_certificate(first));
+            Some((Stream::Tls(stream), mark))
         }
     }
 }

@@ -8,7 +8,9 @@ mod acceptor;
 mod activity;
 mod body;
 mod build;
+mod callers;
 mod config;
+mod counted;
 mod drain;
 mod files;
 mod grpc;
@@ -26,6 +28,7 @@ mod tls;
 mod unix_socket;
 
 pub use build::{BuildInfo, build_info};
+pub use callers::CallersError;
 pub use config::{ConfigFault, ServerConfig};
 pub use listen::Address;
 pub use machine::{Machine, Right, machine};

@@ -2,9 +2,10 @@
 //! Python process.
 
 use crate::body::BodyBudget;
+use crate::callers::{Callers, CallersError};
 use crate::config::ConfigFault;
 use crate::drain::{Drain, Phase};
-use crate::files::{self, Watch, Watches};
+use crate::files::{self, Reload, Watch};
 use crate::lane_thread::{self, Shared};
 use crate::listen::{self, Address, Listener};
 use crate::machine::{self, Machine, lock_memory, machine};
@@ -34,8 +35,15 @@ pub enum StartError {
         "cannot listen on {address}: {cause}; is another server running there? Choose another with --listen"
     )]
     Bind { address: String, cause: io::Error },
+    #[error(
+        "{address} would serve nobody: beyond this machine only known callers are served, and there are none; \
+         give --callers FILE, or --allow-anonymous to serve everybody"
+    )]
+    Nobody { address: Address },
     #[error(transparent)]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    Callers(#[from] CallersError),
     #[error("the setting mlock cannot be kept: {0}")]
     MemoryLock(io::Error),
     #[error("cannot start a thread: {0}")]
@@ -113,7 +121,7 @@ impl Server {
             None => flyball_engine::beside_executable()?,
         };
         let runtime = Runtime::open(&library)?;
-        let mut watches = Watches(Vec::new());
+        let mut watches = Vec::new();
         let tls = open_tls(&config, &mut watches)?;
         let listeners = listen(&config)?;
         let addresses = listeners.iter().map(|listener| listener.address.clone()).collect();
@@ -131,12 +139,14 @@ impl Server {
         };
         let (plane, inboxes) = Plane::new(lanes, limits, Clock::system());
         let telemetry = Telemetry::new(inboxes.len());
+        let callers = open_callers(&config, &telemetry, &mut watches)?;
         let bodies = BodyBudget::new(config.body_bytes_max);
         let (scraper, scrapes) = mpsc::channel(SCRAPES_MAX);
         let seats = Seats::new(config.connections_per_address_max);
         let shared = Arc::new(Shared {
             config,
             tls,
+            callers,
             seats,
             plane: Arc::clone(&plane),
             telemetry: Arc::clone(&telemetry),
@@ -160,7 +170,7 @@ impl Server {
             running.add(lane_thread::start(Arc::clone(&shared), id, cpu, inbox, connections)?);
             senders.push(sender);
         }
-        if !watches.0.is_empty() {
+        if !watches.is_empty() {
             running.add(files::start(Arc::clone(&shared), watches)?);
         }
         running.add(acceptor::start(Arc::clone(&shared), listeners, senders, scrapes)?);
@@ -273,17 +283,30 @@ fn memory_budget(config: &ServerConfig, machine: &Machine) -> MemoryBudget {
 }
 
 /// Certificates are read before anything is bound, and looked after from before they are read.
-fn open_tls(config: &ServerConfig, watches: &mut Watches) -> Result<Option<Tls>, TlsError> {
+fn open_tls(config: &ServerConfig, watches: &mut Vec<(Watch, Reload)>) -> Result<Option<Tls>, TlsError> {
     let Some(files) = TlsFiles::of(config) else { return Ok(None) };
-    let reload = |shared: &Shared| shared.tls.iter().for_each(Tls::reload);
-    watches.0.push((Watch::new(files.paths()), reload));
+    watches.push((Watch::new(files.paths()), |shared| shared.tls.iter().for_each(Tls::reload)));
     Tls::open(files).map(Some)
+}
+
+fn open_callers(
+    config: &ServerConfig,
+    telemetry: &Arc<Telemetry>,
+    watches: &mut Vec<(Watch, Reload)>,
+) -> Result<Option<Callers>, CallersError> {
+    let Some(path) = config.callers.clone() else { return Ok(None) };
+    watches.push((Watch::new(vec![path.clone()]), |shared| shared.callers.iter().for_each(Callers::reload)));
+    Callers::open(path, Arc::clone(telemetry)).map(Some)
 }
 
 fn listen(config: &ServerConfig) -> Result<Vec<Listener>, StartError> {
     let bind = |address: &String| {
         let fail = |cause| StartError::Bind { address: address.clone(), cause };
-        listen::bind(address, config).map_err(fail)
+        let listener = listen::bind(address, config).map_err(fail)?;
+        if !listener.anonymous && config.callers.is_none() {
+            return Err(StartError::Nobody { address: listener.address });
+        }
+        Ok(listener)
     };
     config.listen.iter().map(bind).collect()
 }

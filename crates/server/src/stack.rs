@@ -2,12 +2,13 @@
 //! head was read) → finish (its reply). Transport concerns only; nothing here knows of models.
 
 use crate::activity::{Activity, Watched};
+use crate::callers::Peer;
 use crate::drain::Phase;
 use crate::lane_thread::LaneContext;
 use crate::reply::{Lasting, Reply};
 use crate::stream::Stream;
 use crate::{grpc, http};
-use ::http::{HeaderValue, Request, Version, header};
+use ::http::{HeaderValue, Request, StatusCode, Version, header};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -27,7 +28,7 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 const PREFACE: &[u8] = b"PRI ";
 
 /// Serves one connection until it ends.
-pub(crate) async fn connection(context: Rc<LaneContext>, stream: Stream) {
+pub(crate) async fn connection(context: Rc<LaneContext>, stream: Stream, peer: Peer) {
     let config = &context.shared.config;
     let idle_timeout = Duration::from_millis(config.idle_timeout_ms);
     let Some(protocol) = spoken(&context, &stream).await else { return };
@@ -41,7 +42,7 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: Stream) {
             let context = Rc::clone(&context);
             // Entered here and not in the future: hyper drops that without a poll when the client has already left,
             // and a request whose head was read must be counted.
-            let call = enter(&context, request, activity.lay_unread());
+            let call = enter(&context, &peer, request, activity.lay_unread());
             let activity = Rc::clone(&activity);
             async move {
                 let reply = finish(&context, call).await;
@@ -169,17 +170,17 @@ enum Surface {
     Grpc(grpc::Call),
 }
 
-fn enter(context: &LaneContext, request: Request<Incoming>, lay_unread: Duration) -> Call {
+fn enter(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_unread: Duration) -> Call {
     let version = request.version();
     let surface = if grpc::is_grpc(request.headers()) {
         if version == Version::HTTP_2 {
-            Surface::Grpc(grpc::enter(context, request))
+            Surface::Grpc(grpc::enter(context, peer, request))
         } else {
             // Without HTTP/2 there are no trailers, and a gRPC answer has no status.
             Surface::Http(http::Call::needs_http2())
         }
     } else {
-        Surface::Http(http::enter(context, request, lay_unread))
+        Surface::Http(http::enter(context, peer, request, lay_unread))
     };
     Call { version, surface }
 }
@@ -189,6 +190,9 @@ async fn finish(context: &LaneContext, call: Call) -> Reply {
         Surface::Http(call) => http::finish(context, call).await,
         Surface::Grpc(call) => grpc::finish(context, call).await,
     };
+    if reply.status() == StatusCode::UNAUTHORIZED {
+        reply.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
     if call.version < Version::HTTP_2 && context.shared.drain.leaving() {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }

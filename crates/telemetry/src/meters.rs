@@ -1,6 +1,7 @@
 //! Who counts what: one `LaneSink` for each lane, one `ModelMeter` for each model version, and the totals that must
 //! always add up: received == answered + refused + failed + abandoned + in flight.
 
+use crate::callers::{CallerNames, CallerTally};
 use crate::{Counter, Histogram};
 use flyball_core::{FaultKind, Outcome, Protocol, Sink, Stage, WalkRecord};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -71,6 +72,7 @@ pub(crate) struct LaneMeter {
     pub(crate) received: Counter,
     pub(crate) outcomes: [Counter; Outcome::ALL.len()],
     pub(crate) unrouted: Tally,
+    pub(crate) callers: CallerTally,
     pub(crate) busy_ns: Counter,
 }
 
@@ -81,6 +83,7 @@ pub struct Telemetry {
     pub(crate) models: Mutex<Vec<Arc<ModelMeter>>>,
     /// What removed models had counted, once their meters were given up.
     pub(crate) removed: Box<[Tally]>,
+    pub(crate) callers: Mutex<CallerNames>,
 }
 
 /// The sums that must add up.
@@ -99,6 +102,7 @@ impl Telemetry {
             lanes: (0..lanes).map(|_| LaneMeter::default()).collect(),
             models: Mutex::new(Vec::new()),
             removed: (0..lanes).map(|_| Tally::default()).collect(),
+            callers: Mutex::default(),
         })
     }
 
@@ -168,6 +172,7 @@ impl Sink for LaneSink {
 
     fn record(&self, record: &WalkRecord<'_, ModelMeter>) {
         self.meter().outcomes[record.outcome as usize].add(1);
+        self.meter().callers.record(record.caller, record.outcome);
         let Some(model) = record.model else {
             self.meter().unrouted.record(record);
             return;

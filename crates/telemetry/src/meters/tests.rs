@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{BuildFacts, Gauges};
+use flyball_core::CallerIndex;
 use proptest::prelude::*;
 
 fn record(
@@ -12,6 +13,7 @@ fn record(
     WalkRecord {
         model,
         protocol: Protocol::Grpc,
+        caller: CallerIndex::ANONYMOUS,
         outcome,
         fault: fault.map(|kind| (kind, Stage::Admit)),
         total: Duration::from_micros(50),
