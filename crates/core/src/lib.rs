@@ -22,7 +22,7 @@ pub use digest::{Digest, DigestError};
 pub use fault::{Blame, Fault, FaultKind, GrpcCode, Outcome};
 pub use limits::RequestLimits;
 pub use priority::Priority;
-pub use record::{RunRecord, Sink, WalkRecord};
+pub use record::{CallerIndex, RunRecord, Sink, WalkRecord};
 pub use region::{Region, RegionSpan};
 pub use stage::Stage;
 pub use statistics::{ModelStatistics, Timed};

@@ -3,12 +3,26 @@
 use crate::{FaultKind, Nanos, Outcome, Protocol, Stage};
 use std::time::Duration;
 
+/// Who asked, as a place among counters: bounded, whatever the callers' file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallerIndex(pub u32);
+
+impl CallerIndex {
+    /// Nobody that is known, where somebody must be.
+    pub const NONE: CallerIndex = CallerIndex(0);
+    /// Nobody that is known, where that is allowed.
+    pub const ANONYMOUS: CallerIndex = CallerIndex(1);
+    /// The first that a callers' file gives out.
+    pub const FIRST: usize = 2;
+}
+
 /// The measurements of one finished walk. `M` names the model in the sink's own terms.
 #[derive(Clone, Debug)]
 pub struct WalkRecord<'a, M> {
     /// `None` when no model was found for the request.
     pub model: Option<&'a M>,
     pub protocol: Protocol,
+    pub caller: CallerIndex,
     pub outcome: Outcome,
     pub fault: Option<(FaultKind, Stage)>,
     /// Rows that its model was to run; zero for walks that did not get that far.

@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 pub use source::{Bundle, SourceError};
+pub use strict::parse as strict_json;
 
 /// The newest format. This build reads it and those before: 2 added terms and waits, 3 labels.
 pub const FORMAT: u64 = 3;

@@ -2,7 +2,7 @@
 //! end, or in `Drop` when the client hung up and the future went away.
 
 use crate::Lane;
-use flyball_core::{Fault, FaultKind, Nanos, Outcome, Protocol, Sink, Stage, WalkRecord, nanos};
+use flyball_core::{CallerIndex, Fault, FaultKind, Nanos, Outcome, Protocol, Sink, Stage, WalkRecord, nanos};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use std::time::Duration;
 pub struct Walk<S: Sink> {
     lane: Rc<Lane<S>>,
     protocol: Protocol,
+    caller: CallerIndex,
     /// When the head came. Callers' time limits count from here.
     came: Nanos,
     began: Nanos,
@@ -33,6 +34,7 @@ impl<S: Sink> Walk<S> {
         Walk {
             lane: Rc::clone(lane),
             protocol,
+            caller: CallerIndex::NONE,
             came: Nanos(began.0.saturating_sub(nanos(lay_unread))),
             began,
             deadline: None,
@@ -43,6 +45,11 @@ impl<S: Sink> Walk<S> {
             fault: None,
             outcome: Outcome::Abandoned,
         }
+    }
+
+    /// Says who asks; a transport does so as soon as it knows.
+    pub fn called_by(&mut self, caller: CallerIndex) {
+        self.caller = caller;
     }
 
     /// The body is here: time before this was the network's, not ours.
@@ -106,6 +113,7 @@ impl<S: Sink> Drop for Walk<S> {
         self.lane.sink.record(&WalkRecord {
             model: self.model.as_deref(),
             protocol: self.protocol,
+            caller: self.caller,
             outcome: self.outcome,
             fault: self.fault,
             rows: self.rows,

@@ -2,7 +2,7 @@
 
 use crate::error::{Failure, guarded, json};
 use flyball_core::snapshot::{Bundle, SourceError};
-use flyball_server::{Server as DataPlane, ServerConfig, StartError};
+use flyball_server::{CallersError, Server as DataPlane, ServerConfig, StartError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::json as object;
@@ -68,6 +68,13 @@ fn unstarted(error: StartError) -> Failure {
             Failure { faults, ..Failure::refused("invalid_config", "the settings are not allowed") }
         }
         StartError::Library(_) => Failure::refused("engine_missing", error),
+        StartError::Callers(CallersError::Faulty { faults, .. }) => {
+            let faults = serde_json::to_value(faults).ok();
+            Failure { faults, ..Failure::refused("invalid_config", "the callers' file is refused") }
+        }
+        StartError::Tls(_) | StartError::Callers(_) | StartError::Nobody { .. } => {
+            Failure::refused("invalid_config", error)
+        }
         StartError::Bind { .. } => Failure::refused("cannot_listen", error),
         StartError::MemoryLock(_) | StartError::Thread(_) => Failure::refused("no_resources", error),
     }

@@ -3,6 +3,7 @@
 //! And a connection that was refused may be left unread for a while: where most requests are refused, refusing is what
 //! takes the time that answers need.
 
+use crate::stream::Stream;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use std::cell::{Cell, RefCell};
@@ -11,7 +12,6 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 /// Time is counted in the ticks of the connection's watch, so that requests cost no clock reading.
@@ -108,14 +108,14 @@ pub(crate) struct Watched<T> {
     pub(crate) activity: Rc<Activity>,
 }
 
-impl Read for Watched<TokioIo<TcpStream>> {
+impl Read for Watched<TokioIo<Stream>> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let socket = self.stream.inner();
-        ready!(self.activity.poll_unparked(context, |context| socket.poll_read_ready(context).is_ready()));
+        let stream = self.stream.inner();
+        ready!(self.activity.poll_unparked(context, |context| stream.bytes_are_here(context)));
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if read.is_ready() {
             self.activity.bytes_came();

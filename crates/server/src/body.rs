@@ -91,6 +91,22 @@ pub(crate) async fn read(
     result
 }
 
+/// Reads the body of a caller in good standing. Another is heard out for a moment, without anything being kept, so that
+/// it gets to read why it is refused.
+pub(crate) async fn read_from(
+    standing: Result<(), Fault>,
+    mut body: Incoming,
+    http2: bool,
+    config: &ServerConfig,
+    part: &BodyPart<'_>,
+) -> Result<Bytes, Fault> {
+    if standing.is_err() {
+        let _ = tokio::time::timeout(LINGER_MAX, discard(&mut body, config.body_bytes_max)).await;
+    }
+    standing?;
+    read(body, http2, config, part).await
+}
+
 async fn within(timeout: Duration, read: impl Future<Output = Result<Bytes, Fault>>) -> Result<Bytes, Fault> {
     tokio::time::timeout(timeout, read).await.unwrap_or_else(|_elapsed| {
         let text = format!("the body did not arrive within {} ms", timeout.as_millis());

@@ -6,6 +6,7 @@ mod infer;
 
 use crate::body;
 use crate::build::build_info;
+use crate::callers::{Peer, Visit};
 use crate::http::{is_ready, metadata_of};
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, ReplyBody};
@@ -34,28 +35,39 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
 /// A call whose head has been read: an inference that walks, or another method.
 pub(crate) enum Call {
     Infer(infer::Infer),
-    Other(Request<Incoming>),
+    Other(Request<Incoming>, Visit),
 }
 
-pub(crate) fn enter(context: &LaneContext, request: Request<Incoming>) -> Call {
-    if request.uri().path().strip_prefix(SERVICE) == Some("ModelInfer") {
-        Call::Infer(infer::Infer::begin(context, request))
+pub(crate) fn enter(context: &LaneContext, peer: &Peer, request: Request<Incoming>) -> Call {
+    let path = request.uri().path();
+    let method = path.strip_prefix(SERVICE);
+    let open = path.starts_with(HEALTH) || matches!(method, Some("ServerLive" | "ServerReady"));
+    let visit = if open { Visit::open() } else { context.visit(peer, request.headers()) };
+    if method == Some("ModelInfer") {
+        Call::Infer(infer::Infer::begin(context, visit, request))
     } else {
-        Call::Other(request)
+        Call::Other(request, visit)
     }
 }
 
 pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
     match call {
         Call::Infer(infer) => infer.finish(context).await,
-        Call::Other(request) => answer_unary(context, request).await.unwrap_or_else(|fault| refuse(&fault)),
+        Call::Other(request, visit) => {
+            answer_unary(context, request, visit).await.unwrap_or_else(|fault| refuse(&fault))
+        }
     }
 }
 
-async fn answer_unary(context: &LaneContext, request: Request<Incoming>) -> Result<Reply, Fault> {
+async fn answer_unary(
+    context: &LaneContext,
+    request: Request<Incoming>,
+    visit: Visit,
+) -> Result<Reply, Fault> {
     let path = request.uri().path().to_owned();
-    let body =
-        body::read(request.into_body(), true, &context.shared.config, &context.shared.bodies.part()).await?;
+    let (_in_flight, standing) = visit.split();
+    let (config, part) = (&context.shared.config, context.shared.bodies.part());
+    let body = body::read_from(standing, request.into_body(), true, config, &part).await?;
     let message = frame::decode(&body)?;
     if let Some(method) = path.strip_prefix(HEALTH) {
         return health::handle(context, method, &message);
@@ -104,7 +116,12 @@ fn framed(frame: Option<Bytes>) -> Reply {
 }
 
 fn refuse(fault: &Fault) -> Reply {
-    status(fault.kind.grpc(), &fault.text)
+    let mut reply = status(fault.kind.grpc(), &fault.text);
+    if let Some(wait) = fault.retry_after {
+        let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
+        reply.headers_mut().insert("grpc-retry-pushback-ms", HeaderValue::from(ms));
+    }
+    reply
 }
 
 /// An error without a message: status in the headers, no body ("trailers only").

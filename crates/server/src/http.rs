@@ -4,6 +4,8 @@ mod infer;
 mod path;
 
 use crate::build::build_info;
+use crate::callers::{Peer, Visit};
+use crate::counted;
 use crate::lane_thread::{LaneContext, Shared};
 use crate::reply::{Reply, whole};
 use ::http::{HeaderValue, Method, Request, StatusCode, header};
@@ -32,18 +34,30 @@ impl Call {
     }
 }
 
-pub(crate) fn enter(context: &LaneContext, request: Request<Incoming>, lay_unread: Duration) -> Call {
-    let Some(target) = path::target(request.uri().path()) else {
+pub(crate) fn enter(
+    context: &LaneContext,
+    peer: &Peer,
+    request: Request<Incoming>,
+    lay_unread: Duration,
+) -> Call {
+    let target = path::target(request.uri().path());
+    let open = matches!(target, Some(Target::Live | Target::Ready));
+    let visit = if open { Visit::open() } else { context.visit(peer, request.headers()) };
+    let infer = matches!(target, Some(Target::Infer(_)));
+    // An inference is refused inside its walk, so that it is counted.
+    if let (Err(fault), false) = (&visit.standing, infer) {
+        return Call::Answered(refuse(fault));
+    }
+    let Some(target) = target else {
         return Call::Answered(error(StatusCode::NOT_FOUND, "Not Found"));
     };
-    let infer = matches!(target, Target::Infer(_));
     let allowed: &[Method] = if infer { &[Method::POST] } else { &[Method::GET, Method::HEAD] };
     if !allowed.contains(request.method()) {
         return Call::Answered(wrong_method(if infer { "POST" } else { "GET, HEAD" }));
     }
     Call::Answered(match target {
         Target::Infer(model) => {
-            return Call::Infer(infer::Infer::begin(context, model, request, lay_unread));
+            return Call::Infer(infer::Infer::begin(context, visit, model, request, lay_unread));
         }
         Target::Server => {
             whole(StatusCode::OK, JSON, ServerMetadata::new("flyball", build_info().version).to_json())
@@ -114,7 +128,13 @@ fn model_ready(context: &LaneContext, model: &ModelRef) -> Reply {
 }
 
 fn refuse(fault: &Fault) -> Reply {
-    error(StatusCode::from_u16(fault.kind.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &fault.text)
+    let status = StatusCode::from_u16(fault.kind.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut reply = error(status, &fault.text);
+    if let Some(wait) = fault.retry_after {
+        let seconds = wait.as_secs().saturating_add(1);
+        reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    reply
 }
 
 /// Asks for the page where it is written, off the lanes.
@@ -138,6 +158,7 @@ pub(crate) fn metrics(shared: &Shared) -> Bytes {
     };
     let ort_log = flyball_engine::log_counts().map(|(severity, count)| (severity.label(), count)).to_vec();
     let backlogs = shared.plane.backlogs().collect();
-    let gauges = Gauges { connections: shared.connections(), backlogs, ort_log };
+    let families = counted::families(shared);
+    let gauges = Gauges { connections: shared.connections(), backlogs, ort_log, families };
     Bytes::from(shared.telemetry.render(&facts, &gauges))
 }

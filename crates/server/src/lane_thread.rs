@@ -1,12 +1,16 @@
 //! A lane's thread: pinned, with a runtime of its own, fed with connections by the acceptor.
 
 use crate::body::BodyBudget;
+use crate::callers::{Callers, Mark, Peer, Visit};
 use crate::drain::{Drain, Phase};
 use crate::machine::Machine;
 use crate::refusals::{self, Refusals};
 use crate::reply::Reply;
+use crate::seats::{Seat, Seats};
+use crate::stream::Stream;
+use crate::tls::Tls;
 use crate::{ServerConfig, machine, stack};
-use ::http::header;
+use ::http::{HeaderMap, header};
 use bytes::Bytes;
 use flyball_plane::{Lane, LaneInbox, Plane};
 use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
@@ -17,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::{JoinSet, LocalSet};
 
@@ -33,6 +37,10 @@ pub(crate) struct Shared {
     pub(crate) bodies: BodyBudget,
     /// Where a page of metrics is asked for: writing one takes longer than a lane may be held.
     pub(crate) scraper: mpsc::Sender<oneshot::Sender<Bytes>>,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) callers: Option<Callers>,
+    /// Connections of each address.
+    pub(crate) seats: Arc<Seats>,
     /// Open connections of each lane.
     pub(crate) connections: Vec<AtomicUsize>,
 }
@@ -55,6 +63,11 @@ pub(crate) struct LaneContext {
 }
 
 impl LaneContext {
+    /// Whose a request is, and whether that caller may make it.
+    pub(crate) fn visit(&self, peer: &Peer, headers: &HeaderMap) -> Visit {
+        Visit::begin(self.shared.callers.as_ref(), peer, headers)
+    }
+
     /// How long a connection is to be left unread after this reply.
     pub(crate) fn pause_after(&self, reply: &Reply) -> Option<Duration> {
         // Only overload comes with advice on when to come again; a model that is being loaded does not.
@@ -68,10 +81,20 @@ impl LaneContext {
     }
 }
 
-/// A connection on its way from the acceptor to its lane, with its place among the allowed ones.
+/// What carries a connection, before a lane's runtime has it.
+pub(crate) enum Carrier {
+    Tcp(std::net::TcpStream),
+    Tls(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+/// A connection on its way from the acceptor to its lane, with its places among the allowed ones.
 pub(crate) struct Handover {
-    pub(crate) stream: std::net::TcpStream,
+    pub(crate) carrier: Carrier,
     pub(crate) place: OwnedSemaphorePermit,
+    pub(crate) seat: Option<Seat>,
+    /// Whether those who are no known caller are served where it came in.
+    pub(crate) anonymous: bool,
 }
 
 pub(crate) fn start(
@@ -152,10 +175,34 @@ async fn serve(
 async fn connection(context: Rc<LaneContext>, handover: Handover) {
     let open = &context.shared.connections[context.lane.id];
     let _closed = OnDrop(|| open.fetch_sub(1, Ordering::Relaxed));
-    if let Ok(stream) = TcpStream::from_std(handover.stream) {
-        stack::connection(Rc::clone(&context), stream).await;
+    if let Some((stream, mark)) = open_up(&context.shared, handover.carrier).await {
+        let peer = Peer { anonymous: handover.anonymous, mark };
+        stack::connection(Rc::clone(&context), stream, peer).await;
     }
-    drop(handover.place);
+    drop((handover.place, handover.seat));
+}
+
+/// The connection's bytes, once TLS has shaken hands where it must, and whose they are.
+async fn open_up(shared: &Shared, carrier: Carrier) -> Option<(Stream, Mark)> {
+    match carrier {
+        Carrier::Tcp(stream) => Some((Stream::Tcp(TcpStream::from_std(stream).ok()?), Mark::Nothing)),
+        Carrier::Unix(stream) => {
+            let stream = UnixStream::from_std(stream).ok()?;
+            let mark = stream.peer_cred().map_or(Mark::Nothing, |peer| Mark::User(peer.uid()));
+            Some((Stream::Unix(stream), mark))
+        }
+        Carrier::Tls(stream) => {
+            let (tls, stream) = (shared.tls.as_ref()?, TcpStream::from_std(stream).ok()?);
+            let patience = Duration::from_millis(shared.config.header_timeout_ms);
+            let stream = tokio::select! {
+                shaken = tls.accept(stream, patience) => shaken?,
+                () = shared.drain.reached(Phase::Closing) => return None,
+            };
+            let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+            let mark = certificate.map_or(Mark::Nothing, |first| Mark::of_certificate(first));
+            Some((Stream::Tls(stream), mark))
+        }
+    }
 }
 
 /// Runs its function when dropped, also when the task is cut off.

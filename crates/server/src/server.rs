@@ -2,10 +2,15 @@
 //! Python process.
 
 use crate::body::BodyBudget;
+use crate::callers::{Callers, CallersError};
 use crate::config::ConfigFault;
 use crate::drain::{Drain, Phase};
+use crate::files::{self, Reload, Watch};
 use crate::lane_thread::{self, Shared};
+use crate::listen::{self, Address, Listener};
 use crate::machine::{self, Machine, lock_memory, machine};
+use crate::seats::Seats;
+use crate::tls::{Tls, TlsError, TlsFiles};
 use crate::{ServerConfig, acceptor};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, RequestLimits};
@@ -14,7 +19,6 @@ use flyball_plane::{Ack, AckState, Lanes, Loader, Plane, PlaneLimits};
 use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
 use rustix::process::setpriority_process;
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -31,6 +35,15 @@ pub enum StartError {
         "cannot listen on {address}: {cause}; is another server running there? Choose another with --listen"
     )]
     Bind { address: String, cause: io::Error },
+    #[error(
+        "{address} would serve nobody: beyond this machine only known callers are served, and there are none; \
+         give --callers FILE, or --allow-anonymous to serve everybody"
+    )]
+    Nobody { address: Address },
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Callers(#[from] CallersError),
     #[error("the setting mlock cannot be kept: {0}")]
     MemoryLock(io::Error),
     #[error("cannot start a thread: {0}")]
@@ -58,7 +71,7 @@ pub struct Server {
     running: Arc<Running>,
     shared: Arc<Shared>,
     loader: Mutex<Loader<ModelMeter>>,
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<Address>,
     acks: Vec<Ack>,
     stopped: Arc<(Mutex<bool>, Condvar)>,
     drainer: Mutex<Option<JoinHandle<()>>>,
@@ -108,8 +121,10 @@ impl Server {
             None => flyball_engine::beside_executable()?,
         };
         let runtime = Runtime::open(&library)?;
-        let listeners = config.listen.iter().map(|address| bind(address)).collect::<Result<Vec<_>, _>>()?;
-        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let mut watches = Vec::new();
+        let tls = open_tls(&config, &mut watches)?;
+        let listeners = listen(&config)?;
+        let addresses = listeners.iter().map(|listener| listener.address.clone()).collect();
         let machine = machine();
         if config.mlock {
             lock_memory().map_err(StartError::MemoryLock)?;
@@ -124,10 +139,15 @@ impl Server {
         };
         let (plane, inboxes) = Plane::new(lanes, limits, Clock::system());
         let telemetry = Telemetry::new(inboxes.len());
+        let callers = open_callers(&config, &telemetry, &mut watches)?;
         let bodies = BodyBudget::new(config.body_bytes_max);
         let (scraper, scrapes) = mpsc::channel(SCRAPES_MAX);
+        let seats = Seats::new(config.connections_per_address_max);
         let shared = Arc::new(Shared {
             config,
+            tls,
+            callers,
+            seats,
             plane: Arc::clone(&plane),
             telemetry: Arc::clone(&telemetry),
             drain: Drain::new(),
@@ -150,6 +170,9 @@ impl Server {
             running.add(lane_thread::start(Arc::clone(&shared), id, cpu, inbox, connections)?);
             senders.push(sender);
         }
+        if !watches.is_empty() {
+            running.add(files::start(Arc::clone(&shared), watches)?);
+        }
         running.add(acceptor::start(Arc::clone(&shared), listeners, senders, scrapes)?);
         let loader =
             Loader::new(runtime, plane, memory, move |name, version| telemetry.meter(name, version))?;
@@ -166,7 +189,7 @@ impl Server {
         })
     }
 
-    pub fn addresses(&self) -> &[SocketAddr] {
+    pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
@@ -193,12 +216,9 @@ impl Server {
             .map(|deployment| format!("{}:{}", deployment.name, deployment.route))
             .collect();
         models.sort();
-        let address = self.addresses.first().map(ToString::to_string).unwrap_or_default();
-        format!(
-            "ready http://{address} models={} lanes={}",
-            models.join(","),
-            self.shared.plane.lanes.sockets
-        )
+        let (address, also) = listen::ready_words(&self.addresses);
+        let (models, lanes) = (models.join(","), self.shared.plane.lanes.sockets);
+        format!("ready {address} models={models} lanes={lanes}{also}")
     }
 
     pub fn totals(&self) -> Totals {
@@ -262,6 +282,35 @@ fn memory_budget(config: &ServerConfig, machine: &Machine) -> MemoryBudget {
     MemoryBudget { bytes_max: config.memory_bytes_max.unwrap_or(allowed) }
 }
 
+/// Certificates are read before anything is bound, and looked after from before they are read.
+fn open_tls(config: &ServerConfig, watches: &mut Vec<(Watch, Reload)>) -> Result<Option<Tls>, TlsError> {
+    let Some(files) = TlsFiles::of(config) else { return Ok(None) };
+    watches.push((Watch::new(files.paths()), |shared| shared.tls.iter().for_each(Tls::reload)));
+    Tls::open(files).map(Some)
+}
+
+fn open_callers(
+    config: &ServerConfig,
+    telemetry: &Arc<Telemetry>,
+    watches: &mut Vec<(Watch, Reload)>,
+) -> Result<Option<Callers>, CallersError> {
+    let Some(path) = config.callers.clone() else { return Ok(None) };
+    watches.push((Watch::new(vec![path.clone()]), |shared| shared.callers.iter().for_each(Callers::reload)));
+    Callers::open(path, Arc::clone(telemetry)).map(Some)
+}
+
+fn listen(config: &ServerConfig) -> Result<Vec<Listener>, StartError> {
+    let bind = |address: &String| {
+        let fail = |cause| StartError::Bind { address: address.clone(), cause };
+        let listener = listen::bind(address, config).map_err(fail)?;
+        if !listener.anonymous && config.callers.is_none() {
+            return Err(StartError::Nobody { address: listener.address });
+        }
+        Ok(listener)
+    };
+    config.listen.iter().map(bind).collect()
+}
+
 fn leave(running: &Running) {
     let shared = &running.shared;
     let deadline = Instant::now() + shared.config.grace();
@@ -278,22 +327,4 @@ fn leave(running: &Running) {
     running.end();
     let Totals { received, answered, refused, failed, abandoned } = shared.telemetry.totals();
     tracing::info!(received, answered, refused, failed, abandoned, "drained");
-}
-
-fn bind(address: &str) -> Result<TcpListener, StartError> {
-    const BACKLOG: i32 = 1024;
-    let fail = |cause| StartError::Bind { address: address.to_owned(), cause };
-    let resolved = address.to_socket_addrs().map_err(fail)?.next();
-    let resolved = resolved.ok_or_else(|| fail(io::Error::other("the name resolves to nothing")))?;
-    let listen = || {
-        let socket =
-            socket2::Socket::new(socket2::Domain::for_address(resolved), socket2::Type::STREAM, None)?;
-        // A restart must not wait for connections of the last run to time out.
-        socket.set_reuse_address(true)?;
-        socket.bind(&resolved.into())?;
-        socket.listen(BACKLOG)?;
-        socket.set_nonblocking(true)?;
-        Ok(TcpListener::from(socket))
-    };
-    listen().map_err(fail)
 }

@@ -2,11 +2,13 @@
 //! head was read) → finish (its reply). Transport concerns only; nothing here knows of models.
 
 use crate::activity::{Activity, Watched};
+use crate::callers::Peer;
 use crate::drain::Phase;
 use crate::lane_thread::LaneContext;
 use crate::reply::{Lasting, Reply};
+use crate::stream::Stream;
 use crate::{grpc, http};
-use ::http::{HeaderValue, Request, Version, header};
+use ::http::{HeaderValue, Request, StatusCode, Version, header};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -16,18 +18,20 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::net::TcpStream;
 
-const STREAMS_MAX: u32 = 1024;
+/// Streams that a peer opened and reset before they were looked at; more of them end the connection ("rapid reset").
+const RESETS_WAITING_MAX: usize = 20;
+/// Streams that we reset because the peer broke the rules; more of them end the connection.
+const RESETS_OF_OURS_MAX: usize = 1024;
 const WINDOW_BYTES: u32 = 1 << 20;
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 const PREFACE: &[u8] = b"PRI ";
 
 /// Serves one connection until it ends.
-pub(crate) async fn connection(context: Rc<LaneContext>, stream: TcpStream) {
+pub(crate) async fn connection(context: Rc<LaneContext>, stream: Stream, peer: Peer) {
     let config = &context.shared.config;
     let idle_timeout = Duration::from_millis(config.idle_timeout_ms);
-    let Some(protocol) = first_bytes(&context, &stream).await else { return };
+    let Some(protocol) = spoken(&context, &stream).await else { return };
     let activity = Activity::new(matches!(protocol, Protocol::Http1));
     let io = Watched { stream: TokioIo::new(stream), activity: Rc::clone(&activity) };
     let http1 = matches!(protocol, Protocol::Http1);
@@ -38,7 +42,7 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: TcpStream) {
             let context = Rc::clone(&context);
             // Entered here and not in the future: hyper drops that without a poll when the client has already left,
             // and a request whose head was read must be counted.
-            let call = enter(&context, request, activity.lay_unread());
+            let call = enter(&context, &peer, request, activity.lay_unread());
             let activity = Rc::clone(&activity);
             async move {
                 let reply = finish(&context, call).await;
@@ -66,7 +70,9 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: TcpStream) {
         Protocol::Http2 => {
             let connection = http2::Builder::new(LocalExecutor)
                 .timer(TokioTimer::new())
-                .max_concurrent_streams(STREAMS_MAX)
+                .max_concurrent_streams(u32::try_from(config.streams_max).unwrap_or(u32::MAX))
+                .max_pending_accept_reset_streams(RESETS_WAITING_MAX)
+                .max_local_error_reset_streams(RESETS_OF_OURS_MAX)
                 .max_header_list_size(u32::try_from(config.header_bytes_max).unwrap_or(u32::MAX))
                 .initial_stream_window_size(WINDOW_BYTES)
                 .initial_connection_window_size(WINDOW_BYTES * 4)
@@ -89,8 +95,17 @@ enum Protocol {
     Http2,
 }
 
+/// What the peer speaks: as TLS agreed, else as its first bytes show.
+async fn spoken(context: &LaneContext, stream: &Stream) -> Option<Protocol> {
+    match stream.agreed_on_http2() {
+        Some(true) => Some(Protocol::Http2),
+        Some(false) => Some(Protocol::Http1),
+        None => first_bytes(context, stream).await,
+    }
+}
+
 /// Looks at the first bytes without taking them. `None` when the peer left or dawdled, or when the server leaves.
-async fn first_bytes(context: &LaneContext, stream: &TcpStream) -> Option<Protocol> {
+async fn first_bytes(context: &LaneContext, stream: &Stream) -> Option<Protocol> {
     const RETRY_FIRST: Duration = Duration::from_millis(5);
     let config = &context.shared.config;
     let mut bytes = [0; PREFACE.len()];
@@ -155,17 +170,17 @@ enum Surface {
     Grpc(grpc::Call),
 }
 
-fn enter(context: &LaneContext, request: Request<Incoming>, lay_unread: Duration) -> Call {
+fn enter(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_unread: Duration) -> Call {
     let version = request.version();
     let surface = if grpc::is_grpc(request.headers()) {
         if version == Version::HTTP_2 {
-            Surface::Grpc(grpc::enter(context, request))
+            Surface::Grpc(grpc::enter(context, peer, request))
         } else {
             // Without HTTP/2 there are no trailers, and a gRPC answer has no status.
             Surface::Http(http::Call::needs_http2())
         }
     } else {
-        Surface::Http(http::enter(context, request, lay_unread))
+        Surface::Http(http::enter(context, peer, request, lay_unread))
     };
     Call { version, surface }
 }
@@ -175,6 +190,9 @@ async fn finish(context: &LaneContext, call: Call) -> Reply {
         Surface::Http(call) => http::finish(context, call).await,
         Surface::Grpc(call) => grpc::finish(context, call).await,
     };
+    if reply.status() == StatusCode::UNAUTHORIZED {
+        reply.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
     if call.version < Version::HTTP_2 && context.shared.drain.leaving() {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }

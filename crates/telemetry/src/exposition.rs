@@ -23,6 +23,15 @@ pub struct Gauges {
     /// What each lane has queued and is running, by its expected cost.
     pub backlogs: Vec<Duration>,
     pub ort_log: Vec<(&'static str, u64)>,
+    pub families: Vec<Family>,
+}
+
+/// Samples of one name that somebody else counts; each has its labels, written out, or none.
+pub struct Family {
+    pub name: &'static str,
+    pub kind: &'static str,
+    pub help: &'static str,
+    pub samples: Vec<(&'static str, u64)>,
 }
 
 impl Telemetry {
@@ -31,6 +40,7 @@ impl Telemetry {
         let models = self.models.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.server(&mut page, build, gauges);
         self.requests(&mut page, &models);
+        self.callers(&mut page);
         histograms(&mut page, &models);
         batches(&mut page, &models);
         page.0
@@ -63,6 +73,10 @@ impl Telemetry {
         for (severity, count) in &gauges.ort_log {
             page.sample("flyball_ort_log_total", &format!(r#"severity="{severity}""#), count);
         }
+        for Family { name, kind, help, samples } in &gauges.families {
+            page.family(name, kind, help);
+            samples.iter().for_each(|(labels, value)| page.sample(name, labels, value));
+        }
     }
 
     fn requests(&self, page: &mut Page, models: &[Arc<ModelMeter>]) {
@@ -94,6 +108,18 @@ impl Telemetry {
                     let labels = format!(r#"{labels},kind="{kind}",stage="{stage}",blame="{blame}""#);
                     page.sample("flyball_faults_total", &labels, count);
                 }
+            }
+        }
+    }
+}
+
+impl Telemetry {
+    fn callers(&self, page: &mut Page) {
+        page.family("flyball_caller_requests_total", "counter", "ended inference requests by who asked");
+        for (caller, counts) in self.caller_counts() {
+            for (outcome, count) in Outcome::ALL.iter().zip(counts) {
+                let labels = format!(r#"caller="{caller}",outcome="{}""#, outcome.label());
+                page.sample("flyball_caller_requests_total", &labels, count);
             }
         }
     }

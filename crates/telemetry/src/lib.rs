@@ -5,6 +5,7 @@
 //! request behind, never one that is wrong.
 #![forbid(unsafe_code)]
 
+mod callers;
 mod counter;
 mod exposition;
 mod histogram;
@@ -12,8 +13,9 @@ mod logs;
 mod meters;
 mod statistics;
 
+pub use callers::CALLERS_MAX;
 pub use counter::Counter;
-pub use exposition::{BuildFacts, Gauges};
+pub use exposition::{BuildFacts, Family, Gauges};
 pub use histogram::Histogram;
 pub use logs::{LogLevel, init_logs};
 pub use meters::{LaneSink, ModelMeter, Telemetry, Totals};

@@ -2,6 +2,7 @@
 //! always add up: received == answered + refused + failed + abandoned + in flight.
 
 use crate::statistics::Sums;
+use crate::callers::{CallerNames, CallerTally};
 use crate::{Counter, Histogram};
 use flyball_core::{FaultKind, Outcome, Protocol, RunRecord, Sink, Stage, WalkRecord, nanos};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -72,6 +73,7 @@ pub(crate) struct LaneMeter {
     pub(crate) received: Counter,
     pub(crate) outcomes: [Counter; Outcome::ALL.len()],
     pub(crate) unrouted: Tally,
+    pub(crate) callers: CallerTally,
     pub(crate) busy_ns: Counter,
 }
 
@@ -82,6 +84,7 @@ pub struct Telemetry {
     pub(crate) models: Mutex<Vec<Arc<ModelMeter>>>,
     /// What removed models had counted, once their meters were given up.
     pub(crate) removed: Box<[Tally]>,
+    pub(crate) callers: Mutex<CallerNames>,
 }
 
 /// The sums that must add up.
@@ -100,6 +103,7 @@ impl Telemetry {
             lanes: (0..lanes).map(|_| LaneMeter::default()).collect(),
             models: Mutex::new(Vec::new()),
             removed: (0..lanes).map(|_| Tally::default()).collect(),
+            callers: Mutex::default(),
         })
     }
 
@@ -169,6 +173,7 @@ impl Sink for LaneSink {
 
     fn record(&self, record: &WalkRecord<'_, ModelMeter>) {
         self.meter().outcomes[record.outcome as usize].add(1);
+        self.meter().callers.record(record.caller, record.outcome);
         let Some(model) = record.model else {
             self.meter().unrouted.record(record);
             return;

@@ -5,7 +5,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-pub(super) fn parse(bytes: &[u8]) -> serde_json::Result<Value> {
+/// Any JSON value, from bytes that hold nothing besides.
+pub fn parse(bytes: &[u8]) -> serde_json::Result<Value> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = Strict.deserialize(&mut reader)?;
     reader.end()?;

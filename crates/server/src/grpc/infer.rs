@@ -2,6 +2,7 @@
 
 use super::{framed, status};
 use crate::body;
+use crate::callers::Visit;
 use crate::lane_thread::LaneContext;
 use crate::reply::Reply;
 use ::http::{HeaderMap, HeaderValue, Request};
@@ -15,22 +16,26 @@ use std::time::Duration;
 /// An inference call whose head has been read, and which is counted from here on.
 pub(crate) struct Infer {
     walk: Walk<LaneSink>,
+    visit: Visit,
     deadline: Result<Option<Nanos>, Fault>,
     body: Incoming,
 }
 
 impl Infer {
-    pub(super) fn begin(context: &LaneContext, request: Request<Incoming>) -> Infer {
-        let walk = Walk::begin(&context.lane, Protocol::Grpc, Duration::ZERO);
+    pub(super) fn begin(context: &LaneContext, visit: Visit, request: Request<Incoming>) -> Infer {
+        let mut walk = Walk::begin(&context.lane, Protocol::Grpc, Duration::ZERO);
+        walk.called_by(visit.caller);
         let deadline = timeout(request.headers()).map(|timeout| walk.after(timeout));
-        Infer { walk, deadline, body: request.into_body() }
+        Infer { walk, visit, deadline, body: request.into_body() }
     }
 
     pub(super) async fn finish(self, context: &LaneContext) -> Reply {
         let deadline = self.deadline.as_ref().ok().copied().flatten();
         let part = context.shared.bodies.part();
+        let (_in_flight, standing) = self.visit.split();
         let body = async {
-            let body = body::read(self.body, true, &context.shared.config, &part).await?;
+            let config = &context.shared.config;
+            let body = body::read_from(standing, self.body, true, config, &part).await?;
             self.deadline?;
             frame::decode(&body)
         };

@@ -1,6 +1,7 @@
 //! `POST …/infer`: the head's part in a request, then the walk.
 
 use crate::body;
+use crate::callers::Visit;
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, whole};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, header};
@@ -18,6 +19,7 @@ static TIMEOUT: HeaderName = HeaderName::from_static("x-request-timeout-ms");
 /// An inference request whose head has been read, and which is counted from here on.
 pub(crate) struct Infer {
     walk: Walk<LaneSink>,
+    visit: Visit,
     model: ModelRef,
     head: Result<Head, Fault>,
     body: Incoming,
@@ -27,24 +29,28 @@ pub(crate) struct Infer {
 impl Infer {
     pub(super) fn begin(
         context: &LaneContext,
+        visit: Visit,
         model: ModelRef,
         request: Request<Incoming>,
         lay_unread: Duration,
     ) -> Infer {
-        let walk = Walk::begin(&context.lane, Protocol::Http, lay_unread);
+        let mut walk = Walk::begin(&context.lane, Protocol::Http, lay_unread);
+        walk.called_by(visit.caller);
         let head = Head::read(request.headers(), &walk);
         let http2 = request.version() == Version::HTTP_2;
-        Infer { walk, model, head, body: request.into_body(), http2 }
+        Infer { walk, visit, model, head, body: request.into_body(), http2 }
     }
 
     pub(super) async fn finish(self, context: &LaneContext) -> Reply {
         let (header_length, deadline) =
             self.head.as_ref().map_or((None, None), |head| (head.header_length, head.deadline));
         let part = context.shared.bodies.part();
+        let (_in_flight, standing) = self.visit.split();
         let body = async {
             // A head that cannot be used is refused inside the walk, so that it is counted like everything else, and
             // after its body, so that the client is done writing and reads the refusal.
-            let body = body::read(self.body, self.http2, &context.shared.config, &part).await?;
+            let config = &context.shared.config;
+            let body = body::read_from(standing, self.body, self.http2, config, &part).await?;
             self.head?;
             Ok(body)
         };

@@ -3,6 +3,7 @@
 use super::*;
 use crate::{BuildFacts, Gauges};
 use flyball_core::Nanos;
+use flyball_core::CallerIndex;
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ fn record(
     WalkRecord {
         model,
         protocol: Protocol::Grpc,
+        caller: CallerIndex::ANONYMOUS,
         outcome,
         fault: fault.map(|kind| (kind, Stage::Admit)),
         rows: 1,

@@ -1,0 +1,282 @@
+//! Who is calling, and how much they may ask. A caller is known by an API key in the request, by the certificate of its TLS
+//! connection or by the user at the other end of its Unix socket; the callers' file says which are whose, and is read
+//! again when it changes. A lane looks callers up without a lock.
+//!
+//! Keys are found by their SHA-256. A key is 32 random bytes, so there is nothing to guess and a slow hash would only cost
+//! time; and what a comparison's duration tells is about hashes, which nobody can steer towards a wanted one.
+
+mod file;
+
+use crate::config::ConfigFault;
+use ::http::{HeaderMap, HeaderName, header};
+use arc_swap::ArcSwap;
+use file::{Entry, Terms, canonical_san};
+use flyball_core::{CallerIndex, Digest, Fault, FaultKind, Stage};
+use flyball_telemetry::Telemetry;
+use governor::clock::{Clock, DefaultClock};
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+use x509_parser::extensions::GeneralName;
+
+static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// How long a caller with too many requests at once is asked to stay away: one of them will have ended by then.
+const CROWDED_PAUSE: Duration = Duration::from_millis(100);
+/// A certificate may have many names; so many are looked up.
+const SANS_MAX: usize = 16;
+
+#[derive(Debug, thiserror::Error)]
+pub enum CallersError {
+    #[error("cannot read the callers' file {}: {cause}", path.display())]
+    Unreadable { path: PathBuf, cause: std::io::Error },
+    #[error("the callers' file {} is refused: {}", path.display(), list(faults))]
+    Faulty { path: PathBuf, faults: Vec<ConfigFault> },
+}
+
+fn list(faults: &[ConfigFault]) -> String {
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// The other end of a connection, as far as the connection itself tells.
+pub(crate) struct Peer {
+    /// Whether its listener serves those who are no known caller.
+    pub(crate) anonymous: bool,
+    pub(crate) mark: Mark,
+}
+
+pub(crate) enum Mark {
+    Nothing,
+    /// The user at the other end of a Unix socket.
+    User(u32),
+    /// The names in a client's certificate, which its authority vouches for.
+    Names(Vec<String>),
+}
+
+impl Mark {
+    pub(crate) fn of_certificate(certificate: &[u8]) -> Mark {
+        let Ok((_, certificate)) = x509_parser::parse_x509_certificate(certificate) else {
+            return Mark::Nothing;
+        };
+        let Ok(Some(names)) = certificate.subject_alternative_name() else { return Mark::Nothing };
+        let text = |name: &GeneralName<'_>| match name {
+            // What stands for one kind of name must not pass for another.
+            GeneralName::DNSName(name) => (!name.contains([':', '@'])).then(|| canonical_san(name)),
+            GeneralName::URI(name) => name.contains(':').then(|| (*name).to_owned()),
+            GeneralName::RFC822Name(name) => {
+                (name.contains('@') && !name.contains(':')).then(|| (*name).to_owned())
+            }
+            _ => None,
+        };
+        Mark::Names(names.value.general_names.iter().filter_map(text).take(SANS_MAX).collect())
+    }
+}
+
+struct Caller {
+    name: String,
+    index: CallerIndex,
+    terms: Terms,
+    rate: Option<DefaultDirectRateLimiter>,
+    in_flight: AtomicUsize,
+}
+
+/// What the file said when it was last read.
+#[derive(Default)]
+struct Known {
+    callers: Vec<Arc<Caller>>,
+    keys: HashMap<Digest, usize>,
+    names: HashMap<String, usize>,
+    users: HashMap<u32, usize>,
+}
+
+pub(crate) struct Callers {
+    path: PathBuf,
+    telemetry: Arc<Telemetry>,
+    known: ArcSwap<Known>,
+    pub(crate) reloads_taken: AtomicU64,
+    pub(crate) reloads_refused: AtomicU64,
+}
+
+impl Callers {
+    pub(crate) fn open(path: PathBuf, telemetry: Arc<Telemetry>) -> Result<Callers, CallersError> {
+        let (reloads_taken, reloads_refused) = (AtomicU64::new(0), AtomicU64::new(0));
+        let callers = Callers { path, telemetry, known: ArcSwap::default(), reloads_taken, reloads_refused };
+        callers.take(callers.read()?);
+        Ok(callers)
+    }
+
+    fn read(&self) -> Result<Vec<Entry>, CallersError> {
+        let unreadable = |cause| CallersError::Unreadable { path: self.path.clone(), cause };
+        let bytes = std::fs::read(&self.path).map_err(unreadable)?;
+        file::parse(&bytes).map_err(|faults| CallersError::Faulty { path: self.path.clone(), faults })
+    }
+
+    /// Takes the file as it is now, or keeps what was.
+    pub(crate) fn reload(&self) {
+        match self.read() {
+            Ok(entries) => {
+                tracing::info!(callers = entries.len(), "the callers' file was read again");
+                self.take(entries);
+                self.reloads_taken.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) => {
+                tracing::error!(%error, "the new callers' file is not used; the last one stays");
+                self.reloads_refused.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn take(&self, entries: Vec<Entry>) {
+        let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
+        let places = self.telemetry.caller_places(&names);
+        let before = self.known.load();
+        let mut known = Known::default();
+        for (place, (entry, index)) in entries.into_iter().zip(places).enumerate() {
+            known.keys.extend(entry.keys.into_iter().map(|key| (key, place)));
+            known.names.extend(entry.sans.into_iter().map(|name| (name, place)));
+            known.users.extend(entry.uids.into_iter().map(|user| (user, place)));
+            // Whoever is left as it was goes on with what it has used up.
+            let same = |caller: &&Arc<Caller>| caller.name == entry.name && caller.terms == entry.terms;
+            let caller = before.callers.iter().find(same).cloned();
+            known
+                .callers
+                .push(caller.unwrap_or_else(|| Arc::new(Caller::new(entry.name, index, entry.terms))));
+        }
+        self.known.store(Arc::new(known));
+    }
+
+    /// The caller of a request: by its key, else by its connection. A key that is nobody's is a fault even where
+    /// anonymous callers are served: who sends one means to be known.
+    fn find(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<Arc<Caller>>, Fault> {
+        let known = self.known.load();
+        let place = match key_of(headers) {
+            Some(key) => match known.keys.get(&Digest::of(key)) {
+                Some(place) => Some(place),
+                None => {
+                    return Err(unknown(
+                        "the API key is not known here; ask for a new one, or check how it is sent",
+                    ));
+                }
+            },
+            None => match &peer.mark {
+                Mark::Nothing => None,
+                Mark::User(user) => known.users.get(user),
+                Mark::Names(names) => names.iter().find_map(|name| known.names.get(name)),
+            },
+        };
+        Ok(place.and_then(|place| known.callers.get(*place)).map(Arc::clone))
+    }
+}
+
+impl Caller {
+    fn new(name: String, index: CallerIndex, terms: Terms) -> Caller {
+        let quota = |per_second| {
+            let quota = Quota::per_second(per_second);
+            terms.burst.map_or(quota, |burst| quota.allow_burst(burst))
+        };
+        let rate = terms.per_second.map(|per_second| RateLimiter::direct(quota(per_second)));
+        Caller { name, index, terms, rate, in_flight: AtomicUsize::new(0) }
+    }
+
+    /// Lets one more request in, where the caller's terms allow it.
+    fn admit(self: &Arc<Caller>) -> Result<Option<InFlight>, Fault> {
+        let limited =
+            |text: String, wait| Fault::new(FaultKind::CallerLimited, Stage::Admit, text).retry_after(wait);
+        let in_flight = match self.terms.in_flight_max {
+            None => None,
+            Some(max) => {
+                let in_flight = InFlight(Arc::clone(self));
+                if self.in_flight.fetch_add(1, Ordering::Relaxed) >= max {
+                    let text = format!(
+                        "caller '{}' has {max} requests in flight, its limit; wait for one",
+                        self.name
+                    );
+                    return Err(limited(text, CROWDED_PAUSE));
+                }
+                Some(in_flight)
+            }
+        };
+        if let Some(Err(until)) = self.rate.as_ref().map(|rate| rate.check()) {
+            let wait = until.wait_time_from(DefaultClock::default().now());
+            let rate = self.terms.per_second.map_or(0, u32::from);
+            let text = format!(
+                "caller '{}' may ask {rate} requests a second; try again in {} ms",
+                self.name,
+                wait.as_millis() + 1
+            );
+            return Err(limited(text, wait));
+        }
+        Ok(in_flight)
+    }
+}
+
+/// One request of a caller, counted while it lasts.
+pub(crate) struct InFlight(Arc<Caller>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A request's standing with its caller: whose it is, and whether it may go on. To be held while the request lasts.
+pub(crate) struct Visit {
+    pub(crate) caller: CallerIndex,
+    /// Boxed, because every request carries this and few are refused.
+    pub(crate) standing: Result<Option<InFlight>, Box<Fault>>,
+}
+
+impl Visit {
+    /// Of a request that anybody may make, like a look at the server's health.
+    pub(crate) fn open() -> Visit {
+        Visit { caller: CallerIndex::ANONYMOUS, standing: Ok(None) }
+    }
+
+    /// What to hold while the request lasts, and whether it may go on.
+    pub(crate) fn split(self) -> (Option<InFlight>, Result<(), Fault>) {
+        match self.standing {
+            Ok(in_flight) => (in_flight, Ok(())),
+            Err(fault) => (None, Err(*fault)),
+        }
+    }
+
+    pub(crate) fn begin(callers: Option<&Callers>, peer: &Peer, headers: &HeaderMap) -> Visit {
+        let found = callers.map_or(Ok(None), |callers| callers.find(peer, headers));
+        match found {
+            Ok(Some(caller)) => Visit { caller: caller.index, standing: caller.admit().map_err(Box::new) },
+            Ok(None) if peer.anonymous => Visit::open(),
+            Ok(None) => {
+                Visit { caller: CallerIndex::NONE, standing: Err(Box::new(unknown(&nobody(&peer.mark)))) }
+            }
+            Err(fault) => Visit { caller: CallerIndex::NONE, standing: Err(Box::new(fault)) },
+        }
+    }
+}
+
+fn unknown(text: &str) -> Fault {
+    Fault::new(FaultKind::Unauthenticated, Stage::Admit, text.to_owned())
+}
+
+fn nobody(mark: &Mark) -> String {
+    const KEY: &str = "send an API key as 'authorization: Bearer KEY' or 'x-api-key: KEY'";
+    match mark {
+        Mark::Nothing => format!("only known callers are served here; {KEY}"),
+        Mark::User(user) => format!("user {user} is no known caller here; {KEY}"),
+        Mark::Names(_) => format!("the client certificate names no known caller; {KEY}"),
+    }
+}
+
+fn key_of(headers: &HeaderMap) -> Option<&[u8]> {
+    const BEARER: &[u8] = b"bearer ";
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
+        let (scheme, key) = value.as_bytes().split_at_checked(BEARER.len())?;
+        scheme.eq_ignore_ascii_case(BEARER).then_some(key.trim_ascii())
+    });
+    bearer.or_else(|| headers.get(&API_KEY).map(|value| value.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests;

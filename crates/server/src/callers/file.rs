@@ -1,0 +1,212 @@
+//! The callers' file: JSON, checked as a whole, every fault told at once. `python/flyball/callers` writes it and has the
+//! same limits. Knows nothing of connections.
+
+use crate::config::ConfigFault;
+use flyball_core::Digest;
+use flyball_core::snapshot::strict_json;
+use flyball_telemetry::CALLERS_MAX;
+use serde_json::{Map, Value};
+use std::collections::HashSet;
+use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
+
+/// One caller as the file has it.
+#[derive(Debug, PartialEq)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) keys: Vec<Digest>,
+    pub(super) sans: Vec<String>,
+    pub(super) uids: Vec<u32>,
+    pub(super) terms: Terms,
+}
+
+/// How much a caller may ask; without a number, as much as it likes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Terms {
+    pub(super) per_second: Option<NonZeroU32>,
+    /// One second's worth where nothing is said.
+    pub(super) burst: Option<NonZeroU32>,
+    pub(super) in_flight_max: Option<usize>,
+}
+
+const KEYS: [&str; 7] =
+    ["name", "keys_sha256", "sans", "uids", "requests_per_second", "burst", "in_flight_max"];
+const KEYS_OF_A_CALLER_MAX: usize = 16;
+const NAMES_OF_A_CALLER_MAX: usize = 64;
+const RATE: RangeInclusive<u64> = 1..=1_000_000;
+
+pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Entry>, Vec<ConfigFault>> {
+    let mut check = Check::default();
+    let document = strict_json(bytes).unwrap_or_else(|error| {
+        check.refuse("", &error.to_string(), "a JSON object");
+        Value::Object(Map::from_iter([("callers".to_owned(), Value::Array(Vec::new()))]))
+    });
+    let entries = check.document(&document);
+    if check.faults.is_empty() { Ok(entries) } else { Err(check.faults) }
+}
+
+#[derive(Default)]
+struct Check {
+    faults: Vec<ConfigFault>,
+    /// Names, keys and other marks that were seen: each must lead to one caller.
+    seen: HashSet<String>,
+}
+
+impl Check {
+    fn refuse(&mut self, path: &str, is: &str, allowed: &str) {
+        let is = is.chars().take(80).collect();
+        self.faults.push(ConfigFault { path: path.to_owned(), is, allowed: allowed.to_owned() });
+    }
+
+    /// The object at `path`, whose keys must be among `allowed`.
+    fn object<'v>(
+        &mut self,
+        value: &'v Value,
+        path: &str,
+        allowed: &[&str],
+    ) -> Option<&'v Map<String, Value>> {
+        let Some(object) = value.as_object() else {
+            self.refuse(path, &value.to_string(), "an object");
+            return None;
+        };
+        for key in object.keys().filter(|key| !allowed.contains(&key.as_str())) {
+            let place = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            self.refuse(
+                &place,
+                &object[key].to_string(),
+                &format!("no such key; keys are {}", allowed.join(", ")),
+            );
+        }
+        Some(object)
+    }
+
+    fn document(&mut self, value: &Value) -> Vec<Entry> {
+        let Some(object) = self.object(value, "", &["callers"]) else { return Vec::new() };
+        let callers = object.get("callers").unwrap_or(&Value::Null);
+        match callers.as_array().filter(|list| list.len() <= CALLERS_MAX) {
+            Some(list) => {
+                let entry = |(place, value)| self.entry(value, &format!("callers[{place}]"));
+                list.iter().enumerate().filter_map(entry).collect()
+            }
+            None => {
+                self.refuse(
+                    "callers",
+                    &callers.to_string(),
+                    &format!("a list of up to {CALLERS_MAX} callers"),
+                );
+                Vec::new()
+            }
+        }
+    }
+
+    fn entry(&mut self, value: &Value, path: &str) -> Option<Entry> {
+        let object = self.object(value, path, &KEYS)?;
+        let at = |key: &str| format!("{path}.{key}");
+        let name = object.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if !sound_name(&name) {
+            let is = object.get("name").unwrap_or(&Value::Null).to_string();
+            self.refuse(&at("name"), &is, "1 to 64 of A-Z a-z 0-9 . _ -, neither none nor anonymous");
+        }
+        self.once(&at("name"), "name", &name);
+        let keys = self.list(object, &at("keys_sha256"), "keys_sha256", KEYS_OF_A_CALLER_MAX, |value| {
+            value.as_str().and_then(|hex| format!("sha256:{hex}").parse().ok())
+        });
+        let sans = self.list(object, &at("sans"), "sans", NAMES_OF_A_CALLER_MAX, |value| {
+            let sound = |san: &&str| {
+                (1..=255).contains(&san.len()) && san.bytes().all(|byte| byte.is_ascii_graphic())
+            };
+            value.as_str().filter(sound).map(canonical_san)
+        });
+        let uids = self.list(object, &at("uids"), "uids", NAMES_OF_A_CALLER_MAX, |value| {
+            value.as_u64().and_then(|uid| u32::try_from(uid).ok()).filter(|uid| *uid < u32::MAX)
+        });
+        if [keys.len(), sans.len(), uids.len()] == [0; 3]
+            && !self.faults.iter().any(|fault| fault.path.starts_with(path))
+        {
+            self.refuse(path, &name, "at least one of keys_sha256, sans and uids");
+        }
+        let per_second = self.number(object, &at("requests_per_second"), "requests_per_second", RATE);
+        let burst = self.number(object, &at("burst"), "burst", RATE);
+        if burst.is_some() && per_second.is_none() {
+            self.refuse(&at("burst"), "given", "only beside requests_per_second");
+        }
+        let in_flight_max = self.number(object, &at("in_flight_max"), "in_flight_max", RATE);
+        let terms = Terms {
+            per_second: per_second.and_then(NonZeroU32::new),
+            burst: burst.and_then(NonZeroU32::new),
+            in_flight_max: in_flight_max.map(|max| max as usize),
+        };
+        Some(Entry { name, keys, sans, uids, terms })
+    }
+
+    /// A list of marks by which a caller is known, each well-formed and nobody else's.
+    fn list<T: std::fmt::Debug>(
+        &mut self,
+        object: &Map<String, Value>,
+        path: &str,
+        key: &str,
+        max: usize,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Vec<T> {
+        let allowed = match key {
+            "keys_sha256" => "64 lower-case hex digits, the SHA-256 of a key",
+            "sans" => "a name of a certificate, up to 255 visible characters",
+            _ => "a user's number, 0 to 4294967294",
+        };
+        let value = match object.get(key) {
+            None => return Vec::new(),
+            Some(value) => value,
+        };
+        let Some(items) = value.as_array().filter(|items| items.len() <= max) else {
+            self.refuse(path, &value.to_string(), &format!("a list of up to {max}"));
+            return Vec::new();
+        };
+        let mut taken = Vec::with_capacity(items.len());
+        for (place, item) in items.iter().enumerate() {
+            let path = format!("{path}[{place}]");
+            match read(item) {
+                None => self.refuse(&path, &item.to_string(), allowed),
+                Some(mark) => {
+                    self.once(&path, key, &format!("{mark:?}"));
+                    taken.push(mark);
+                }
+            }
+        }
+        taken
+    }
+
+    fn once(&mut self, path: &str, key: &str, mark: &str) {
+        if !self.seen.insert(format!("{key} {mark}")) {
+            self.refuse(path, mark, "what no other caller has, and only once");
+        }
+    }
+
+    fn number(
+        &mut self,
+        object: &Map<String, Value>,
+        path: &str,
+        key: &str,
+        range: RangeInclusive<u64>,
+    ) -> Option<u32> {
+        let value = object.get(key)?;
+        let number = value.as_u64().filter(|number| range.contains(number));
+        if number.is_none() {
+            let allowed = format!("a whole number, {} to {}", range.start(), range.end());
+            self.refuse(path, &value.to_string(), &allowed);
+        }
+        number.and_then(|number| u32::try_from(number).ok())
+    }
+}
+
+fn sound_name(name: &str) -> bool {
+    let sound = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=64).contains(&name.len()) && name.bytes().all(sound) && !["none", "anonymous"].contains(&name)
+}
+
+/// Names of hosts are the same in either case; URIs and addresses are not.
+pub(super) fn canonical_san(san: &str) -> String {
+    if san.contains([':', '@']) { san.to_owned() } else { san.to_ascii_lowercase() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! TLS and mutual TLS: certificate, key and the clients' authorities, read from PEM files, and read again when those change.
+//! A pair that cannot be used leaves the last good one in place, and connections live on under what they began with.
+
+use arc_swap::ArcSwap;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("cannot read {}: {cause}; it must be a PEM file", path.display())]
+    Unreadable { path: PathBuf, cause: pem::Error },
+    #[error("{} has no certificate in it; it must be a PEM file", .0.display())]
+    Empty(PathBuf),
+    #[error("the certificate of {} cannot be read: {cause}", path.display())]
+    Malformed { path: PathBuf, cause: String },
+    #[error("the certificate of {} expired {hours} hours ago; renew it", path.display())]
+    Expired { path: PathBuf, hours: u64 },
+    #[error("certificate, key and client authorities do not make a TLS server: {0}")]
+    Unusable(String),
+}
+
+/// The files, as the settings name them.
+#[derive(Clone, Debug)]
+pub(crate) struct TlsFiles {
+    pub(crate) cert: PathBuf,
+    pub(crate) key: PathBuf,
+    pub(crate) client_ca: Option<PathBuf>,
+}
+
+impl TlsFiles {
+    pub(crate) fn of(config: &crate::ServerConfig) -> Option<TlsFiles> {
+        let (cert, key) = (config.tls_cert.clone()?, config.tls_key.clone()?);
+        Some(TlsFiles { cert, key, client_ca: config.tls_client_ca.clone() })
+    }
+
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        [&self.cert, &self.key].into_iter().chain(&self.client_ca).cloned().collect()
+    }
+}
+
+/// What the files said when they were last read.
+struct Loaded {
+    config: Arc<ServerConfig>,
+    not_after: u64,
+}
+
+pub(crate) struct Tls {
+    files: TlsFiles,
+    loaded: ArcSwap<Loaded>,
+    warned: AtomicBool,
+    pub(crate) reloads_taken: AtomicU64,
+    pub(crate) reloads_refused: AtomicU64,
+    pub(crate) handshakes_failed: AtomicU64,
+}
+
+impl Tls {
+    pub(crate) fn open(files: TlsFiles) -> Result<Tls, TlsError> {
+        let loaded = ArcSwap::from_pointee(load(&files, now())?);
+        Ok(Tls {
+            files,
+            loaded,
+            warned: AtomicBool::new(false),
+            reloads_taken: AtomicU64::new(0),
+            reloads_refused: AtomicU64::new(0),
+            handshakes_failed: AtomicU64::new(0),
+        })
+    }
+
+    /// Shakes hands. Runs on the connection's own lane, so that a slow peer holds up nobody who wants to be accepted.
+    pub(crate) async fn accept(
+        &self,
+        stream: TcpStream,
+        patience: Duration,
+    ) -> Option<Box<TlsStream<TcpStream>>> {
+        let acceptor = TlsAcceptor::from(Arc::clone(&self.loaded.load().config));
+        // Boxed: the handshake's state is large, and every connection's task would carry it.
+        let shaken = tokio::time::timeout(patience, Box::pin(acceptor.accept(stream))).await;
+        if let Ok(Ok(stream)) = shaken {
+            return Some(Box::new(stream));
+        }
+        self.handshakes_failed.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    /// Takes the files as they are now, or keeps what was.
+    pub(crate) fn reload(&self) {
+        match load(&self.files, now()) {
+            Ok(loaded) => {
+                tracing::info!(not_after = loaded.not_after, "the certificates were read again");
+                self.loaded.store(Arc::new(loaded));
+                self.warned.store(false, Ordering::Relaxed);
+                self.reloads_taken.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) => {
+                tracing::error!(%error, "the new certificates are not used; the last ones stay");
+                self.reloads_refused.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Clients refuse an expired certificate; the server that has one can only say so, once.
+    pub(crate) fn warn_when_expired(&self) {
+        if now() > self.not_after() && !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::error!(cert = %self.files.cert.display(), "the certificate has expired; renew it");
+        }
+    }
+
+    /// When the certificate expires, in seconds since 1970.
+    pub(crate) fn not_after(&self) -> u64 {
+        self.loaded.load().not_after
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn load(files: &TlsFiles, now: u64) -> Result<Loaded, TlsError> {
+    let unusable = |cause: &dyn std::fmt::Display| TlsError::Unusable(cause.to_string());
+    let chain = certificates(&files.cert)?;
+    let not_after = not_after(&files.cert, &chain)?;
+    if not_after < now {
+        return Err(TlsError::Expired { path: files.cert.clone(), hours: (now - not_after) / 3600 });
+    }
+    let unreadable = |cause| TlsError::Unreadable { path: files.key.clone(), cause };
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(unreadable)?;
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(&error))?;
+    let builder = match &files.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(path) => builder.with_client_cert_verifier(verifier(path)?),
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(|error| unusable(&error))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Loaded { config: Arc::new(config), not_after })
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let unreadable = |cause| TlsError::Unreadable { path: path.to_owned(), cause };
+    let found = CertificateDer::pem_file_iter(path).map_err(unreadable)?;
+    let found = found.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
+    if found.is_empty() { Err(TlsError::Empty(path.to_owned())) } else { Ok(found) }
+}
+
+fn not_after(path: &Path, chain: &[CertificateDer<'_>]) -> Result<u64, TlsError> {
+    let malformed = |cause: &dyn std::fmt::Display| TlsError::Malformed {
+        path: path.to_owned(),
+        cause: cause.to_string(),
+    };
+    let first = chain.first().ok_or_else(|| TlsError::Empty(path.to_owned()))?;
+    let (_, certificate) = x509_parser::parse_x509_certificate(first).map_err(|error| malformed(&error))?;
+    Ok(u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0))
+}
+
+fn verifier(path: &Path) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let malformed = |cause: String| TlsError::Malformed { path: path.to_owned(), cause };
+    let mut roots = RootCertStore::empty();
+    for authority in certificates(path)? {
+        roots.add(authority).map_err(|error| malformed(error.to_string()))?;
+    }
+    let provider = Arc::new(ring::default_provider());
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        .build()
+        .map_err(|error| malformed(error.to_string()))
+}
