@@ -14,9 +14,11 @@ mod infer_response;
 mod json;
 mod numbers;
 mod parameters;
+mod stream;
 
 pub use grpc::{GrpcDialect, GrpcReply};
 pub use http::{HttpDialect, HttpReply};
+pub use stream::{StreamDialect, StreamReply};
 pub(crate) use json::error_body;
 
 #[cfg(test)]

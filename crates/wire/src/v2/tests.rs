@@ -6,6 +6,7 @@ mod prost_agrees;
 mod refusals;
 mod replies;
 mod round_trips;
+mod stream;
 
 use super::{GrpcDialect, HttpDialect, HttpReply};
 use bytes::{Bytes, BytesMut};
