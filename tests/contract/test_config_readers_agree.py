@@ -21,13 +21,20 @@ BOUNDS = {
     "body_bytes_max": (1024, 2**31 - 1),
     "header_bytes_max": (8192, 2**20),
     "connections_max": (1, 1_000_000),
+    "connections_per_address_max": (1, 1_000_000),
+    "streams_max": (1, 100_000),
     "in_flight_max": (1, 1_000_000),
     "header_timeout_ms": (10, 3_600_000),
     "body_timeout_ms": (10, 3_600_000),
     "idle_timeout_ms": (10, 3_600_000),
     "grace_ms": (0, 3_600_000),
+    "compress_bytes_min": (0, 2**31 - 1),
 }
-NULLABLE = {"lanes", "compute_lanes", "memory_bytes_max", "ort_path"}
+SWITCHES = ["mlock", "allow_anonymous", "allow_model_control", "allow_shared_memory"]
+TLS_FILES = ["tls_cert", "tls_key", "tls_client_ca"]
+NULLABLE = {
+    "lanes", "compute_lanes", "memory_bytes_max", "ort_path", "unix_owner", "callers", "allow_anonymous", *TLS_FILES,
+}  # fmt: skip
 # A free port, so that tests can run at once; only errors, so that the servers say nothing here.
 QUIET = {"listen": ["127.0.0.1:0"], "log": "error"}
 NO_MODELS = compile_models([]).to_bytes()
@@ -112,14 +119,23 @@ def test_null_is_refused_by_both_where_it_means_nothing(key: str) -> None:
         start_raw({key: None})
 
 
+@pytest.mark.parametrize("key", SWITCHES)
 @pytest.mark.parametrize("value", [1, "true"])
-def test_a_switch_takes_true_and_false_alone_in_both(value: object) -> None:
-    assert python_paths({"mlock": value}) == ["mlock"]
+def test_a_switch_takes_true_and_false_alone_in_both(key: str, value: object) -> None:
+    assert python_paths({key: value}) == [key]
     with pytest.raises(ConfigRefusedError):
-        start_raw({"mlock": value})
+        start_raw({key: value})
 
 
-@pytest.mark.parametrize("document", [{"log": "loud"}, {"log": "INFO"}, {"listen": []}, {"listen": ["127.0.0.1:0"] * 17}])
+OUT_OF_BOUNDS: list[dict[str, Any]] = [
+    {"log": "loud"}, {"log": "INFO"}, {"listen": []}, {"listen": ["127.0.0.1:0"] * 17},
+    {"unix_mode": "0800"}, {"unix_mode": "60"}, {"unix_mode": "01600"}, {"unix_mode": "0600\n"},
+    {"unix_owner": ""}, {"unix_owner": "a:"}, {"unix_owner": "a:b:c"}, {"unix_owner": "a b"},
+    {"callers": ""}, {"cors_origins": ["*"] * 65},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("document", OUT_OF_BOUNDS)
 def test_texts_and_lists_out_of_bounds_are_refused_by_both(document: dict[str, Any]) -> None:
     assert python_paths(document) == native_paths(document) == list(document)
 
@@ -127,6 +143,27 @@ def test_texts_and_lists_out_of_bounds_are_refused_by_both(document: dict[str, A
 @pytest.mark.parametrize("address", ["", "8080", "nowhere", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "::1:0"])
 def test_what_is_no_address_is_refused_by_both(address: str) -> None:
     assert python_paths({"listen": [address]}) == native_paths({"listen": [address]}) == ["listen[0]"]
+
+
+@pytest.mark.parametrize(
+    "address", ["tls://", "tls://nowhere", "tls://h:65536", "unix:", "unix:/" + "x" * 107, "http://h:1"]
+)
+def test_what_is_no_tls_or_unix_address_is_refused_by_both(address: str) -> None:
+    assert python_paths({"listen": [address]}) == native_paths({"listen": [address]}) == ["listen[0]"]
+
+
+@pytest.mark.parametrize("origin", ["", "a.example", "https://", "https://a/b", "ftp://a", "https://a b", "https://a\n"])
+def test_what_is_no_origin_is_refused_by_both(origin: str) -> None:
+    assert python_paths({"cors_origins": [origin]}) == native_paths({"cors_origins": [origin]}) == ["cors_origins[0]"]
+
+
+def test_both_want_certificate_and_key_for_tls_and_only_there() -> None:
+    tls = {"listen": ["tls://127.0.0.1:0"]}
+    assert python_paths(tls) == native_paths(tls) == ["tls_cert", "tls_key"]
+    idle = dict.fromkeys(TLS_FILES, "file.pem")
+    assert sorted(python_paths(idle)) == sorted(native_paths(idle)) == sorted(TLS_FILES)
+    empty = {**tls, **dict.fromkeys(TLS_FILES, "")}
+    assert sorted(python_paths(empty)) == sorted(native_paths(empty)) == sorted(TLS_FILES)
 
 
 def test_both_tell_every_number_out_of_bounds_at_once() -> None:

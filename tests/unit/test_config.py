@@ -23,6 +23,13 @@ def faults(document):
 def test_defaults_are_those_of_the_native_side():
     assert ServerConfig().model_dump() == {
         "listen": ["127.0.0.1:8080"],
+        "tls_cert": None,
+        "tls_key": None,
+        "tls_client_ca": None,
+        "unix_mode": "0600",
+        "unix_owner": None,
+        "callers": None,
+        "allow_anonymous": None,
         "lanes": None,
         "compute_lanes": None,
         "inline_run_us_max": 1000,
@@ -32,11 +39,17 @@ def test_defaults_are_those_of_the_native_side():
         "body_bytes_max": 67108864,
         "header_bytes_max": 65536,
         "connections_max": 4096,
+        "connections_per_address_max": 4096,
+        "streams_max": 1024,
         "in_flight_max": 4096,
         "header_timeout_ms": 10000,
         "body_timeout_ms": 10000,
         "idle_timeout_ms": 120000,
         "grace_ms": 30000,
+        "allow_model_control": False,
+        "allow_shared_memory": False,
+        "cors_origins": [],
+        "compress_bytes_min": 1024,
         "log": "info",
     }
 
@@ -51,11 +64,14 @@ def test_defaults_are_those_of_the_native_side():
         ("body_bytes_max", 1024, 2**31 - 1),
         ("header_bytes_max", 8192, 2**20),
         ("connections_max", 1, 1_000_000),
+        ("connections_per_address_max", 1, 1_000_000),
+        ("streams_max", 1, 100_000),
         ("in_flight_max", 1, 1_000_000),
         ("header_timeout_ms", 10, 3_600_000),
         ("body_timeout_ms", 10, 3_600_000),
         ("idle_timeout_ms", 10, 3_600_000),
         ("grace_ms", 0, 3_600_000),
+        ("compress_bytes_min", 0, 2**31 - 1),
     ],
 )
 def test_numbers_are_taken_up_to_their_limits_and_not_beyond(key, low, high):
@@ -71,7 +87,7 @@ def test_mlock_is_a_switch_and_nothing_else():
         assert list(faults({"mlock": value})) == ["mlock"]
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:0", "localhost:8080", "[::1]:80", "0.0.0.0:65535"])
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "localhost:8080", "[::1]:80", "0.0.0.0:65535", "unix:/run/flyball.sock"])
 def test_an_address_is_host_and_port(address):
     assert ServerConfig(listen=[address]).listen == [address]
 
@@ -92,7 +108,7 @@ def test_listen_needs_one_address_and_takes_sixteen():
 def test_all_faults_are_told_at_once_with_what_is_allowed():
     found = faults({"lanes": 0, "log": "loud", "lane": 2, "listen": ["x"], "grace_ms": None})
     assert sorted(found) == ["grace_ms", "lane", "lanes", "listen[0]", "log"]
-    assert "keys are listen, lanes" in found["lane"].allowed
+    assert "keys are listen, tls_cert" in found["lane"].allowed
     assert "1 to 256" in found["lanes"].allowed
     assert found["lanes"].found == 0
 

@@ -27,9 +27,36 @@ struct Arguments {
     /// The snapshot's index file; documents and models lie beside it.
     #[arg(long, value_name = "FILE")]
     snapshot: PathBuf,
-    /// Address to listen on (may be repeated; port 0 takes a free one) [default: 127.0.0.1:8080].
-    #[arg(long, value_name = "HOST:PORT")]
+    /// HOST:PORT, tls://HOST:PORT or unix:/PATH (may be repeated; port 0 takes a free one) [default: 127.0.0.1:8080].
+    #[arg(long, value_name = "ADDRESS")]
     listen: Vec<String>,
+    /// PEM file of the server's certificate.
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// PEM file of its private key.
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// PEM file of authorities that clients must have a certificate of.
+    #[arg(long, value_name = "FILE")]
+    tls_client_ca: Option<PathBuf>,
+    /// Mode of the sockets of unix: addresses [default: 0600].
+    #[arg(long, value_name = "OCTAL")]
+    unix_mode: Option<String>,
+    /// JSON file of who may call; `flyball caller` writes it.
+    #[arg(long, value_name = "FILE")]
+    callers: Option<PathBuf>,
+    /// Serve everybody, also beyond this machine.
+    #[arg(long)]
+    allow_anonymous: bool,
+    /// Let clients load and unload models.
+    #[arg(long)]
+    allow_model_control: bool,
+    /// Let clients pass tensors in shared memory.
+    #[arg(long)]
+    allow_shared_memory: bool,
+    /// Web pages of this origin may read answers (may be repeated).
+    #[arg(long, value_name = "ORIGIN")]
+    cors_origin: Vec<String>,
     /// Threads that serve [default: one for each core that this process may use].
     #[arg(long, value_name = "N")]
     lanes: Option<usize>,
@@ -97,13 +124,40 @@ fn settings(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
                 .with_context(|| format!("{} is no settings file", path.display()))?
         }
     };
-    if !arguments.listen.is_empty() {
-        config.listen.clone_from(&arguments.listen);
+    override_with(&mut config, arguments);
+    Ok(config)
+}
+
+/// What was written on the command line wins over the file.
+fn override_with(config: &mut ServerConfig, arguments: &Arguments) {
+    for (key, given) in
+        [(&mut config.listen, &arguments.listen), (&mut config.cors_origins, &arguments.cors_origin)]
+    {
+        if !given.is_empty() {
+            key.clone_from(given);
+        }
+    }
+    for (key, given) in [
+        (&mut config.tls_cert, &arguments.tls_cert),
+        (&mut config.tls_key, &arguments.tls_key),
+        (&mut config.tls_client_ca, &arguments.tls_client_ca),
+        (&mut config.callers, &arguments.callers),
+    ] {
+        if given.is_some() {
+            key.clone_from(given);
+        }
     }
     if arguments.lanes.is_some() {
         config.lanes = arguments.lanes;
     }
-    Ok(config)
+    if let Some(mode) = &arguments.unix_mode {
+        config.unix_mode.clone_from(mode);
+    }
+    if arguments.allow_anonymous {
+        config.allow_anonymous = Some(true);
+    }
+    config.allow_model_control |= arguments.allow_model_control;
+    config.allow_shared_memory |= arguments.allow_shared_memory;
 }
 
 /// Applies the snapshot as it is now; whatever is wrong with it is logged, and what served goes on.

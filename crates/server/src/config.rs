@@ -5,7 +5,7 @@ use flyball_telemetry::LogLevel;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A smaller budget is a slip of the unit: ONNX Runtime and one small model want more.
@@ -14,8 +14,21 @@ const MEMORY_BYTES_LEAST: u64 = 64 << 20;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerConfig {
-    /// Addresses to listen on, `host:port`; port 0 takes a free one.
+    /// Addresses to listen on: `host:port` (port 0 takes a free one), `tls://host:port` or `unix:/path`.
     pub listen: Vec<String>,
+    /// The server's certificate and those between it and its authority, PEM; read again when the file changes.
+    pub tls_cert: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
+    /// Whoever connects by TLS must show a certificate of these authorities.
+    pub tls_client_ca: Option<PathBuf>,
+    /// Of the sockets that `unix:` addresses make, octal.
+    pub unix_mode: String,
+    /// `user` or `user:group`, names or numbers; none given leaves them as they come.
+    pub unix_owner: Option<String>,
+    /// Who may call, and how much: a JSON file that is read again when it changes.
+    pub callers: Option<PathBuf>,
+    /// Serve those who are no known callers; none given means on loopback and Unix sockets only.
+    pub allow_anonymous: Option<bool>,
     /// One lane is one thread that serves; none given means one for each core that this process may use.
     pub lanes: Option<usize>,
     /// Threads without sockets, for slow models; none given means as many as lanes.
@@ -31,11 +44,23 @@ pub struct ServerConfig {
     pub body_bytes_max: usize,
     pub header_bytes_max: usize,
     pub connections_max: usize,
+    /// Of one peer's address; Unix sockets have none.
+    pub connections_per_address_max: usize,
+    /// Requests at once on one HTTP/2 connection.
+    pub streams_max: usize,
     pub in_flight_max: usize,
     pub header_timeout_ms: u64,
     pub body_timeout_ms: u64,
     pub idle_timeout_ms: u64,
     pub grace_ms: u64,
+    /// Whether clients may load and unload models.
+    pub allow_model_control: bool,
+    /// Whether clients may have tensors read from and written to shared memory of this machine.
+    pub allow_shared_memory: bool,
+    /// Web pages of these origins may read answers; `*` for any.
+    pub cors_origins: Vec<String>,
+    /// Shorter answers are never compressed.
+    pub compress_bytes_min: usize,
     pub log: String,
 }
 
@@ -43,6 +68,13 @@ impl Default for ServerConfig {
     fn default() -> ServerConfig {
         ServerConfig {
             listen: vec!["127.0.0.1:8080".to_owned()],
+            tls_cert: None,
+            tls_key: None,
+            tls_client_ca: None,
+            unix_mode: "0600".to_owned(),
+            unix_owner: None,
+            callers: None,
+            allow_anonymous: None,
             lanes: None,
             compute_lanes: None,
             inline_run_us_max: 1000,
@@ -52,11 +84,17 @@ impl Default for ServerConfig {
             body_bytes_max: 64 << 20,
             header_bytes_max: 64 << 10,
             connections_max: 4096,
+            connections_per_address_max: 4096,
+            streams_max: 1024,
             in_flight_max: 4096,
             header_timeout_ms: 10_000,
             body_timeout_ms: 10_000,
             idle_timeout_ms: 120_000,
             grace_ms: 30_000,
+            allow_model_control: false,
+            allow_shared_memory: false,
+            cors_origins: Vec::new(),
+            compress_bytes_min: 1024,
             log: "info".to_owned(),
         }
     }
@@ -98,21 +136,75 @@ impl ServerConfig {
         bound("body_bytes_max", self.body_bytes_max as u64, 1 << 10..=(1 << 31) - 1);
         bound("header_bytes_max", self.header_bytes_max as u64, 8 << 10..=1 << 20);
         bound("connections_max", self.connections_max as u64, 1..=1_000_000);
+        bound("connections_per_address_max", self.connections_per_address_max as u64, 1..=1_000_000);
+        bound("streams_max", self.streams_max as u64, 1..=100_000);
         bound("in_flight_max", self.in_flight_max as u64, 1..=1_000_000);
         bound("header_timeout_ms", self.header_timeout_ms, 10..=3_600_000);
         bound("body_timeout_ms", self.body_timeout_ms, 10..=3_600_000);
         bound("idle_timeout_ms", self.idle_timeout_ms, 10..=3_600_000);
         bound("grace_ms", self.grace_ms, 0..=3_600_000);
-        for (place, address) in self.listen.iter().enumerate().filter(|(_, address)| !sound_address(address))
+        bound("cors_origins", self.cors_origins.len() as u64, 0..=64);
+        bound("compress_bytes_min", self.compress_bytes_min as u64, 0..=(1 << 31) - 1);
+        let mut refuse = |path: String, is: &str, allowed: &str| {
+            faults.push(ConfigFault { path, is: is.to_owned(), allowed: allowed.to_owned() });
+        };
+        for (place, address) in self.listen.iter().enumerate() {
+            if Endpoint::parse(address).is_none() {
+                refuse(format!("listen[{place}]"), address, ADDRESSES);
+            }
+        }
+        for (place, origin) in
+            self.cors_origins.iter().enumerate().filter(|(_, origin)| !sound_origin(origin))
         {
-            let allowed = "host:port, an IPv6 host in brackets".to_owned();
-            faults.push(ConfigFault { path: format!("listen[{place}]"), is: address.clone(), allowed });
+            refuse(format!("cors_origins[{place}]"), origin, "* or http[s]://host[:port]");
+        }
+        for (path, allowed, is) in self.tls_faults() {
+            refuse(path.to_owned(), &is, allowed);
+        }
+        if self.unix_mode().is_none() {
+            refuse(
+                "unix_mode".to_owned(),
+                &self.unix_mode,
+                "three octal digits, with or without a leading 0",
+            );
+        }
+        if let Some(owner) = self.unix_owner.as_deref().filter(|owner| !sound_owner(owner)) {
+            refuse("unix_owner".to_owned(), owner, "user or user:group, names or numbers");
+        }
+        if self.callers.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+            refuse("callers".to_owned(), "", "the path of a file");
         }
         if self.log_level().is_none() {
-            let allowed = "error, warn, info or debug".to_owned();
-            faults.push(ConfigFault { path: "log".to_owned(), is: self.log.clone(), allowed });
+            refuse("log".to_owned(), &self.log, "error, warn, info or debug");
         }
         faults
+    }
+
+    /// Certificate and key belong to `tls://` addresses: one without the other would serve what nobody meant.
+    fn tls_faults(&self) -> Vec<(&'static str, &'static str, String)> {
+        let tls = self.listen.iter().any(|address| address.starts_with("tls://"));
+        let files = [
+            ("tls_cert", &self.tls_cert, tls),
+            ("tls_key", &self.tls_key, tls),
+            ("tls_client_ca", &self.tls_client_ca, false),
+        ];
+        let wrong = files.into_iter().filter(|(_, path, needed)| match path {
+            Some(path) => !tls || path.as_os_str().is_empty(),
+            None => *needed,
+        });
+        wrong
+            .map(|(key, path, _)| {
+                let is = path.as_ref().map_or_else(|| "null".to_owned(), |path| path.display().to_string());
+                (key, "a path where listen has a tls:// address, else null", is)
+            })
+            .collect()
+    }
+
+    pub(crate) fn unix_mode(&self) -> Option<u32> {
+        let digits =
+            self.unix_mode.strip_prefix('0').filter(|rest| rest.len() == 3).unwrap_or(&self.unix_mode);
+        let octal = digits.len() == 3 && digits.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
+        octal.then(|| u32::from_str_radix(digits, 8).ok())?
     }
 
     pub fn log_level(&self) -> Option<LogLevel> {
@@ -138,10 +230,53 @@ impl ServerConfig {
     }
 }
 
+const ADDRESSES: &str = "host:port, tls://host:port or unix:/path; an IPv6 host in brackets";
+
+/// The kernel's limit on the path of a socket, less its closing zero.
+const UNIX_PATH_BYTES_MAX: usize = 107;
+
+/// One entry of `listen`, told apart.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Endpoint<'a> {
+    Tcp(&'a str),
+    Tls(&'a str),
+    Unix(&'a Path),
+}
+
+impl Endpoint<'_> {
+    pub(crate) fn parse(text: &str) -> Option<Endpoint<'_>> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            let sound = !path.is_empty() && path.len() <= UNIX_PATH_BYTES_MAX && !path.contains('\0');
+            return sound.then(|| Endpoint::Unix(Path::new(path)));
+        }
+        match text.strip_prefix("tls://") {
+            Some(address) => sound_address(address).then_some(Endpoint::Tls(address)),
+            None => sound_address(text).then_some(Endpoint::Tcp(text)),
+        }
+    }
+}
+
 fn sound_address(address: &str) -> bool {
     let Some((host, port)) = address.rsplit_once(':') else { return false };
     let bracketed = host.starts_with('[') && host.ends_with(']');
-    !host.is_empty() && (bracketed || !host.contains(':')) && port.parse::<u16>().is_ok()
+    let plain = !host.contains([':', '/']) && !host.contains(char::is_whitespace);
+    !host.is_empty() && (bracketed || plain) && port.parse::<u16>().is_ok()
+}
+
+fn sound_origin(origin: &str) -> bool {
+    let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+    let sound =
+        |host: &str| !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/');
+    origin == "*" || host.is_some_and(sound)
+}
+
+fn sound_owner(owner: &str) -> bool {
+    let sound = |name: &str| {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        !name.is_empty() && name.bytes().all(allowed)
+    };
+    let (user, group) = owner.split_once(':').unwrap_or((owner, owner));
+    sound(user) && sound(group)
 }
 
 #[cfg(test)]
@@ -170,13 +305,67 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_host_and_port_with_ipv6_in_brackets() {
+    fn addresses_are_tcp_tls_or_unix_with_ipv6_in_brackets() {
         for address in ["127.0.0.1:0", "localhost:8080", "[::1]:0"] {
-            assert!(sound_address(address), "{address}");
+            assert_eq!(Endpoint::parse(address), Some(Endpoint::Tcp(address)));
+            assert_eq!(Endpoint::parse(&format!("tls://{address}")), Some(Endpoint::Tls(address)));
         }
-        for address in ["::1:0", "8080", ":8080", "localhost:", "localhost:65536", ""] {
-            assert!(!sound_address(address), "{address}");
+        assert_eq!(Endpoint::parse("unix:/run/f.sock"), Some(Endpoint::Unix(Path::new("/run/f.sock"))));
+        let long = format!("unix:/{}", "x".repeat(107));
+        for address in [
+            "::1:0",
+            "8080",
+            ":8080",
+            "localhost:",
+            "localhost:65536",
+            "",
+            "tls://",
+            "unix:",
+            "http://h:1",
+            &long,
+        ] {
+            assert_eq!(Endpoint::parse(address), None, "{address}");
         }
+    }
+
+    #[test]
+    fn certificates_are_needed_for_tls_and_only_there() {
+        let paths =
+            |config: ServerConfig| -> Vec<_> { config.check().into_iter().map(|fault| fault.path).collect() };
+        let file = || Some(PathBuf::from("f.pem"));
+        let listen = vec!["tls://localhost:0".to_owned()];
+        let bare = ServerConfig { listen: listen.clone(), ..ServerConfig::default() };
+        assert_eq!(paths(bare), ["tls_cert", "tls_key"]);
+        let whole = ServerConfig {
+            listen,
+            tls_cert: file(),
+            tls_key: file(),
+            tls_client_ca: file(),
+            ..ServerConfig::default()
+        };
+        assert!(paths(whole).is_empty());
+        let idle = ServerConfig { tls_key: file(), tls_client_ca: file(), ..ServerConfig::default() };
+        assert_eq!(paths(idle), ["tls_key", "tls_client_ca"]);
+    }
+
+    #[test]
+    fn modes_owners_and_origins_are_checked() {
+        for (mode, wanted) in
+            [("0600", Some(0o600)), ("660", Some(0o660)), ("0888", None), ("60", None), ("01600", None)]
+        {
+            let config = ServerConfig { unix_mode: mode.to_owned(), ..ServerConfig::default() };
+            assert_eq!(config.unix_mode(), wanted, "{mode}");
+        }
+        assert!(["root", "1000:1000", "www-data:web"].iter().all(|owner| sound_owner(owner)));
+        assert!(["", ":", "a:", ":b", "a:b:c", "a b"].iter().all(|owner| !sound_owner(owner)));
+        assert!(
+            ["*", "https://a.example", "http://localhost:3000"].iter().all(|origin| sound_origin(origin))
+        );
+        assert!(
+            ["", "a.example", "https://", "https://a/b", "ftp://a"]
+                .iter()
+                .all(|origin| !sound_origin(origin))
+        );
     }
 
     #[test]

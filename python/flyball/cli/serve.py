@@ -17,6 +17,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flyball.cli.listening import (
+    AllowAnonymous,
+    AllowModelControl,
+    AllowSharedMemory,
+    Callers,
+    CorsOrigin,
+    Listen,
+    TlsCert,
+    TlsClientCa,
+    TlsKey,
+    UnixMode,
+    flag_of,
+)
 from flyball.cli.terms import BatchRowsMax, BatchSize, BatchWindowMs, DeadlineMs, QueueWaitMsMax, terms_of
 from flyball.errors import FlyballError, ModelRefusedError, ServerFaultError, SnapshotRefusedError, UsageError
 
@@ -40,11 +53,18 @@ def serve(
         Path | None,
         typer.Option(help="Serve a snapshot instead: its index file. SIGHUP reads it again.", show_default=False),
     ] = None,
-    listen: Annotated[
-        list[str] | None, typer.Option(metavar="HOST:PORT", help="Address to listen on; may be repeated. [127.0.0.1:8080]")
-    ] = None,
+    listen: Listen = None,
     lanes: Annotated[int | None, typer.Option(help="Lanes; default is one on each usable core.", show_default=False)] = None,
     config: Annotated[Path | None, typer.Option(help="Server configuration, a JSON file.", show_default=False)] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
+    unix_mode: UnixMode = None,
+    callers: Callers = None,
+    allow_anonymous: AllowAnonymous = False,
+    allow_model_control: AllowModelControl = False,
+    allow_shared_memory: AllowSharedMemory = False,
+    cors_origin: CorsOrigin = None,
     deadline_ms: DeadlineMs = None,
     batch_rows_max: BatchRowsMax = None,
     batch_size: BatchSize = None,
@@ -57,7 +77,13 @@ def serve(
             "name either models or a snapshot to serve",
             next_step="flyball serve MODEL.onnx   or   flyball serve --snapshot FILE",
         )
-    settings = _settings(config, {"listen": listen or None, "lanes": lanes})
+    flags = {
+        "listen": listen or None, "lanes": lanes, "tls_cert": _text(tls_cert), "tls_key": _text(tls_key),
+        "tls_client_ca": _text(tls_client_ca), "unix_mode": unix_mode, "callers": _text(callers),
+        "allow_anonymous": allow_anonymous or None, "allow_model_control": allow_model_control or None,
+        "allow_shared_memory": allow_shared_memory or None, "cors_origins": cors_origin or None,
+    }  # fmt: skip
+    settings = _settings(config, flags)
     terms = terms_of(
         "serve",
         deadline_ms=deadline_ms,
@@ -81,6 +107,10 @@ def serve(
     _until_signalled(server, snapshot)
 
 
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
 def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
     from pydantic import ValidationError
 
@@ -92,9 +122,9 @@ def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
     try:
         return ServerConfig.model_validate(written)
     except ValidationError as error:
-        # The file was checked before, so every fault here is a flag's; a flag that is left out is what null is in the file.
+        # The file was checked before, so every fault here is a flag's. One that is left out is what null is in the file.
         faults = [
-            Fault(f"--{fault.path.partition('[')[0]}", fault.found, fault.allowed.removeprefix("null, or "))
+            Fault(flag_of(fault.path), fault.found, fault.allowed.removeprefix("null, or "))
             for fault in faults_of(error, ServerConfig)
         ]
         raise UsageError("the flags are not allowed", faults=faults, next_step="flyball serve --help") from error

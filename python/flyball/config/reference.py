@@ -41,8 +41,8 @@ def _row(key: str, schema: dict[str, Any]) -> str:
 def _limit(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
-    if "minItems" in schema:
-        return f"{schema['minItems']} to {schema['maxItems']} of `host:port`"
+    if "limit" in schema:
+        return str(schema["limit"])
     options = schema.get("anyOf", [schema])
     words = []
     for option in options:

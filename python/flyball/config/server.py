@@ -10,7 +10,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 from flyball.errors import ConfigRefusedError
 from flyball.faults import Allowed, Fault, faults_of
@@ -19,16 +20,33 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^\[\]:/\s]+):([0-9]{1,5})\Z")
+_ORIGIN = r"^(?:\*|https?://[!-.0-~]+)$"
+_OWNER = r"^[A-Za-z0-9_.-]+(?::[A-Za-z0-9_.-]+)?$"
+_UNIX_PATH_MOST = 107  # the kernel's limit on the path of a socket, less its closing zero
+_TLS_FILE = "a path where listen has a tls:// address, else null"
 _KIB = 1024
 _MEMORY_LEAST = 64 * _KIB * _KIB
 _MEMORY_MOST = 2**53 - 1  # the last whole number that every JSON reader keeps exactly
 
 
 def _address(text: str) -> str:
-    match = _ADDRESS.match(text)
+    if (path := text.removeprefix("unix:")) != text:
+        if not path or "\0" in path or len(path.encode()) > _UNIX_PATH_MOST:
+            raise ValueError("not unix:/path")
+        return text
+    match = _ADDRESS.match(text.removeprefix("tls://"))
     if match is None or int(match[1]) > 65535:
         raise ValueError("not host:port")
     return text
+
+
+def _tls_file(value: str | None, listen: list[str] | None, *, needed: bool) -> None:
+    """Certificate and key belong to `tls://` addresses: one without the other would serve what nobody meant."""
+    if listen is None:  # refused itself
+        return
+    tls = any(address.startswith("tls://") for address in listen)
+    if (value is not None and not tls) or (value is None and tls and needed):
+        raise PydanticCustomError("not_allowed", "{allowed}", {"allowed": _TLS_FILE})
 
 
 def _whole(unit: str, low: int, high: int, default: int, description: str) -> Any:
@@ -37,7 +55,13 @@ def _whole(unit: str, low: int, high: int, default: int, description: str) -> An
 
 
 Address = Annotated[
-    str, AfterValidator(_address), Allowed('"host:port", an IPv6 host in brackets, port 0 for any free port')
+    str,
+    AfterValidator(_address),
+    Allowed('"host:port", "tls://host:port" or "unix:/path"; an IPv6 host in brackets, port 0 for any free port'),
+]
+Origin = Annotated[str, Field(pattern=_ORIGIN), Allowed('"*", or "http[s]://host[:port]"')]
+_TlsFile = Annotated[
+    str | None, Field(min_length=1, validate_default=True, json_schema_extra={"unit": "path"}), Allowed(_TLS_FILE)
 ]
 
 
@@ -55,9 +79,48 @@ class ServerConfig(BaseModel):
 
     listen: Annotated[
         list[Address],
-        Field(min_length=1, max_length=16, json_schema_extra={"unit": "host:port"}),
+        Field(
+            min_length=1,
+            max_length=16,
+            json_schema_extra={"unit": "address", "limit": "1 to 16 of `host:port`, `tls://host:port` or `unix:/path`"},
+        ),
         Field(description="Addresses to listen on, 1 to 16; HTTP/1.1, HTTP/2 and gRPC share each of them."),
     ] = ["127.0.0.1:8080"]
+    tls_cert: Annotated[
+        _TlsFile,
+        Field(
+            description="PEM file of the server's certificate and those between it and its authority; read when it changes."
+        ),
+    ] = None
+    tls_key: Annotated[_TlsFile, Field(description="PEM file of the certificate's private key.")] = None
+    tls_client_ca: Annotated[
+        _TlsFile,
+        Field(description="PEM file of authorities; whoever connects by TLS must then show a certificate of theirs."),
+    ] = None
+    unix_mode: Annotated[
+        str,
+        Field(pattern=r"^0?[0-7]{3}$", json_schema_extra={"unit": "octal", "limit": "three octal digits"}),
+        Field(description="Mode of the sockets that unix: addresses make."),
+        Allowed("three octal digits, with or without a leading 0"),
+    ] = "0600"
+    unix_owner: Annotated[
+        str | None,
+        Field(pattern=_OWNER, json_schema_extra={"unit": "name", "limit": "`user` or `user:group` or `null`"}),
+        Field(description="Owner of the sockets that unix: addresses make, names or numbers; null leaves it as it comes."),
+        Allowed("null, or user or user:group, names or numbers"),
+    ] = None
+    callers: Annotated[
+        str | None,
+        Field(min_length=1, json_schema_extra={"unit": "path"}),
+        Field(description="JSON file of who may call and how much (`flyball caller` writes it); read when it changes."),
+        Allowed("null, or the path of a file"),
+    ] = None
+    allow_anonymous: Annotated[
+        bool | None,
+        Field(json_schema_extra={"unit": "switch"}),
+        Field(description="Serve those who are no known caller; null for on loopback and Unix sockets only."),
+        Allowed("null, true or false"),
+    ] = None
     lanes: Annotated[
         int | None,
         Field(ge=1, le=256, json_schema_extra={"unit": "threads"}),
@@ -106,6 +169,12 @@ class ServerConfig(BaseModel):
     connections_max: Annotated[int, _range(1, 1_000_000)] = _whole(
         "connections", 1, 1_000_000, 4096, "Open connections of the whole server; more wait unaccepted."
     )
+    connections_per_address_max: Annotated[int, _range(1, 1_000_000)] = _whole(
+        "connections", 1, 1_000_000, 4096, "Open connections from one IP address; more are closed at once."
+    )
+    streams_max: Annotated[int, _range(1, 100_000)] = _whole(
+        "requests", 1, 100_000, 1024, "Requests at once on one HTTP/2 connection."
+    )
     in_flight_max: Annotated[int, _range(1, 1_000_000)] = _whole(
         "requests", 1, 1_000_000, 4096, "Requests in the server at once, over all models; more are refused with 503."
     )
@@ -121,11 +190,38 @@ class ServerConfig(BaseModel):
     grace_ms: Annotated[int, _range(0, 3_600_000)] = _whole(
         "ms", 0, 3_600_000, 30_000, "Time that a drain gives to requests in flight before it closes their connections."
     )
+    allow_model_control: Annotated[
+        bool,
+        Field(description="Let clients load and unload models.", json_schema_extra={"unit": "switch"}),
+        Allowed("true or false"),
+    ] = False
+    allow_shared_memory: Annotated[
+        bool,
+        Field(
+            description="Let clients have tensors read from and written to shared memory of this machine.",
+            json_schema_extra={"unit": "switch"},
+        ),
+        Allowed("true or false"),
+    ] = False
+    cors_origins: Annotated[
+        list[Origin],
+        Field(max_length=64, json_schema_extra={"unit": "origin", "limit": "up to 64 of `*` or `http[s]://host[:port]`"}),
+        Field(description="Web pages of these origins may read answers; none by default."),
+    ] = []
+    compress_bytes_min: Annotated[int, _range(0, 2**31 - 1)] = _whole(
+        "bytes", 0, 2**31 - 1, 1024, "Shorter answers are never compressed; longer ones are where the client takes it."
+    )
     log: Annotated[
         Literal["error", "warn", "info", "debug"],
         Field(description="Least severity that is written to stderr, as JSON lines.", json_schema_extra={"unit": "level"}),
         Allowed("error, warn, info or debug"),
     ] = "info"
+
+    @field_validator("tls_cert", "tls_key", "tls_client_ca")
+    @classmethod
+    def _tls_files(cls, value: str | None, info: ValidationInfo) -> str | None:
+        _tls_file(value, info.data.get("listen"), needed=info.field_name != "tls_client_ca")
+        return value
 
 
 def read_server_config(path: Path) -> ServerConfig:

@@ -1,0 +1,62 @@
+"""Flags of `flyball serve` that say where it listens and whom it serves.
+
+Only what they are called: limits and meaning are the settings' own, in `flyball.config`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_PANEL = "Where it listens, and whom it serves"
+
+Listen = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="HOST:PORT, tls://HOST:PORT or unix:/PATH; may be repeated. [127.0.0.1:8080]",
+        rich_help_panel=_PANEL,
+    ),
+]
+TlsCert = Annotated[
+    Path | None, typer.Option(help="PEM file of the server's certificate.", show_default=False, rich_help_panel=_PANEL)
+]
+TlsKey = Annotated[
+    Path | None, typer.Option(help="PEM file of its private key.", show_default=False, rich_help_panel=_PANEL)
+]
+TlsClientCa = Annotated[
+    Path | None,
+    typer.Option(
+        help="PEM file of authorities that clients must have a certificate of.", show_default=False, rich_help_panel=_PANEL
+    ),
+]
+UnixMode = Annotated[
+    str | None, typer.Option(metavar="OCTAL", help="Mode of the sockets of unix: addresses. [0600]", rich_help_panel=_PANEL)
+]
+Callers = Annotated[
+    Path | None,
+    typer.Option(help="JSON file of who may call (see flyball caller).", show_default=False, rich_help_panel=_PANEL),
+]
+AllowAnonymous = Annotated[
+    bool, typer.Option("--allow-anonymous", help="Serve everybody, also beyond this machine.", rich_help_panel=_PANEL)
+]
+AllowModelControl = Annotated[
+    bool, typer.Option("--allow-model-control", help="Let clients load and unload models.", rich_help_panel=_PANEL)
+]
+AllowSharedMemory = Annotated[
+    bool, typer.Option("--allow-shared-memory", help="Let clients pass tensors in shared memory.", rich_help_panel=_PANEL)
+]
+CorsOrigin = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ORIGIN", help="Web pages of this origin may read answers; may be repeated.", rich_help_panel=_PANEL
+    ),
+]
+
+
+def flag_of(path: str) -> str:
+    """The flag that sets what a fault's path names."""
+    key = path.partition("[")[0]
+    return "--cors-origin" if key == "cors_origins" else "--" + key.replace("_", "-")
