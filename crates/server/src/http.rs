@@ -1,7 +1,9 @@
 //! The HTTP surface: V2 REST, health and metrics. Routes are told apart here; inference goes to `infer.rs`.
 
+mod cors;
 mod infer;
 mod path;
+mod wishes;
 
 use crate::build::build_info;
 use crate::lane_thread::{LaneContext, Shared};
@@ -16,11 +18,18 @@ use hyper::body::Incoming;
 use path::Target;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use wishes::Wishes;
 
 const JSON: &str = "application/json";
 
-/// A request whose head has been read: an inference that walks, or anything else, which is answered from the head.
-pub(crate) enum Call {
+/// A request whose head has been read, and what its caller wishes of the answer.
+pub(crate) struct Call {
+    work: Work,
+    wishes: Wishes,
+}
+
+/// An inference that walks, or anything else, which is answered from the head.
+enum Work {
     Infer(infer::Infer),
     Metrics,
     Answered(Reply),
@@ -28,22 +37,32 @@ pub(crate) enum Call {
 
 impl Call {
     pub(crate) fn needs_http2() -> Call {
-        Call::Answered(error(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "gRPC needs HTTP/2"))
+        let reply = error(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "gRPC needs HTTP/2");
+        Call { work: Work::Answered(reply), wishes: Wishes::default() }
     }
 }
 
 pub(crate) fn enter(context: &LaneContext, request: Request<Incoming>, lay_unread: Duration) -> Call {
+    let wishes = Wishes::read(&context.shared.config, request.headers());
+    let work = match wishes.preflight(&request) {
+        Some(reply) => Work::Answered(reply),
+        None => routed(context, request, lay_unread),
+    };
+    Call { work, wishes }
+}
+
+fn routed(context: &LaneContext, request: Request<Incoming>, lay_unread: Duration) -> Work {
     let Some(target) = path::target(request.uri().path()) else {
-        return Call::Answered(error(StatusCode::NOT_FOUND, "Not Found"));
+        return Work::Answered(error(StatusCode::NOT_FOUND, "Not Found"));
     };
     let infer = matches!(target, Target::Infer(_));
     let allowed: &[Method] = if infer { &[Method::POST] } else { &[Method::GET, Method::HEAD] };
     if !allowed.contains(request.method()) {
-        return Call::Answered(wrong_method(if infer { "POST" } else { "GET, HEAD" }));
+        return Work::Answered(wrong_method(if infer { "POST" } else { "GET, HEAD" }));
     }
-    Call::Answered(match target {
+    Work::Answered(match target {
         Target::Infer(model) => {
-            return Call::Infer(infer::Infer::begin(context, model, request, lay_unread));
+            return Work::Infer(infer::Infer::begin(context, model, request, lay_unread));
         }
         Target::Server => {
             whole(StatusCode::OK, JSON, ServerMetadata::new("flyball", build_info().version).to_json())
@@ -55,16 +74,17 @@ pub(crate) fn enter(context: &LaneContext, request: Request<Incoming>, lay_unrea
         }
         Target::Model(model) => model_metadata(context, &model),
         Target::ModelReady(model) => model_ready(context, &model),
-        Target::Metrics => return Call::Metrics,
+        Target::Metrics => return Work::Metrics,
     })
 }
 
 pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
-    match call {
-        Call::Infer(infer) => infer.finish(context).await,
-        Call::Metrics => scrape(context).await,
-        Call::Answered(reply) => reply,
-    }
+    let reply = match call.work {
+        Work::Infer(infer) => infer.finish(context).await,
+        Work::Metrics => scrape(context).await,
+        Work::Answered(reply) => reply,
+    };
+    call.wishes.grant(&context.shared.config, reply).await
 }
 
 fn wrong_method(allowed: &'static str) -> Reply {

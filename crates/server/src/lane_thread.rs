@@ -81,7 +81,18 @@ pub(crate) fn start(
     inbox: LaneInbox<ModelMeter>,
     connections: mpsc::Receiver<Handover>,
 ) -> io::Result<JoinHandle<()>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let cpus = shared.machine.cpus.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        // For large bodies in a coding, and for nothing else. It would inherit the lane's core.
+        .max_blocking_threads(1)
+        .thread_name(format!("coding-{id}"))
+        .on_thread_start(move || {
+            let _ = setpriority_process(Some(rustix::thread::gettid()), COMPUTE_NICE);
+            machine::unpin(&cpus);
+        })
+        .build()?;
     std::thread::Builder::new().name(format!("lane-{id}")).spawn(move || {
         if let Some(cpu) = cpu
             && !machine::pin(cpu)

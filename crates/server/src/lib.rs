@@ -8,6 +8,7 @@ mod acceptor;
 mod activity;
 mod body;
 mod build;
+mod coding;
 mod config;
 mod drain;
 mod grpc;

@@ -39,7 +39,8 @@ impl Framed {
         if !self.compressed {
             return Ok(self.message);
         }
-        let text = "a gRPC message is compressed, but its call names no grpc-encoding; name it, or send it as it is";
+        let text =
+            "a gRPC message is compressed, but its call names no grpc-encoding; name it, or send it as it is";
         Err(Fault::malformed(text))
     }
 }
@@ -70,9 +71,9 @@ pub fn decode(body: &Bytes) -> Result<Bytes, Fault> {
 fn read_head([flag, length @ ..]: [u8; HEAD_BYTES]) -> Result<(bool, u32), Fault> {
     match flag {
         0 | 1 => Ok((flag == 1, u32::from_be_bytes(length))),
-        flag => Err(Fault::malformed(format!(
-            "the compressed flag of a gRPC frame is {flag}; it must be 0 or 1"
-        ))),
+        flag => {
+            Err(Fault::malformed(format!("the compressed flag of a gRPC frame is {flag}; it must be 0 or 1")))
+        }
     }
 }
 

@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn every_service_is_listed_and_the_file_of_each_is_found() {
-        let MessageResponse::ListServicesResponse(list) = ask(MessageRequest::ListServices(String::new())) else {
+        let MessageResponse::ListServicesResponse(list) = ask(MessageRequest::ListServices(String::new()))
+        else {
             panic!("no list");
         };
         let names: Vec<_> = list.service.into_iter().map(|service| service.name).collect();

@@ -18,8 +18,8 @@ mod stream;
 
 pub use grpc::{GrpcDialect, GrpcReply};
 pub use http::{HttpDialect, HttpReply};
-pub use stream::{StreamDialect, StreamReply};
 pub(crate) use json::error_body;
+pub use stream::{StreamDialect, StreamReply};
 
 #[cfg(test)]
 mod tests;

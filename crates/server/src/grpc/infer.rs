@@ -1,13 +1,14 @@
 //! `ModelInfer`: the head's part in a call, then the walk.
 
-use super::{framed, status};
+use super::{encoding, framed, refused};
 use crate::body;
 use crate::lane_thread::LaneContext;
 use crate::reply::Reply;
-use ::http::{HeaderMap, HeaderValue, Request};
+use ::http::{HeaderMap, Request};
 use flyball_core::{Fault, Nanos, Protocol};
 use flyball_plane::{Arrival, Walk, decide};
 use flyball_telemetry::LaneSink;
+use flyball_wire::coding::Coding;
 use flyball_wire::{GrpcDialect, GrpcReply, frame};
 use hyper::body::Incoming;
 use std::time::Duration;
@@ -15,40 +16,36 @@ use std::time::Duration;
 /// An inference call whose head has been read, and which is counted from here on.
 pub(crate) struct Infer {
     walk: Walk<LaneSink>,
-    deadline: Result<Option<Nanos>, Fault>,
+    head: Result<(Option<Nanos>, Coding), Fault>,
     body: Incoming,
 }
 
 impl Infer {
     pub(super) fn begin(context: &LaneContext, request: Request<Incoming>) -> Infer {
         let walk = Walk::begin(&context.lane, Protocol::Grpc, Duration::ZERO);
-        let deadline = timeout(request.headers()).map(|timeout| walk.after(timeout));
-        Infer { walk, deadline, body: request.into_body() }
+        let headers = request.headers();
+        let deadline = timeout(headers).map(|timeout| walk.after(timeout));
+        let head = deadline.and_then(|deadline| Ok((deadline, encoding::of(headers)?)));
+        Infer { walk, head, body: request.into_body() }
     }
 
     pub(super) async fn finish(self, context: &LaneContext) -> Reply {
-        let deadline = self.deadline.as_ref().ok().copied().flatten();
-        let part = context.shared.bodies.part();
+        let deadline = self.head.as_ref().map_or(None, |&(deadline, _)| deadline);
+        let (config, part) = (&context.shared.config, context.shared.bodies.part());
         let body = async {
-            let body = body::read(self.body, true, &context.shared.config, &part).await?;
-            self.deadline?;
-            frame::decode(&body)
+            let body = body::read(self.body, true, config, &part).await?;
+            let (_, coding) = self.head?;
+            encoding::opened(frame::unary(&body)?, coding, config, &part).await
         };
         match decide(&context.lane, &GrpcDialect, Arrival { walk: self.walk, body, deadline }).await {
             GrpcReply::Frame(frame) => framed(Some(frame)),
-            GrpcReply::Status { code, text, retry_after_ms } => {
-                let mut reply = status(code, &text);
-                if let Some(ms) = retry_after_ms {
-                    reply.headers_mut().insert("grpc-retry-pushback-ms", HeaderValue::from(ms));
-                }
-                reply
-            }
+            status => refused(&status),
         }
     }
 }
 
 /// `grpc-timeout`: at most eight digits and a unit.
-fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Fault> {
+pub(super) fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Fault> {
     let Some(value) = headers.get("grpc-timeout") else { return Ok(None) };
     let parse = || {
         let text = value.to_str().ok()?;
@@ -81,7 +78,7 @@ mod tests {
         let read = |text: &'static str| {
             timeout(&HeaderMap::from_iter([(
                 ::http::HeaderName::from_static("grpc-timeout"),
-                HeaderValue::from_static(text),
+                ::http::HeaderValue::from_static(text),
             )]))
         };
         for (text, wanted) in [

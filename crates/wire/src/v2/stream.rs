@@ -43,7 +43,10 @@ struct Named {
 pub enum StreamReply {
     Answer(Bytes),
     /// The same fault twice: as a message after which the stream goes on, and as the status that ends it.
-    Fault { message: Bytes, status: GrpcReply },
+    Fault {
+        message: Bytes,
+        status: GrpcReply,
+    },
 }
 
 impl StreamDialect {
