@@ -68,7 +68,9 @@ CASES = {
     "unknown path below a model": Case(404, ".", None, method="GET", path="/v2/models/linear/nothing"),
     "GET where POST is wanted": Case(405, "POST", None, method="GET"),
     "POST where GET is wanted": Case(405, "GET", None, path="/v2/health/live"),
-    "a compressed body": Case(415, "(?i)gzip", "unsupported", GOOD, headers={"Content-Encoding": "gzip"}),
+    "a body in an unknown coding": Case(415, "br", "unsupported", GOOD, headers={"Content-Encoding": "br"}),
+    "a body in two codings": Case(415, "gzip, gzip", "unsupported", GOOD, headers={"Content-Encoding": "gzip, gzip"}),
+    "a body that is not in its coding": Case(400, "gzip", "malformed_request", GOOD, headers={"Content-Encoding": "gzip"}),
     "an infinity in JSON": Case(
         422, "(?i)inf|binary", "answer_not_representable", json_request({"x": np.zeros((1, 1), np.float32)}),
         path=infer_path("infinite"),

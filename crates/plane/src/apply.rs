@@ -173,7 +173,6 @@ impl<M: Send + Sync + 'static> Loader<M> {
             version: version.version.as_str().into(),
             signature: loaded.signature,
             batching: loaded.batching,
-            labels: HashMap::new(),
             meter: (self.meter)(&document.name, &version.version),
             labels: labels(document),
             service: Service::new(loaded.latency, artifact.facts.loops),

@@ -79,8 +79,6 @@ pub struct Model<M> {
     /// What the classes of an output are called, in their order, by the output's name.
     pub labels: HashMap<String, Arc<[String]>>,
     pub meter: Arc<M>,
-    /// What the classes of an output are called, by the output's name.
-    pub labels: HashMap<String, Arc<[String]>>,
     pub(crate) service: Service,
     /// Elements of a row as the latency table knows it, where rows may be longer.
     pub(crate) row_elements: Option<usize>,

@@ -189,13 +189,20 @@ mod tests {
     #[tokio::test]
     async fn what_is_sent_to_a_parked_connection_is_read_once_the_time_is_over() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut client = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let socket = listener.accept().await.unwrap().0;
         let activity = Activity::new(true);
-        let mut watched = Watched { stream: TokioIo::new(socket), activity: Rc::clone(&activity) };
+        let mut watched =
+            Watched { stream: TokioIo::new(Stream::Tcp(socket)), activity: Rc::clone(&activity) };
         activity.park(Duration::from_secs(3600));
         client.write_all(b"again").await.unwrap();
-        watched.stream.inner().readable().await.unwrap();
+        assert!(
+            poll_fn(|context| match watched.stream.inner().bytes_are_here(context) {
+                true => Poll::Ready(true),
+                false => Poll::Pending,
+            })
+            .await
+        );
         let mut bytes = [0; 8];
         let mut buffer = ReadBuf::new(&mut bytes);
         let mut read = pin!(poll_fn(|context| Pin::new(&mut watched).poll_read(context, buffer.unfilled())));

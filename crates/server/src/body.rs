@@ -45,7 +45,7 @@ impl BodyPart<'_> {
     /// Bodies below this are bounded well enough by the number of connections, and cost no shared counter.
     const COUNTED_FROM: usize = 64 << 10;
 
-    fn grow_to(&self, length: usize) -> Result<(), Fault> {
+    pub(crate) fn grow_to(&self, length: usize) -> Result<(), Fault> {
         let more = length.saturating_sub(self.bytes.get());
         if length < BodyPart::COUNTED_FROM || more == 0 {
             return Ok(());
@@ -160,7 +160,7 @@ async fn read_all(
     Ok(whole.freeze())
 }
 
-fn gone(why: &str) -> Fault {
+pub(crate) fn gone(why: &str) -> Fault {
     Fault::new(FaultKind::ClientGone, Stage::Parse, format!("the body broke off: {why}"))
 }
 

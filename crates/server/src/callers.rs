@@ -75,7 +75,7 @@ impl Mark {
     }
 }
 
-struct Caller {
+pub(crate) struct Caller {
     name: String,
     index: CallerIndex,
     terms: Terms,
@@ -222,6 +222,35 @@ impl Drop for InFlight {
     }
 }
 
+/// Who asks: known by the connection or by the head of the request, once for all messages of a stream.
+pub(crate) enum Visitor {
+    Anybody,
+    Known(Arc<Caller>),
+    Nobody(Box<Fault>),
+}
+
+impl Visitor {
+    pub(crate) fn find(callers: Option<&Callers>, peer: &Peer, headers: &HeaderMap) -> Visitor {
+        match callers.map_or(Ok(None), |callers| callers.find(peer, headers)) {
+            Ok(Some(caller)) => Visitor::Known(caller),
+            Ok(None) if peer.anonymous => Visitor::Anybody,
+            Ok(None) => Visitor::Nobody(Box::new(unknown(&nobody(&peer.mark)))),
+            Err(fault) => Visitor::Nobody(Box::new(fault)),
+        }
+    }
+
+    /// One request of theirs.
+    pub(crate) fn visit(&self) -> Visit {
+        match self {
+            Visitor::Anybody => Visit::open(),
+            Visitor::Known(caller) => {
+                Visit { caller: caller.index, standing: caller.admit().map_err(Box::new) }
+            }
+            Visitor::Nobody(fault) => Visit { caller: CallerIndex::NONE, standing: Err(fault.clone()) },
+        }
+    }
+}
+
 /// A request's standing with its caller: whose it is, and whether it may go on. To be held while the request lasts.
 pub(crate) struct Visit {
     pub(crate) caller: CallerIndex,
@@ -240,18 +269,6 @@ impl Visit {
         match self.standing {
             Ok(in_flight) => (in_flight, Ok(())),
             Err(fault) => (None, Err(*fault)),
-        }
-    }
-
-    pub(crate) fn begin(callers: Option<&Callers>, peer: &Peer, headers: &HeaderMap) -> Visit {
-        let found = callers.map_or(Ok(None), |callers| callers.find(peer, headers));
-        match found {
-            Ok(Some(caller)) => Visit { caller: caller.index, standing: caller.admit().map_err(Box::new) },
-            Ok(None) if peer.anonymous => Visit::open(),
-            Ok(None) => {
-                Visit { caller: CallerIndex::NONE, standing: Err(Box::new(unknown(&nobody(&peer.mark)))) }
-            }
-            Err(fault) => Visit { caller: CallerIndex::NONE, standing: Err(Box::new(fault)) },
         }
     }
 }

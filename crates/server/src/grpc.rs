@@ -1,30 +1,40 @@
 //! The gRPC surface on plain hyper: a unary call is one five-byte-framed message each way and trailers with the
-//! status. Methods are told apart here; inference goes to `infer.rs`, health to `health.rs`.
+//! status. Methods are told apart here; inference goes to `infer.rs`, its stream to `stream_infer.rs`.
 
+mod encoding;
 mod health;
 mod infer;
+mod reflection;
+mod stream;
+mod stream_infer;
 
 use crate::body;
 use crate::build::build_info;
-use crate::callers::{Peer, Visit};
+use crate::callers::{Peer, Visit, Visitor};
 use crate::http::{is_ready, metadata_of};
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, ReplyBody};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
 use bytes::Bytes;
-use flyball_core::{Fault, GrpcCode, ModelRef};
-use flyball_wire::frame;
+use flyball_core::{Dialect, Fault, GrpcCode, ModelRef};
 use flyball_wire::metadata::ServerMetadata;
 use flyball_wire::proto::inference::{
     ModelMetadataRequest, ModelReadyRequest, ModelReadyResponse, ServerLiveResponse, ServerReadyResponse,
 };
+use flyball_wire::{GrpcDialect, GrpcReply, frame};
 use hyper::body::Incoming;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use prost::Message;
+use std::rc::Rc;
 
 const GRPC: &str = "application/grpc";
 const SERVICE: &str = "/inference.GRPCInferenceService/";
 const HEALTH: &str = "/grpc.health.v1.Health/";
+/// The two have the same messages.
+const REFLECTION: [&str; 2] = [
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+];
 /// As a name, and not as a text, which would be copied into each reply.
 static STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
@@ -32,27 +42,32 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()))
 }
 
-/// A call whose head has been read: an inference that walks, or another method.
+/// A call whose head has been read: an inference that walks, a stream that goes on by itself, or another method.
 pub(crate) enum Call {
     Infer(infer::Infer),
+    Streams(Reply),
     Other(Request<Incoming>, Visit),
 }
 
-pub(crate) fn enter(context: &LaneContext, peer: &Peer, request: Request<Incoming>) -> Call {
+pub(crate) fn enter(context: &Rc<LaneContext>, peer: &Peer, request: Request<Incoming>) -> Call {
     let path = request.uri().path();
     let method = path.strip_prefix(SERVICE);
     let open = path.starts_with(HEALTH) || matches!(method, Some("ServerLive" | "ServerReady"));
-    let visit = if open { Visit::open() } else { context.visit(peer, request.headers()) };
-    if method == Some("ModelInfer") {
-        Call::Infer(infer::Infer::begin(context, visit, request))
-    } else {
-        Call::Other(request, visit)
+    let visitor = if open { Visitor::Anybody } else { context.visitor(peer, request.headers()) };
+    match method {
+        Some("ModelInfer") => Call::Infer(infer::Infer::begin(context, visitor.visit(), request)),
+        Some("ModelStreamInfer") => Call::Streams(stream_infer::begin(context, visitor, request)),
+        None if REFLECTION.contains(&path) => {
+            Call::Streams(reflection::begin(context, visitor.visit(), request))
+        }
+        _ => Call::Other(request, visitor.visit()),
     }
 }
 
 pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
     match call {
         Call::Infer(infer) => infer.finish(context).await,
+        Call::Streams(reply) => reply,
         Call::Other(request, visit) => {
             answer_unary(context, request, visit).await.unwrap_or_else(|fault| refuse(&fault))
         }
@@ -65,10 +80,11 @@ async fn answer_unary(
     visit: Visit,
 ) -> Result<Reply, Fault> {
     let path = request.uri().path().to_owned();
-    let (_in_flight, standing) = visit.split();
     let (config, part) = (&context.shared.config, context.shared.bodies.part());
+    let coding = encoding::of(request.headers());
+    let (_in_flight, standing) = visit.split();
     let body = body::read_from(standing, request.into_body(), true, config, &part).await?;
-    let message = frame::decode(&body)?;
+    let message = encoding::opened(frame::unary(&body)?, coding?, config, &part).await?;
     if let Some(method) = path.strip_prefix(HEALTH) {
         return health::handle(context, method, &message);
     }
@@ -116,28 +132,51 @@ fn framed(frame: Option<Bytes>) -> Reply {
 }
 
 fn refuse(fault: &Fault) -> Reply {
-    let mut reply = status(fault.kind.grpc(), &fault.text);
-    if let Some(wait) = fault.retry_after {
-        let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
-        reply.headers_mut().insert("grpc-retry-pushback-ms", HeaderValue::from(ms));
-    }
-    reply
+    refused(&status_of(fault))
+}
+
+fn status_of(fault: &Fault) -> GrpcReply {
+    GrpcDialect::default().refuse(fault)
+}
+
+fn status(code: GrpcCode, text: &str) -> Reply {
+    refused(&GrpcReply::Status { code, text: text.to_owned().into(), retry_after_ms: None })
 }
 
 /// An error without a message: status in the headers, no body ("trailers only").
-fn status(code: GrpcCode, text: &str) -> Reply {
+fn refused(status: &GrpcReply) -> Reply {
+    let mut reply = response(ReplyBody::empty());
+    describe(status, reply.headers_mut());
+    reply
+}
+
+/// How a stream ends; without a status, well.
+fn trailers(status: Option<&GrpcReply>) -> HeaderMap {
+    let mut trailers = HeaderMap::with_capacity(3);
+    trailers.insert(&STATUS, HeaderValue::from_static("0"));
+    if let Some(status) = status {
+        describe(status, &mut trailers);
+    }
+    trailers
+}
+
+fn describe(status: &GrpcReply, headers: &mut HeaderMap) {
+    let GrpcReply::Status { code, text, retry_after_ms } = status else { return };
     // Longer ones would break the client's limit on headers and hide the status itself.
     const TEXT_BYTES_MAX: usize = 1024;
     let end = (0..=TEXT_BYTES_MAX.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-    let text = &text[..end];
     /// What `grpc-message` must percent-encode.
     const MESSAGE: &AsciiSet = &CONTROLS.add(b'%');
-    let mut reply = response(ReplyBody::empty());
-    reply.headers_mut().insert(&STATUS, HeaderValue::from(code as u16));
-    if let Ok(text) = HeaderValue::from_str(&utf8_percent_encode(text, MESSAGE).to_string()) {
-        reply.headers_mut().insert("grpc-message", text);
+    headers.insert(&STATUS, HeaderValue::from(*code as u16));
+    if let Ok(text) = HeaderValue::from_str(&utf8_percent_encode(&text[..end], MESSAGE).to_string()) {
+        headers.insert("grpc-message", text);
     }
-    reply
+    if let Some(ms) = retry_after_ms {
+        headers.insert("grpc-retry-pushback-ms", HeaderValue::from(*ms));
+    }
+    if *code == GrpcCode::Unimplemented {
+        headers.insert("grpc-accept-encoding", HeaderValue::from_static(encoding::ACCEPTED));
+    }
 }
 
 fn response(body: ReplyBody) -> Reply {

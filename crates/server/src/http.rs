@@ -1,7 +1,9 @@
 //! The HTTP surface: V2 REST, health and metrics. Routes are told apart here; inference goes to `infer.rs`.
 
+mod cors;
 mod infer;
 mod path;
+mod wishes;
 
 use crate::build::build_info;
 use crate::callers::{Peer, Visit};
@@ -18,11 +20,18 @@ use hyper::body::Incoming;
 use path::Target;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use wishes::Wishes;
 
 const JSON: &str = "application/json";
 
-/// A request whose head has been read: an inference that walks, or anything else, which is answered from the head.
-pub(crate) enum Call {
+/// A request whose head has been read, and what its caller wishes of the answer.
+pub(crate) struct Call {
+    work: Work,
+    wishes: Wishes,
+}
+
+/// An inference that walks, or anything else, which is answered from the head.
+enum Work {
     Infer(infer::Infer),
     Metrics,
     Answered(Reply),
@@ -30,7 +39,8 @@ pub(crate) enum Call {
 
 impl Call {
     pub(crate) fn needs_http2() -> Call {
-        Call::Answered(error(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "gRPC needs HTTP/2"))
+        let reply = error(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "gRPC needs HTTP/2");
+        Call { work: Work::Answered(reply), wishes: Wishes::default() }
     }
 }
 
@@ -40,24 +50,33 @@ pub(crate) fn enter(
     request: Request<Incoming>,
     lay_unread: Duration,
 ) -> Call {
+    let wishes = Wishes::read(&context.shared.config, request.headers());
+    let work = match wishes.preflight(&request) {
+        Some(reply) => Work::Answered(reply),
+        None => routed(context, peer, request, lay_unread),
+    };
+    Call { work, wishes }
+}
+
+fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_unread: Duration) -> Work {
     let target = path::target(request.uri().path());
     let open = matches!(target, Some(Target::Live | Target::Ready));
     let visit = if open { Visit::open() } else { context.visit(peer, request.headers()) };
     let infer = matches!(target, Some(Target::Infer(_)));
     // An inference is refused inside its walk, so that it is counted.
     if let (Err(fault), false) = (&visit.standing, infer) {
-        return Call::Answered(refuse(fault));
+        return Work::Answered(refuse(fault));
     }
     let Some(target) = target else {
-        return Call::Answered(error(StatusCode::NOT_FOUND, "Not Found"));
+        return Work::Answered(error(StatusCode::NOT_FOUND, "Not Found"));
     };
     let allowed: &[Method] = if infer { &[Method::POST] } else { &[Method::GET, Method::HEAD] };
     if !allowed.contains(request.method()) {
-        return Call::Answered(wrong_method(if infer { "POST" } else { "GET, HEAD" }));
+        return Work::Answered(wrong_method(if infer { "POST" } else { "GET, HEAD" }));
     }
-    Call::Answered(match target {
+    Work::Answered(match target {
         Target::Infer(model) => {
-            return Call::Infer(infer::Infer::begin(context, visit, model, request, lay_unread));
+            return Work::Infer(infer::Infer::begin(context, visit, model, request, lay_unread));
         }
         Target::Server => {
             whole(StatusCode::OK, JSON, ServerMetadata::new("flyball", build_info().version).to_json())
@@ -69,16 +88,17 @@ pub(crate) fn enter(
         }
         Target::Model(model) => model_metadata(context, &model),
         Target::ModelReady(model) => model_ready(context, &model),
-        Target::Metrics => return Call::Metrics,
+        Target::Metrics => return Work::Metrics,
     })
 }
 
 pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
-    match call {
-        Call::Infer(infer) => infer.finish(context).await,
-        Call::Metrics => scrape(context).await,
-        Call::Answered(reply) => reply,
-    }
+    let reply = match call.work {
+        Work::Infer(infer) => infer.finish(context).await,
+        Work::Metrics => scrape(context).await,
+        Work::Answered(reply) => reply,
+    };
+    call.wishes.grant(&context.shared.config, reply).await
 }
 
 fn wrong_method(allowed: &'static str) -> Reply {

@@ -1,7 +1,7 @@
 //! A lane's thread: pinned, with a runtime of its own, fed with connections by the acceptor.
 
 use crate::body::BodyBudget;
-use crate::callers::{Callers, Mark, Peer, Visit};
+use crate::callers::{Callers, Mark, Peer, Visit, Visitor};
 use crate::drain::{Drain, Phase};
 use crate::machine::Machine;
 use crate::refusals::{self, Refusals};
@@ -65,7 +65,11 @@ pub(crate) struct LaneContext {
 impl LaneContext {
     /// Whose a request is, and whether that caller may make it.
     pub(crate) fn visit(&self, peer: &Peer, headers: &HeaderMap) -> Visit {
-        Visit::begin(self.shared.callers.as_ref(), peer, headers)
+        self.visitor(peer, headers).visit()
+    }
+
+    pub(crate) fn visitor(&self, peer: &Peer, headers: &HeaderMap) -> Visitor {
+        Visitor::find(self.shared.callers.as_ref(), peer, headers)
     }
 
     /// How long a connection is to be left unread after this reply.
@@ -104,7 +108,18 @@ pub(crate) fn start(
     inbox: LaneInbox<ModelMeter>,
     connections: mpsc::Receiver<Handover>,
 ) -> io::Result<JoinHandle<()>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let cpus = shared.machine.cpus.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        // For large bodies in a coding, and for nothing else. It would inherit the lane's core.
+        .max_blocking_threads(1)
+        .thread_name(format!("coding-{id}"))
+        .on_thread_start(move || {
+            let _ = setpriority_process(Some(rustix::thread::gettid()), COMPUTE_NICE);
+            machine::unpin(&cpus);
+        })
+        .build()?;
     std::thread::Builder::new().name(format!("lane-{id}")).spawn(move || {
         if let Some(cpu) = cpu
             && !machine::pin(cpu)

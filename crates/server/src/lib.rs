@@ -9,6 +9,7 @@ mod activity;
 mod body;
 mod build;
 mod callers;
+mod coding;
 mod config;
 mod counted;
 mod drain;

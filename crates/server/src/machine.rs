@@ -95,6 +95,13 @@ pub(crate) fn pin(cpu: usize) -> bool {
     sched_setaffinity(None, &mask).is_ok()
 }
 
+/// Lets the calling thread, which a pinned one has started, run on all of these cores.
+pub(crate) fn unpin(cpus: &[usize]) {
+    let mut mask = CpuSet::new();
+    cpus.iter().for_each(|&cpu| mask.set(cpu));
+    let _ = sched_setaffinity(None, &mask);
+}
+
 /// The tightest quota from this process's cgroup (version 2) up to the root.
 fn cpu_quota() -> Option<f64> {
     let quota = |text: String| {

@@ -170,7 +170,7 @@ enum Surface {
     Grpc(grpc::Call),
 }
 
-fn enter(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_unread: Duration) -> Call {
+fn enter(context: &Rc<LaneContext>, peer: &Peer, request: Request<Incoming>, lay_unread: Duration) -> Call {
     let version = request.version();
     let surface = if grpc::is_grpc(request.headers()) {
         if version == Version::HTTP_2 {

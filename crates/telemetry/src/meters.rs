@@ -1,8 +1,8 @@
 //! Who counts what: one `LaneSink` for each lane, one `ModelMeter` for each model version, and the totals that must
 //! always add up: received == answered + refused + failed + abandoned + in flight.
 
-use crate::statistics::Sums;
 use crate::callers::{CallerNames, CallerTally};
+use crate::statistics::Sums;
 use crate::{Counter, Histogram};
 use flyball_core::{FaultKind, Outcome, Protocol, RunRecord, Sink, Stage, WalkRecord, nanos};
 use std::sync::{Arc, Mutex, PoisonError};

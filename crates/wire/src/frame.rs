@@ -1,7 +1,7 @@
 //! The five-byte frame around each gRPC message: a flag for compression and the length as a big-endian u32.
-//! Works on whole bodies; how they arrive is the transport's business.
+//! Whole bodies and streams of them; how their bytes arrive is the transport's business.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use flyball_core::{Fault, FaultKind, Stage};
 use prost::Message;
 
@@ -25,72 +25,105 @@ pub(crate) fn write(out: &mut BytesMut, message: impl FnOnce(&mut BytesMut)) -> 
     Some(())
 }
 
-/// The one message of a unary body. Shares the body's memory.
-pub fn decode(body: &Bytes) -> Result<Bytes, Fault> {
-    let Some((&[compressed, a, b, c, d], rest)) = body.split_first_chunk::<HEAD_BYTES>() else {
+/// A message as its frame held it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Framed {
+    pub message: Bytes,
+    /// In the coding that the call's head names.
+    pub compressed: bool,
+}
+
+impl Framed {
+    /// The message of a peer that was not told of any coding.
+    pub fn plain(self) -> Result<Bytes, Fault> {
+        if !self.compressed {
+            return Ok(self.message);
+        }
+        let text =
+            "a gRPC message is compressed, but its call names no grpc-encoding; name it, or send it as it is";
+        Err(Fault::malformed(text))
+    }
+}
+
+/// The one message of a unary body, compressed or not. Shares the body's memory.
+pub fn unary(body: &Bytes) -> Result<Framed, Fault> {
+    let Some((head, rest)) = body.split_first_chunk() else {
         return Err(Fault::malformed(format!(
             "a gRPC frame starts with {HEAD_BYTES} bytes, but the body has {}",
             body.len()
         )));
     };
-    match compressed {
-        0 => {}
-        1 => {
-            return Err(Fault::new(
-                FaultKind::Unsupported,
-                Stage::Parse,
-                "compressed gRPC messages are not supported; send them with grpc-encoding identity",
-            ));
-        }
-        flag => {
-            return Err(Fault::malformed(format!(
-                "the compressed flag of a gRPC frame is {flag}; it must be 0 or 1"
-            )));
-        }
-    }
-    let length = u32::from_be_bytes([a, b, c, d]);
+    let (compressed, length) = read_head(*head)?;
     if usize::try_from(length).ok() != Some(rest.len()) {
         return Err(Fault::malformed(format!(
             "the gRPC frame says {length} bytes, but {} follow; a unary call has exactly one message",
             rest.len()
         )));
     }
-    Ok(body.slice(HEAD_BYTES..))
+    Ok(Framed { message: body.slice(HEAD_BYTES..), compressed })
+}
+
+/// The one message of a unary body, which must not be compressed.
+pub fn decode(body: &Bytes) -> Result<Bytes, Fault> {
+    unary(body)?.plain()
+}
+
+fn read_head([flag, length @ ..]: [u8; HEAD_BYTES]) -> Result<(bool, u32), Fault> {
+    match flag {
+        0 | 1 => Ok((flag == 1, u32::from_be_bytes(length))),
+        flag => {
+            Err(Fault::malformed(format!("the compressed flag of a gRPC frame is {flag}; it must be 0 or 1")))
+        }
+    }
+}
+
+/// The messages of a stream, out of the pieces in which its body comes. Whoever feeds it asks for the messages that are
+/// whole first: then it holds one piece and less than one message.
+#[derive(Debug)]
+pub struct Frames {
+    held: BytesMut,
+    bytes_max: usize,
+}
+
+impl Frames {
+    pub fn new(bytes_max: usize) -> Frames {
+        Frames { held: BytesMut::new(), bytes_max }
+    }
+
+    pub fn push(&mut self, piece: &[u8]) {
+        self.held.extend_from_slice(piece);
+    }
+
+    /// Bytes that wait for the rest of their message.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The next message that is whole. After a fault nobody can say where the next one begins.
+    pub fn take(&mut self) -> Result<Option<Framed>, Fault> {
+        let Some(head) = self.held.first_chunk() else { return Ok(None) };
+        let (compressed, length) = read_head(*head)?;
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length > self.bytes_max {
+            let text = format!(
+                "a message of {length} bytes is larger than {} bytes, the server's limit (body_bytes_max)",
+                self.bytes_max
+            );
+            return Err(Fault::new(FaultKind::BodyTooLarge, Stage::Parse, text));
+        }
+        if self.held.len() - HEAD_BYTES < length {
+            return Ok(None);
+        }
+        self.held.advance(HEAD_BYTES);
+        Ok(Some(Framed { message: self.held.split_to(length).freeze(), compressed }))
+    }
+
+    /// To be asked once the body has ended.
+    pub fn finish(&self) -> Result<(), Fault> {
+        let text = || format!("the stream ends after {} bytes of a gRPC frame", self.held.len());
+        if self.held.is_empty() { Ok(()) } else { Err(Fault::malformed(text())) }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn a_frame_that_is_short_long_compressed_or_odd_is_refused_with_its_reason() {
-        let cases: [(&[u8], FaultKind, &str); 5] = [
-            (&[0, 0, 0], FaultKind::MalformedRequest, "starts with 5 bytes, but the body has 3"),
-            (&[0, 0, 0, 0, 2, 7], FaultKind::MalformedRequest, "says 2 bytes, but 1 follow"),
-            (&[0, 0, 0, 0, 0, 7], FaultKind::MalformedRequest, "says 0 bytes, but 1 follow"),
-            (&[1, 0, 0, 0, 1, 7], FaultKind::Unsupported, "grpc-encoding identity"),
-            (&[9, 0, 0, 0, 1, 7], FaultKind::MalformedRequest, "flag of a gRPC frame is 9"),
-        ];
-        for (body, kind, text) in cases {
-            let fault = decode(&Bytes::copy_from_slice(body)).expect_err("must be refused");
-            assert_eq!(fault.kind, kind);
-            assert!(fault.text.contains(text), "{fault}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn each_message_comes_out_of_its_frame_as_it_went_in(message: Vec<u8>) {
-            let mut frame = BytesMut::new();
-            write(&mut frame, |frame| frame.put_slice(&message)).expect("fits");
-            let frame = frame.freeze();
-            prop_assert_eq!(decode(&frame).expect("decodes"), message);
-        }
-
-        #[test]
-        fn random_bytes_never_panic(body: Vec<u8>) {
-            let _ = decode(&Bytes::from(body));
-        }
-    }
-}
+mod tests;

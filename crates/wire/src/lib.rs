@@ -3,12 +3,14 @@
 //! Turns bytes into core's neutral requests and answers into bytes. It must not know sockets, runtimes or models.
 #![forbid(unsafe_code)]
 
+pub mod coding;
 pub mod frame;
 pub mod metadata;
 pub mod proto;
+pub mod reflection;
 pub mod regions;
 #[cfg(test)]
 mod testing;
 mod v2;
 
-pub use v2::{GrpcDialect, GrpcReply, HttpDialect, HttpReply};
+pub use v2::{GrpcDialect, GrpcReply, HttpDialect, HttpReply, StreamDialect, StreamReply};

@@ -1,5 +1,6 @@
 //! The protobuf messages, generated from `proto/` and checked in, so that a build needs no protoc and no build script.
 //! `tests/generated.rs` holds them equal to the `.proto` files; `FLYBALL_REGENERATE=1` rewrites them.
+//! `descriptors.bin` is the same files as a `FileDescriptorSet`.
 
 /// The Open Inference Protocol.
 #[rustfmt::skip]
@@ -10,3 +11,10 @@ pub mod inference;
 #[rustfmt::skip]
 #[allow(clippy::all, unused_qualifications, unreachable_pub)]
 pub mod health;
+
+/// gRPC server reflection.
+#[rustfmt::skip]
+#[allow(clippy::all, unused_qualifications, unreachable_pub)]
+pub mod reflection;
+
+pub(crate) const DESCRIPTORS: &[u8] = include_bytes!("proto/descriptors.bin");

@@ -15,10 +15,12 @@ mod json;
 mod numbers;
 mod parameters;
 mod shared;
+mod stream;
 
 pub use grpc::{GrpcDialect, GrpcReply};
 pub use http::{HttpDialect, HttpReply};
 pub(crate) use json::error_body;
+pub use stream::{StreamDialect, StreamReply};
 
 #[cfg(test)]
 mod tests;

@@ -25,7 +25,7 @@ impl Desk {
 
     fn visit(&self, peer: &Peer, key: Option<&'static str>) -> Visit {
         let headers = key.map(|key| (header::AUTHORIZATION, HeaderValue::from_static(key)));
-        Visit::begin(Some(&self.callers), peer, &headers.into_iter().collect())
+        Visitor::find(Some(&self.callers), peer, &headers.into_iter().collect()).visit()
     }
 }
 
@@ -57,7 +57,7 @@ fn a_caller_is_known_by_its_key_and_nobody_else_is() {
         );
     }
     let headers = HeaderMap::from_iter([(API_KEY.clone(), HeaderValue::from_static("K"))]);
-    assert_eq!(kind(&Visit::begin(Some(&desk.callers), &nobody, &headers)), None);
+    assert_eq!(kind(&Visitor::find(Some(&desk.callers), &nobody, &headers).visit()), None);
 }
 
 #[test]
@@ -67,7 +67,11 @@ fn a_wrong_key_is_refused_even_where_anonymous_callers_are_served() {
     assert_eq!(desk.visit(&open, None).caller, CallerIndex::ANONYMOUS);
     assert_eq!(kind(&desk.visit(&open, Some("Bearer x"))), Some(FaultKind::Unauthenticated));
     let keyed = HeaderMap::from_iter([(API_KEY.clone(), HeaderValue::from_static("x"))]);
-    assert_eq!(kind(&Visit::begin(None, &open, &keyed)), None, "without callers, keys are nobody's business");
+    assert_eq!(
+        kind(&Visitor::find(None, &open, &keyed).visit()),
+        None,
+        "without callers, keys are nobody's business"
+    );
 }
 
 #[test]

@@ -1,14 +1,15 @@
 //! `ModelInfer`: the head's part in a call, then the walk.
 
-use super::{framed, status};
+use super::{encoding, framed, refused};
 use crate::body;
 use crate::callers::Visit;
 use crate::lane_thread::LaneContext;
 use crate::reply::Reply;
-use ::http::{HeaderMap, HeaderValue, Request};
+use ::http::{HeaderMap, Request};
 use flyball_core::{Fault, Nanos, Protocol};
 use flyball_plane::{Arrival, Walk, decide};
 use flyball_telemetry::LaneSink;
+use flyball_wire::coding::Coding;
 use flyball_wire::{GrpcDialect, GrpcReply, frame};
 use hyper::body::Incoming;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use std::time::Duration;
 pub(crate) struct Infer {
     walk: Walk<LaneSink>,
     visit: Visit,
-    deadline: Result<Option<Nanos>, Fault>,
+    head: Result<(Option<Nanos>, Coding), Fault>,
     body: Incoming,
 }
 
@@ -25,36 +26,31 @@ impl Infer {
     pub(super) fn begin(context: &LaneContext, visit: Visit, request: Request<Incoming>) -> Infer {
         let mut walk = Walk::begin(&context.lane, Protocol::Grpc, Duration::ZERO);
         walk.called_by(visit.caller);
-        let deadline = timeout(request.headers()).map(|timeout| walk.after(timeout));
-        Infer { walk, visit, deadline, body: request.into_body() }
+        let headers = request.headers();
+        let deadline = timeout(headers).map(|timeout| walk.after(timeout));
+        let head = deadline.and_then(|deadline| Ok((deadline, encoding::of(headers)?)));
+        Infer { walk, visit, head, body: request.into_body() }
     }
 
     pub(super) async fn finish(self, context: &LaneContext) -> Reply {
-        let deadline = self.deadline.as_ref().ok().copied().flatten();
-        let part = context.shared.bodies.part();
+        let deadline = self.head.as_ref().map_or(None, |&(deadline, _)| deadline);
+        let (config, part) = (&context.shared.config, context.shared.bodies.part());
         let (_in_flight, standing) = self.visit.split();
         let body = async {
-            let config = &context.shared.config;
             let body = body::read_from(standing, self.body, true, config, &part).await?;
-            self.deadline?;
-            frame::decode(&body)
+            let (_, coding) = self.head?;
+            encoding::opened(frame::unary(&body)?, coding, config, &part).await
         };
         let dialect = GrpcDialect { regions: None };
         match decide(&context.lane, &dialect, Arrival { walk: self.walk, body, deadline }).await {
             GrpcReply::Frame(frame) => framed(Some(frame)),
-            GrpcReply::Status { code, text, retry_after_ms } => {
-                let mut reply = status(code, &text);
-                if let Some(ms) = retry_after_ms {
-                    reply.headers_mut().insert("grpc-retry-pushback-ms", HeaderValue::from(ms));
-                }
-                reply
-            }
+            status => refused(&status),
         }
     }
 }
 
 /// `grpc-timeout`: at most eight digits and a unit.
-fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Fault> {
+pub(super) fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Fault> {
     let Some(value) = headers.get("grpc-timeout") else { return Ok(None) };
     let parse = || {
         let text = value.to_str().ok()?;
@@ -87,7 +83,7 @@ mod tests {
         let read = |text: &'static str| {
             timeout(&HeaderMap::from_iter([(
                 ::http::HeaderName::from_static("grpc-timeout"),
-                HeaderValue::from_static(text),
+                ::http::HeaderValue::from_static(text),
             )]))
         };
         for (text, wanted) in [

@@ -1,13 +1,14 @@
 //! `POST …/infer`: the head's part in a request, then the walk.
 
-use crate::body;
 use crate::callers::Visit;
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, whole};
+use crate::{body, coding};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, header};
 use flyball_core::{Fault, FaultKind, ModelRef, Nanos, Protocol, Stage};
 use flyball_plane::{Arrival, Walk, decide};
 use flyball_telemetry::LaneSink;
+use flyball_wire::coding::{CODINGS, Coding};
 use flyball_wire::{HttpDialect, HttpReply};
 use hyper::body::Incoming;
 use std::time::Duration;
@@ -44,15 +45,13 @@ impl Infer {
     pub(super) async fn finish(self, context: &LaneContext) -> Reply {
         let (header_length, deadline) =
             self.head.as_ref().map_or((None, None), |head| (head.header_length, head.deadline));
-        let part = context.shared.bodies.part();
+        let (config, part) = (&context.shared.config, context.shared.bodies.part());
         let (_in_flight, standing) = self.visit.split();
         let body = async {
             // A head that cannot be used is refused inside the walk, so that it is counted like everything else, and
             // after its body, so that the client is done writing and reads the refusal.
-            let config = &context.shared.config;
             let body = body::read_from(standing, self.body, self.http2, config, &part).await?;
-            self.head?;
-            Ok(body)
+            coding::inflated(self.head?.coding, body, config.body_bytes_max, &part).await
         };
         let dialect = HttpDialect { model: self.model, header_length, regions: None };
         reply(decide(&context.lane, &dialect, Arrival { walk: self.walk, body, deadline }).await)
@@ -60,22 +59,30 @@ impl Infer {
 }
 
 struct Head {
+    coding: Coding,
     header_length: Option<usize>,
     deadline: Option<Nanos>,
 }
 
 impl Head {
     fn read(headers: &HeaderMap, walk: &Walk<LaneSink>) -> Result<Head, Fault> {
-        let encoding = headers.get(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity");
-        if let Some(encoding) = encoding {
-            let text =
-                format!("a body in Content-Encoding {encoding:?} is not supported; send it uncompressed");
-            return Err(Fault::new(FaultKind::Unsupported, Stage::Parse, text));
-        }
+        let coding = body_coding(headers)?;
         let header_length = number(headers, &HEADER_LENGTH)?;
         let timeout = number(headers, &TIMEOUT)?.map(|ms| Duration::from_millis(ms as u64));
-        Ok(Head { header_length, deadline: walk.after(timeout) })
+        Ok(Head { coding, header_length, deadline: walk.after(timeout) })
     }
+}
+
+fn body_coding(headers: &HeaderMap) -> Result<Coding, Fault> {
+    let mut lines = headers.get_all(header::CONTENT_ENCODING).iter();
+    let Some(line) = lines.next() else { return Ok(Coding::Identity) };
+    let coding = line.to_str().ok().and_then(Coding::named).filter(|_| lines.next().is_none());
+    coding.ok_or_else(|| {
+        let text = format!(
+            "a body in Content-Encoding {line:?} is not supported; send it as it is, or in one of {CODINGS}"
+        );
+        Fault::new(FaultKind::Unsupported, Stage::Parse, text)
+    })
 }
 
 fn number(headers: &HeaderMap, name: &HeaderName) -> Result<Option<usize>, Fault> {

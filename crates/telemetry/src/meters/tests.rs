@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{BuildFacts, Gauges};
-use flyball_core::Nanos;
 use flyball_core::CallerIndex;
+use flyball_core::Nanos;
 use proptest::prelude::*;
 use std::time::Duration;
 

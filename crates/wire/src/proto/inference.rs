@@ -162,6 +162,13 @@ pub mod model_infer_response {
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ModelStreamInferResponse {
+    #[prost(string, tag = "1")]
+    pub error_message: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub infer_response: ::core::option::Option<ModelInferResponse>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct InferParameter {
     #[prost(oneof = "infer_parameter::ParameterChoice", tags = "1, 2, 3, 4, 5")]
     pub parameter_choice: ::core::option::Option<infer_parameter::ParameterChoice>,

@@ -8,6 +8,7 @@ mod refusals;
 mod replies;
 mod round_trips;
 mod shared_memory;
+mod stream;
 
 use super::{GrpcDialect, HttpDialect, HttpReply};
 use bytes::{Bytes, BytesMut};

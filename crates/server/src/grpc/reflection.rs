@@ -1,0 +1,57 @@
+//! `grpc.reflection`: tools ask what is served. The answers come from `wire`; here is only the stream.
+
+use super::stream::{Messages, duplex};
+use super::{encoding, read, refuse, status_of, trailers};
+use crate::callers::Visit;
+use crate::drain::Phase;
+use crate::lane_thread::LaneContext;
+use crate::reply::Reply;
+use ::http::{HeaderMap, Request};
+use bytes::Bytes;
+use flyball_core::{Fault, GrpcCode};
+use flyball_wire::coding::Coding;
+use flyball_wire::{GrpcReply, frame, reflection};
+use hyper::body::Incoming;
+use std::rc::Rc;
+use tokio::sync::mpsc;
+
+pub(super) fn begin(context: &Rc<LaneContext>, visit: Visit, request: Request<Incoming>) -> Reply {
+    let (in_flight, standing) = visit.split();
+    let coding = match standing.and_then(|()| encoding::of(request.headers())) {
+        Ok(coding) => coding,
+        Err(fault) => return refuse(&fault),
+    };
+    let context = Rc::clone(context);
+    duplex(|answers| async move {
+        let _in_flight = in_flight;
+        let end = tokio::select! {
+            biased;
+            served = serve(&context, coding, request.into_body(), answers) => served,
+            () = context.shared.drain.reached(Phase::LameDuck) => Ok(leaving()),
+        };
+        end.unwrap_or_else(|fault| trailers(Some(&status_of(&fault))))
+    })
+}
+
+async fn serve(
+    context: &LaneContext,
+    coding: Coding,
+    body: Incoming,
+    answers: mpsc::Sender<Bytes>,
+) -> Result<HeaderMap, Fault> {
+    let mut messages = Messages::new(context, body);
+    while let Some(message) = messages.next().await? {
+        let message = encoding::opened(message.framed, coding, &context.shared.config, &message.part).await?;
+        let answer = frame::encode_message(&reflection::answer(read(&message)?));
+        let answer = answer.ok_or_else(|| Fault::malformed("the answer is larger than a message can be"))?;
+        if answers.send(answer).await.is_err() {
+            break;
+        }
+    }
+    Ok(trailers(None))
+}
+
+fn leaving() -> HeaderMap {
+    let text = "the server is shutting down".into();
+    trailers(Some(&GrpcReply::Status { code: GrpcCode::Unavailable, text, retry_after_ms: None }))
+}

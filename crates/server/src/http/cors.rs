@@ -1,0 +1,80 @@
+//! Cross-origin requests: which pages of other origins a browser lets read our answers. Off unless origins are configured.
+
+use crate::reply::{Reply, ReplyBody};
+use ::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
+};
+use ::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+
+const ANY: &str = "*";
+const METHODS: &str = "GET, HEAD, POST";
+/// Beyond what a page may read in any case.
+const EXPOSED: &str = "Inference-Header-Content-Length, Content-Encoding, Retry-After";
+/// Seconds for which a browser need not ask again: what all of them allow.
+const MAX_AGE_S: &str = "600";
+
+/// What to name as allowed, where the request comes from a page that is.
+pub(super) fn origin(allowed: &[String], headers: &HeaderMap) -> Option<HeaderValue> {
+    if allowed.is_empty() {
+        return None;
+    }
+    let origin = headers.get(ORIGIN)?;
+    if allowed.iter().any(|allowed| allowed == ANY) {
+        return Some(HeaderValue::from_static(ANY));
+    }
+    allowed.iter().any(|allowed| origin == allowed.as_str()).then(|| origin.clone())
+}
+
+/// The answer to a browser that asks whether it may; none where it does not ask.
+pub(super) fn preflight<B>(request: &Request<B>) -> Option<Reply> {
+    if request.method() != Method::OPTIONS || !request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
+        return None;
+    }
+    let mut reply = Response::new(ReplyBody::empty());
+    *reply.status_mut() = StatusCode::NO_CONTENT;
+    let headers = reply.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(MAX_AGE_S));
+    // An allowed page may send whatever it likes: no header of ours gives a right that its caller does not have.
+    if let Some(asked) = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
+        headers.append(VARY, HeaderValue::from_static("Access-Control-Request-Headers"));
+    }
+    Some(reply)
+}
+
+/// For every answer of a server that has origins configured.
+pub(super) fn mark(origin: Option<HeaderValue>, headers: &mut HeaderMap) {
+    // Caches must not hand an answer for one origin to another.
+    if origin.as_ref().is_none_or(|origin| origin != ANY) {
+        headers.append(VARY, HeaderValue::from_static("Origin"));
+    }
+    if let Some(origin) = origin {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(allowed: &[&str], from: Option<&'static str>) -> Option<HeaderValue> {
+        let allowed: Vec<_> = allowed.iter().map(ToString::to_string).collect();
+        let headers = from.map(|from| (ORIGIN, HeaderValue::from_static(from)));
+        origin(&allowed, &HeaderMap::from_iter(headers))
+    }
+
+    #[test]
+    fn only_listed_origins_are_named_and_none_where_none_is_configured() {
+        assert_eq!(named(&[], Some("https://a.example")), None);
+        assert_eq!(named(&["https://a.example"], None), None);
+        assert_eq!(named(&["https://a.example"], Some("https://b.example")), None);
+        assert_eq!(named(&["https://a.example"], Some("https://a.example.b.example")), None);
+        let both = ["https://a.example", "https://b.example"];
+        assert_eq!(named(&both, Some("https://b.example")).expect("listed"), "https://b.example");
+        assert_eq!(named(&["*"], Some("https://b.example")).expect("any"), "*");
+    }
+}
