@@ -25,7 +25,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 START_S = 20.0
 STOP_S = 15.0
 READY = re.compile(
-    r"^ready http://(?P<host>[\d.]+|\[[\da-f:]+\]):(?P<port>\d+) models=(?P<models>\S*) lanes=(?P<lanes>\d+)$"
+    r"^ready (?:https?://(?P<host>[\d.]+|\[[\da-f:]+\]):(?P<port>\d+)|unix:\S+)"
+    r" models=(?P<models>\S*) lanes=(?P<lanes>\d+)(?: also=(?P<also>\S+))?$"
 )
 
 
@@ -137,7 +138,8 @@ class Server:
         if ready is None:
             ending = self.kill()
             raise AssertionError(f"{' '.join(command)} did not get ready, exit {ending.code}:\n{ending.text}")
-        self.host, self.port = ready["host"], int(ready["port"])
+        self.host, self.port = ready["host"] or "", int(ready["port"] or 0)
+        self.also = (ready["also"] or "").split(",")
         self.models = set(ready["models"].split(",")) - {""}
         self.lanes = int(ready["lanes"])
 

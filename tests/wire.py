@@ -259,8 +259,12 @@ def metrics(server: Server) -> Metrics:
     with Http(server) as connection:
         reply = connection.get("/metrics")
     assert reply.status == 200
+    return parse_metrics(reply.body.decode())
+
+
+def parse_metrics(page: str) -> Metrics:
     samples = {}
-    for line in reply.body.decode().splitlines():
+    for line in page.splitlines():
         if not line or line.startswith("#"):
             continue
         series, _, number = line.rpartition(" ")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from flyball.cli.bench import bench
+from flyball.cli.caller import caller
 from flyball.cli.demo import demo
 from flyball.cli.doctor import doctor
 from flyball.cli.inspect import inspect
@@ -31,6 +32,7 @@ app = typer.Typer(
 for _verb in (serve, inspect, predict, snapshot, doctor, demo):
     app.command()(_verb)
 app.add_typer(bench, name="bench")
+app.add_typer(caller, name="caller")
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,4 +1,4 @@
-//! The callers' file: JSON, checked as a whole, every fault told at once. `python/flyball/callers` writes it and has the
+//! The callers' file: JSON, checked as a whole, every fault told at once. `python/flyball/config/callers.py` writes it and has the
 //! same limits. Knows nothing of connections.
 
 use crate::config::ConfigFault;
@@ -188,7 +188,7 @@ impl Check {
         key: &str,
         range: RangeInclusive<u64>,
     ) -> Option<u32> {
-        let value = object.get(key)?;
+        let value = object.get(key).filter(|value| !value.is_null())?;
         let number = value.as_u64().filter(|number| range.contains(number));
         if number.is_none() {
             let allowed = format!("a whole number, {} to {}", range.start(), range.end());
