@@ -79,7 +79,11 @@ mod tests {
                 let plain: Bytes = noise.take(length).collect();
                 for coding in [Coding::Identity, Coding::Gzip, Coding::Deflate] {
                     let packed = deflated(coding, &plain).await;
-                    assert_eq!(packed.is_some(), coding != Coding::Identity && length > 0, "{length} {coding:?}");
+                    assert_eq!(
+                        packed.is_some(),
+                        coding != Coding::Identity && length > 0,
+                        "{length} {coding:?}"
+                    );
                     let Some(packed) = packed else { continue };
                     let budget = BodyBudget::new(length);
                     assert_eq!(inflated(coding, packed, length, &budget.part()).await, Ok(plain.clone()));
