@@ -12,6 +12,7 @@ import serving
 import snapshots
 from models import Arrays, row
 from raw_h2 import Connection, frame
+from runs import in_flight, under_way
 from serving import Server, until
 from tritonclient.grpc import service_pb2
 from wire import Http, Raw, json_request, metrics, raw_infer, raw_post, raws, settled
@@ -126,22 +127,6 @@ def counted(trips: int, priority: int | None = None) -> bytes:
     """A request to count so far."""
     more: dict[str, Any] = {} if priority is None else {"parameters": {"priority": priority}}
     return raw_post("looped", json.dumps(json_request(counting(trips), **more)).encode())
-
-
-def in_flight(server: Server, count: int) -> None:
-    until(f"{count} in flight", lambda: metrics(server).sum("flyball_in_flight") == count or None)
-
-
-def under_way(server: Server) -> None:
-    """Until the first run has begun: its thread has used some CPU time. What comes then waits behind it."""
-
-    def ticks() -> int:
-        tasks = Path(f"/proc/{server.process.pid}/task").iterdir()
-        (thread,) = [task for task in tasks if (task / "comm").read_text().strip() == "compute-0"]
-        fields = (thread / "stat").read_text().rpartition(")")[2].split()
-        return int(fields[11]) + int(fields[12])
-
-    until("a run is under way", lambda: ticks() >= 3 or None)
 
 
 def has_answer(raw: Raw) -> bool:

@@ -18,6 +18,7 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.grpc.aio as triton_aio
 from models import Arrays, row
 from raw_h2 import Answer, Connection, frame
+from runs import in_flight, under_way
 from serving import Server, until
 from triton import grpc_client
 from tritonclient.grpc import service_pb2
@@ -199,15 +200,11 @@ def endless() -> bytes:
     return frame(message("looped", {"x": np.array([ENDLESS], np.int64)}))
 
 
-def in_flight(server: Server, count: int) -> None:
-    until(f"{count} are in flight", lambda: metrics(server).sum("flyball_in_flight") == count or None)
-
-
 def test_cancelling_a_stream_abandons_what_is_queued_before_it_costs_a_run(looped: Server) -> None:
     with Connection(looped) as first, Connection(looped) as leaves:
         running = first.open()
         first.send(running, endless())
-        in_flight(looped, 1)
+        under_way(looped)
         stream = leaves.open(STREAM)
         leaves.send(stream, endless() * 20, end=False)
         in_flight(looped, 21)
@@ -233,7 +230,7 @@ def test_the_stream_s_timeout_is_the_deadline_of_each_request_on_it(looped: Serv
     with Connection(looped) as first:
         running = first.open()
         first.send(running, endless())
-        in_flight(looped, 1)
+        under_way(looped)
         answer = call(looped, endless(), grpc_timeout="100m")
         assert answer.status == DEADLINE_EXCEEDED or "deadline" in read(answer.body)[0].error_message
         first.answer(running)
