@@ -67,6 +67,18 @@ class NotFoundError(RefusedError):
     code = "model_not_found"
 
 
+class UnauthenticatedError(RefusedError):
+    """The server wants to know who is calling, and does not."""
+
+    code = "unauthenticated"
+
+
+class ForbiddenError(RefusedError):
+    """The server knows who is calling, and does not allow this."""
+
+    code = "forbidden"
+
+
 class ModelRefusedError(RefusedError):
     """A model file that flyball cannot serve, with the reason."""
 
@@ -133,6 +145,10 @@ _BY_KIND: dict[str, type[FlyballError]] = {
     "invalid_input": InvalidInputError,
     "body_too_large": InvalidInputError,
     "unsupported": InvalidInputError,
+    "not_offered": InvalidInputError,
+    "unauthenticated": UnauthenticatedError,
+    "forbidden": ForbiddenError,
+    "caller_limited": OverloadedError,
     "answer_not_representable": InvalidInputError,
     "model_not_found": NotFoundError,
     "version_not_found": NotFoundError,
@@ -164,6 +180,8 @@ _BY_EXIT_CODE: dict[int, type[FlyballError]] = {
 
 _BY_HTTP_STATUS: dict[int, type[FlyballError]] = {
     400: InvalidInputError,
+    401: UnauthenticatedError,
+    403: ForbiddenError,
     404: NotFoundError,
     408: DeadlineError,
     413: InvalidInputError,
@@ -171,6 +189,7 @@ _BY_HTTP_STATUS: dict[int, type[FlyballError]] = {
     422: InvalidInputError,
     429: OverloadedError,
     499: UnavailableError,
+    501: InvalidInputError,
     503: UnavailableError,
     504: DeadlineError,
 }
@@ -180,6 +199,8 @@ _BY_GRPC_STATUS: dict[str, type[FlyballError]] = {
     "INVALID_ARGUMENT": InvalidInputError,
     "NOT_FOUND": NotFoundError,
     "FAILED_PRECONDITION": InvalidInputError,
+    "PERMISSION_DENIED": ForbiddenError,
+    "UNAUTHENTICATED": UnauthenticatedError,
     "UNIMPLEMENTED": InvalidInputError,
     "RESOURCE_EXHAUSTED": OverloadedError,
     "UNAVAILABLE": UnavailableError,
@@ -205,8 +226,8 @@ def from_native(text: str) -> FlyballError:
 
 
 def from_http(status: int, message: str, retry_after_s: float | None = None) -> FlyballError:
-    """The error for an HTTP answer that is not 200. Only an overloaded server sends Retry-After with its 503."""
-    if status == 503 and retry_after_s is not None:
+    """The error for an HTTP answer that is not 200. Only who refuses for load sends Retry-After with a 503."""
+    if status in (429, 503) and retry_after_s is not None:
         overloaded = OverloadedError(message)
         overloaded.retry_after_s = retry_after_s
         return overloaded

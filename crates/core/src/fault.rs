@@ -52,11 +52,13 @@ pub enum GrpcCode {
     InvalidArgument = 3,
     DeadlineExceeded = 4,
     NotFound = 5,
+    PermissionDenied = 7,
     ResourceExhausted = 8,
     FailedPrecondition = 9,
     Unimplemented = 12,
     Internal = 13,
     Unavailable = 14,
+    Unauthenticated = 16,
 }
 
 /// The kind of a fault: stable, bounded, and the key of every mapping.
@@ -71,6 +73,10 @@ pub enum FaultKind {
     BodyTimeout,
     ClientGone,
     Unsupported,
+    NotOffered,
+    Unauthenticated,
+    Forbidden,
+    CallerLimited,
     InFlightFull,
     LaneFull,
     WaitTooLong,
@@ -105,7 +111,7 @@ const fn row(
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 19] = [
+    pub const ALL: [FaultKind; 23] = [
         FaultKind::MalformedRequest,
         FaultKind::InvalidInput,
         FaultKind::ModelNotFound,
@@ -115,6 +121,10 @@ impl FaultKind {
         FaultKind::BodyTimeout,
         FaultKind::ClientGone,
         FaultKind::Unsupported,
+        FaultKind::NotOffered,
+        FaultKind::Unauthenticated,
+        FaultKind::Forbidden,
+        FaultKind::CallerLimited,
         FaultKind::InFlightFull,
         FaultKind::LaneFull,
         FaultKind::WaitTooLong,
@@ -143,6 +153,10 @@ impl FaultKind {
             FaultKind::BodyTimeout            => row("body_timeout",             408, G::DeadlineExceeded,   6, Client, Refused),
             FaultKind::ClientGone             => row("client_gone",              499, G::Cancelled,          5, Client, Abandoned),
             FaultKind::Unsupported            => row("unsupported",              415, G::Unimplemented,      3, Client, Refused),
+            FaultKind::NotOffered             => row("not_offered",              501, G::Unimplemented,       3, Client, Refused),
+            FaultKind::Unauthenticated        => row("unauthenticated",          401, G::Unauthenticated,     3, Client, Refused),
+            FaultKind::Forbidden              => row("forbidden",                403, G::PermissionDenied,    3, Client, Refused),
+            FaultKind::CallerLimited          => row("caller_limited",           429, G::ResourceExhausted,   7, Client, Refused),
             FaultKind::InFlightFull           => row("in_flight_full",           503, G::ResourceExhausted,  7, Us,     Refused),
             FaultKind::LaneFull               => row("lane_full",                503, G::ResourceExhausted,  7, Us,     Refused),
             FaultKind::WaitTooLong            => row("wait_too_long",            503, G::ResourceExhausted,  7, Us,     Refused),
@@ -214,6 +228,11 @@ impl Fault {
     /// Well-formed input that this model does not take.
     pub fn invalid_input(stage: Stage, text: impl Into<Cow<'static, str>>) -> Fault {
         Fault::new(FaultKind::InvalidInput, stage, text)
+    }
+
+    /// A feature that is switched off, or that this server does not have; found while parsing.
+    pub fn not_offered(text: impl Into<Cow<'static, str>>) -> Fault {
+        Fault::new(FaultKind::NotOffered, Stage::Parse, text)
     }
 }
 
