@@ -20,9 +20,14 @@ export FLYBALL_COMMIT := $(or $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 ORT = $(shell $(BIN)/python tools/ort_library.py)
 
 RUST := Cargo.toml Cargo.lock pyproject.toml $(shell find crates proto -type f 2>/dev/null)
+# Bodies of up to 64 KiB; a hang is an input of over five seconds, and no allocation may be larger than what one request's
+# tensors may take in all (RequestLimits::for_body(1 MiB): 8 MiB).
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS = $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
+FUZZ_LIMITS := -max_len=65536 -timeout=5 -malloc_limit_mb=9 -rss_limit_mb=1024
 COMMIT := $(wildcard .git/logs/HEAD)  # the build knows its commit, so a commit makes a new build
 
-.PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench claim-tails plots-tails bench-peers tools-present
+.PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench claim-tails plots-tails bench-peers fuzz tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -84,6 +89,15 @@ claim-tails: build ## prove the claims about tails on this machine (about 25 min
 
 plots-tails: .venv/synced ## draw the tables and pictures of docs/performance.md's tails anew from the published record
 	@$(BIN)/python -m bench.publish tails
+
+fuzz: tools-present ## feed every decoder odd bytes, FUZZ_SECONDS=60 each (ONLY="grpc_frame" for some)
+	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is missing; get it: cargo install --locked cargo-fuzz"; exit 1; }
+	@for target in $(or $(ONLY),$(FUZZ_TARGETS)); do \
+	    echo "fuzz: $$target, $(FUZZ_SECONDS) s"; \
+	    mkdir -p fuzz/corpus/$$target; \
+	    RUSTC_BOOTSTRAP=1 cargo fuzz run --release $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
+	        -max_total_time=$(FUZZ_SECONDS) $(FUZZ_LIMITS) -print_final_stats=1; \
+	done
 
 bench-peers: build ## measure flyball beside five other servers, ALL=1 for seven (about 20 minutes)
 	@$(BIN)/python -m bench.peers.run

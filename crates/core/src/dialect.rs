@@ -3,10 +3,11 @@
 //!
 //! The walk is written once against `Dialect`; what is particular to JSON or protobuf lives in the `wire` crate.
 
-use crate::{Fault, Priority, RequestLimits, Tensor};
+use crate::{Fault, Priority, RegionSpan, RequestLimits, Tensor};
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// A model as a caller names it. Without a version, the deployment's route decides.
@@ -38,11 +39,16 @@ impl Protocol {
     }
 }
 
-/// One output that the caller asked for, and whether as raw bytes (where the protocol leaves the choice).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One output that the caller asked for, and how.
+#[derive(Clone, Debug, PartialEq)]
 pub struct RequestedOutput {
     pub name: ByteString,
+    /// Whether as raw bytes, where the protocol leaves the choice.
     pub binary: Option<bool>,
+    /// So many of the highest scores with their classes, instead of the tensor; 0: the tensor.
+    pub classes: u32,
+    /// Where the tensor is to be put, instead of into the answer.
+    pub region: Option<RegionSpan>,
 }
 
 /// A parsed inference request, free of its protocol.
@@ -51,6 +57,9 @@ pub struct InferRequest {
     pub model: ModelRef,
     pub id: Option<ByteString>,
     pub inputs: Vec<Tensor>,
+    /// A raw binary request: the whole body is the model's only input, and `inputs` is empty. Only the model knows what its
+    /// name, type and shape are.
+    pub whole: Option<Bytes>,
     /// Empty means all outputs, in the model's order.
     pub outputs: SmallVec<[RequestedOutput; 4]>,
     /// The default for outputs that do not say.
@@ -67,15 +76,24 @@ pub struct Answer<'a> {
     pub version: &'a str,
     pub id: Option<&'a str>,
     pub outputs: &'a [Tensor],
-    /// Which of the outputs the caller gets, in this order, and whether raw.
-    pub places: &'a [(usize, bool)],
+    /// Which of the outputs the caller gets, in this order.
+    pub places: &'a [Place],
+}
+
+/// One output of an answer: which of the model's, and how it goes back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    pub output: usize,
+    pub raw: bool,
+    /// Where the dialect writes it; the answer then has its head only.
+    pub region: Option<RegionSpan>,
 }
 
 impl<'a> Answer<'a> {
-    /// The outputs that the caller gets, in order, and whether raw. A place without an output gives none.
-    pub fn each(&self) -> impl Iterator<Item = (&'a Tensor, bool)> + Clone {
+    /// The outputs that the caller gets, in order. A place without an output gives none.
+    pub fn each(&self) -> impl Iterator<Item = (&'a Tensor, &'a Place)> + Clone {
         let outputs = self.outputs;
-        self.places.iter().filter_map(move |&(place, raw)| Some((outputs.get(place)?, raw)))
+        self.places.iter().filter_map(move |place| Some((outputs.get(place.output)?, place)))
     }
 }
 
@@ -83,8 +101,10 @@ impl<'a> Answer<'a> {
 pub trait Dialect {
     type Reply;
 
-    /// The model, where the head already names it; a body that cannot be parsed is then counted under it.
-    fn model(&self) -> Option<&ModelRef>;
+    /// The model that is asked for, where the head or a glance at the body tells: a request that cannot be served is then
+    /// refused before it is parsed, and is counted under its model whatever becomes of it. Where it names a model, it is the
+    /// one that `parse` finds.
+    fn model(&self, body: &Bytes) -> Option<Cow<'_, ModelRef>>;
 
     /// Whether the body may have this request parameter, as far as a glance tells: a request that is refused by its head is
     /// not parsed.
@@ -114,9 +134,10 @@ mod tests {
             shape: Shape::from_slice(&[0]),
             data: data.clone(),
         });
-        let places = [(2, true), (0, false), (7, true)];
+        let places =
+            [(2, true), (0, false), (7, true)].map(|(output, raw)| Place { output, raw, region: None });
         let answer = Answer { model: "m", version: "1", id: None, outputs: &outputs, places: &places };
-        let each: Vec<_> = answer.each().map(|(tensor, raw)| (&*tensor.name, raw)).collect();
+        let each: Vec<_> = answer.each().map(|(tensor, place)| (&*tensor.name, place.raw)).collect();
         assert_eq!(each, [("c", true), ("a", false)]);
     }
 }

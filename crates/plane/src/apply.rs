@@ -13,6 +13,7 @@ use flyball_core::Digest;
 use flyball_core::snapshot::{self, Bundle, Document, IndexEntry};
 use flyball_engine::{Artifact, Batching, LoadOptions, MemoryBudget, Runtime, Surveyor};
 use serde::Serialize;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,6 +173,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
             version: version.version.as_str().into(),
             signature: loaded.signature,
             batching: loaded.batching,
+            labels: HashMap::new(),
             meter: (self.meter)(&document.name, &version.version),
             service: Service::new(loaded.latency, artifact.facts.loops),
             row_elements: loaded.row_elements,

@@ -4,11 +4,11 @@
 //! in this order. Every transport calls `decide`; queue and infer happen in `batch.rs`, the second walk.
 
 use crate::stages::admit::{Ask, admit, judge};
-use crate::stages::{route::route, tensor::tensor};
+use crate::stages::{classify::classify, route::route, tensor::tensor};
 use crate::walk::Walk;
 use crate::{Lane, Model, batch};
 use bytes::Bytes;
-use flyball_core::{Answer, Dialect, Fault, ModelRef, Nanos, Priority, Sink, Stage};
+use flyball_core::{Answer, Dialect, Fault, Nanos, Priority, Sink, Stage};
 use std::sync::Arc;
 
 /// A request whose head has been read. The body may still be on its way: a client that never sends the rest is
@@ -29,7 +29,7 @@ where
     walk.deadline = arrival.deadline;
     let reply = serve(lane, dialect, arrival.body, &mut walk).await;
     if reply.is_err() {
-        count_under(lane, dialect.model(), &mut walk);
+        count_under(lane, dialect, &mut walk);
     }
     match reply {
         Ok(reply) => {
@@ -55,22 +55,21 @@ where
     walk.body_arrived();
     let named = door(lane, dialect, &body, walk)?;
     let request = dialect.parse(&body, &lane.plane.limits.request, lane.spare());
-    let request = walk.stage(Stage::Parse, request)?;
-    let model = named.map_or_else(|| route(&lane.plane.routes.load(), &request.model), Ok);
+    let mut request = walk.stage(Stage::Parse, request)?;
+    let model = match named {
+        Some(model) => Ok(model),
+        None => route(&lane.plane.routes.load(), &request.model).inspect(|model| walk.routed(&model.meter)),
+    };
     let model = walk.stage(Stage::Route, model)?;
-    walk.routed(&model.meter);
     walk.due(request.timeout, model.terms.deadline);
-    // The shape is not checked yet: rows without elements are the client's word only.
-    let rows = request.inputs.first().map_or(1, |first| first.rows().min(first.size())).max(1);
-    let rows = rows.saturating_mul(model.scale(&request.inputs, rows));
-    let ask = Ask { rows, priority: request.priority, deadline: walk.deadline };
+    let ask = Ask { rows: model.rows_asked(&request), priority: request.priority, deadline: walk.deadline };
     let permit = walk.stage(Stage::Admit, admit(lane, &model, ask))?;
     walk.pass(Stage::Features);
-    let tensors = tensor(request.inputs, &request.outputs, request.binary_outputs, &model);
-    let (inputs, places) = walk.stage(Stage::Tensor, tensors)?;
-    let outputs = batch::run(lane, &model, inputs, request.priority, permit, walk).await?;
+    let (inputs, places) = walk.stage(Stage::Tensor, tensor(&mut request, &model))?;
+    let mut outputs = batch::run(lane, &model, inputs, request.priority, permit, walk).await?;
     walk.pass(Stage::Policy);
     walk.pass(Stage::Record);
+    classify(&mut outputs, &request.outputs, &model)?;
     let id = request.id.as_deref();
     let answer =
         Answer { model: &model.name, version: &model.version, id, outputs: &outputs, places: &places };
@@ -79,7 +78,7 @@ where
     walk.stage(Stage::Respond, reply)
 }
 
-/// Refuses before the body is parsed, where the head says enough to know that it will be refused. Gives the model that the
+/// Refuses before the body is parsed, where its head says enough to know that it will be refused. Gives the model that the
 /// head names, so that it is not looked up twice.
 fn door<S: Sink, D: Dialect>(
     lane: &Lane<S>,
@@ -87,8 +86,9 @@ fn door<S: Sink, D: Dialect>(
     body: &Bytes,
     walk: &mut Walk<S>,
 ) -> Result<Option<Arc<Model<S::Model>>>, Fault> {
-    let named = dialect.model().map(|named| route(&lane.plane.routes.load(), named));
+    let named = dialect.model(body).map(|named| route(&lane.plane.routes.load(), &named));
     let Some(Ok(model)) = named else { return Ok(None) };
+    walk.routed(&model.meter);
     let deadline = walk.deadline.or_else(|| walk.after(model.terms.deadline));
     let Err(fault) = judge(lane, &model, Ask { rows: 1, priority: Priority::Normal, deadline }) else {
         return Ok(Some(model));
@@ -101,9 +101,10 @@ fn door<S: Sink, D: Dialect>(
     walk.stage(Stage::Admit, Err(fault))
 }
 
-/// A request that never got as far as its route is still counted under the model that its head names.
-fn count_under<S: Sink>(lane: &Lane<S>, named: Option<&ModelRef>, walk: &mut Walk<S>) {
-    if let Some(Ok(model)) = named.map(|named| route(&lane.plane.routes.load(), named)) {
+/// A request whose body never came is still counted under the model that its head names.
+fn count_under<S: Sink, D: Dialect>(lane: &Lane<S>, dialect: &D, walk: &mut Walk<S>) {
+    let named = dialect.model(&Bytes::new());
+    if let Some(Ok(model)) = named.map(|named| route(&lane.plane.routes.load(), &named)) {
         walk.routed(&model.meter);
     }
 }

@@ -27,8 +27,10 @@ mod simulation;
 mod testing;
 mod stages {
     pub(crate) mod admit;
+    pub(crate) mod classify;
     pub(crate) mod route;
     pub(crate) mod tensor;
+    pub(crate) mod whole;
 }
 mod walk;
 mod watchdog;

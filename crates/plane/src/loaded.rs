@@ -5,8 +5,9 @@ use crate::backlog::Backlog;
 use crate::breaker::Breaker;
 use crate::schedule::{BatchWait, ModelKey};
 use crate::service::Service;
-use flyball_core::{Digest, Tensor};
+use flyball_core::{Digest, InferRequest, Tensor};
 use flyball_engine::{Batching, LatencyTable, RunError, Runner, Signature};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -75,6 +76,8 @@ pub struct Model<M> {
     pub version: Arc<str>,
     pub signature: Arc<Signature>,
     pub batching: Batching,
+    /// What the classes of an output are called, in their order, by the output's name.
+    pub labels: HashMap<String, Arc<[String]>>,
     pub meter: Arc<M>,
     pub(crate) service: Service,
     /// Elements of a row as the latency table knows it, where rows may be longer.
@@ -116,10 +119,26 @@ impl<M> Model<M> {
         self.key
     }
 
+    /// How many rows of the latency table a request amounts to, by what it says itself: its shapes are not checked yet, and
+    /// rows without elements are the client's word only.
+    pub(crate) fn rows_asked(&self, request: &InferRequest) -> usize {
+        if let (Some(body), Some(spec)) = (&request.whole, self.signature.inputs.first()) {
+            return self.scale_of(body.len() / spec.datatype.size().unwrap_or(1), 1);
+        }
+        let rows = request.inputs.first().map_or(1, |first| first.rows().min(first.size())).max(1);
+        rows.saturating_mul(self.scale(&request.inputs, rows))
+    }
+
     /// How many rows of the latency table a row of these inputs amounts to.
     pub(crate) fn scale(&self, inputs: &[Tensor], rows: usize) -> usize {
+        if self.row_elements.is_none() {
+            return 1;
+        }
+        self.scale_of(inputs.iter().filter_map(|input| Tensor::elements(&input.shape)).sum(), rows)
+    }
+
+    fn scale_of(&self, elements: usize, rows: usize) -> usize {
         let Some(row_elements) = self.row_elements else { return 1 };
-        let elements: usize = inputs.iter().filter_map(|input| Tensor::elements(&input.shape)).sum();
         elements.div_ceil(row_elements.saturating_mul(rows).max(1)).max(1)
     }
 }

@@ -12,6 +12,7 @@ use flyball_core::{
 };
 use flyball_engine::{Batching, LatencyPoint, LatencyTable, RunError, Signature};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,6 +103,7 @@ impl Made {
             version: "1".into(),
             signature: Arc::new(Signature { inputs: vec![spec.clone()], outputs: vec![spec] }),
             batching: Batching { rows_max: self.rows_max, reason: None },
+            labels: HashMap::new(),
             meter: Arc::new(()),
             service: Service::new(LatencyTable::of(points), false),
             row_elements: None,

@@ -6,6 +6,9 @@
 pub mod frame;
 pub mod metadata;
 pub mod proto;
+pub mod regions;
+#[cfg(test)]
+mod testing;
 mod v2;
 
 pub use v2::{GrpcDialect, GrpcReply, HttpDialect, HttpReply};

@@ -14,6 +14,7 @@ mod infer_response;
 mod json;
 mod numbers;
 mod parameters;
+mod shared;
 
 pub use grpc::{GrpcDialect, GrpcReply};
 pub use http::{HttpDialect, HttpReply};

@@ -2,20 +2,25 @@
 //! named with what the model wants.
 
 use crate::Model;
-use flyball_core::{Fault, RequestedOutput, Stage, Tensor, TensorSpec};
+use crate::stages::classify;
+use crate::stages::whole::whole;
+use flyball_core::{Fault, InferRequest, Place, RequestedOutput, Stage, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
-/// Which outputs the caller gets, by place in the model's order, and whether raw.
-pub(crate) type Places = SmallVec<[(usize, bool); 8]>;
+/// The outputs that the caller gets, by place in the model's order.
+pub(crate) type Places = SmallVec<[Place; 4]>;
 
+/// Takes the inputs, and the places of the outputs, out of a request.
 pub(crate) fn tensor<M>(
-    given: Vec<Tensor>,
-    asked: &[RequestedOutput],
-    raw: bool,
+    request: &mut InferRequest,
     model: &Model<M>,
 ) -> Result<(Vec<Tensor>, Places), Fault> {
+    let mut given = std::mem::take(&mut request.inputs);
+    if let Some(body) = request.whole.take() {
+        given.push(whole(body, &model.signature.inputs, model.batching.on())?);
+    }
     let inputs = inputs(given, &model.signature.inputs, model.batching.on())?;
-    Ok((inputs, places(asked, &model.signature.outputs, raw)?))
+    Ok((inputs, places(&request.outputs, &model.signature.outputs, request.binary_outputs)?))
 }
 
 fn inputs(mut given: Vec<Tensor>, specs: &[TensorSpec], batched: bool) -> Result<Vec<Tensor>, Fault> {
@@ -32,14 +37,19 @@ fn inputs(mut given: Vec<Tensor>, specs: &[TensorSpec], batched: bool) -> Result
 /// The outputs asked for, or all of them.
 fn places(asked: &[RequestedOutput], specs: &[TensorSpec], raw: bool) -> Result<Places, Fault> {
     if asked.is_empty() {
-        return Ok((0..specs.len()).map(|place| (place, raw)).collect());
+        return Ok((0..specs.len()).map(|output| Place { output, raw, region: None }).collect());
     }
-    let place = |output: &RequestedOutput| {
-        let place = specs.iter().position(|spec| *spec.name == *output.name).ok_or_else(|| {
-            let text = format!("there is no output '{}'; the model gives {}", output.name, names(specs));
+    let place = |asked: &RequestedOutput| {
+        let output = specs.iter().position(|spec| *spec.name == *asked.name).ok_or_else(|| {
+            let text = format!("there is no output '{}'; the model gives {}", asked.name, names(specs));
             Fault::invalid_input(Stage::Tensor, text)
         })?;
-        Ok((place, output.binary.unwrap_or(raw)))
+        if asked.classes > 0 {
+            classify::check(&specs[output])?;
+        }
+        // What goes into a region does not go into the answer.
+        let raw = asked.region.is_none() && asked.binary.unwrap_or(raw);
+        Ok(Place { output, raw, region: asked.region.clone() })
     };
     asked.iter().map(place).collect()
 }
@@ -174,18 +184,32 @@ mod tests {
         assert!(inputs(vec![given("a", &[0, 2]), given("b", &[0, 3])], &takes(), false).is_ok());
     }
 
+    fn asked(name: &str, binary: Option<bool>) -> RequestedOutput {
+        RequestedOutput { name: name.into(), binary, classes: 0, region: None }
+    }
+
     #[test]
     fn outputs_come_as_asked_for_and_in_the_order_asked_for() {
-        let asked = ["z", "y"]
-            .map(|name| RequestedOutput { name: name.into(), binary: (name == "y").then_some(true) });
-        assert_eq!(places(&asked, &gives(), false).unwrap().as_slice(), [(1, false), (0, true)]);
-        assert_eq!(places(&[], &gives(), true).unwrap().as_slice(), [(0, true), (1, true)]);
+        let order = |asked: &[RequestedOutput], raw| {
+            let places = places(asked, &gives(), raw).unwrap();
+            places.iter().map(|place| (place.output, place.raw)).collect::<Vec<_>>()
+        };
+        assert_eq!(order(&[asked("z", None), asked("y", Some(true))], false), [(1, false), (0, true)]);
+        assert_eq!(order(&[], true), [(0, true), (1, true)]);
     }
 
     #[test]
     fn an_output_that_the_model_does_not_give_is_refused() {
-        let asked = [RequestedOutput { name: "q".into(), binary: None }];
-        let fault = places(&asked, &gives(), false).unwrap_err();
+        let fault = places(&[asked("q", None)], &gives(), false).unwrap_err();
         assert_eq!(fault.text, "there is no output 'q'; the model gives 'y', 'z'");
+    }
+
+    #[test]
+    fn classes_of_an_output_without_scores_are_refused_before_the_run() {
+        let texts = TensorSpec { datatype: DataType::Bytes, ..spec("y", &[-1]) };
+        let classified = RequestedOutput { classes: 2, ..asked("y", None) };
+        assert!(places(&[classified.clone()], &gives(), false).is_ok());
+        let fault = places(&[classified], &[texts], false).unwrap_err();
+        assert_eq!((fault.kind, fault.stage), (FaultKind::InvalidInput, Stage::Tensor));
     }
 }

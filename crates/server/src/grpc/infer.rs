@@ -34,7 +34,8 @@ impl Infer {
             self.deadline?;
             frame::decode(&body)
         };
-        match decide(&context.lane, &GrpcDialect, Arrival { walk: self.walk, body, deadline }).await {
+        let dialect = GrpcDialect { regions: None };
+        match decide(&context.lane, &dialect, Arrival { walk: self.walk, body, deadline }).await {
             GrpcReply::Frame(frame) => framed(Some(frame)),
             GrpcReply::Status { code, text, retry_after_ms } => {
                 let mut reply = status(code, &text);

@@ -48,7 +48,7 @@ impl Infer {
             self.head?;
             Ok(body)
         };
-        let dialect = HttpDialect { model: self.model, header_length };
+        let dialect = HttpDialect { model: self.model, header_length, regions: None };
         reply(decide(&context.lane, &dialect, Arrival { walk: self.walk, body, deadline }).await)
     }
 }

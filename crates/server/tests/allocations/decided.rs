@@ -14,6 +14,7 @@ use flyball_wire::{GrpcDialect, GrpcReply, HttpDialect, HttpReply};
 use prost::Message;
 use serde_json::json;
 use std::backtrace::Backtrace;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -208,8 +209,8 @@ struct Wasteful(HttpDialect);
 impl Dialect for Wasteful {
     type Reply = HttpReply;
 
-    fn model(&self) -> Option<&ModelRef> {
-        self.0.model()
+    fn model(&self, body: &Bytes) -> Option<Cow<'_, ModelRef>> {
+        self.0.model(body)
     }
 
     fn mentions(&self, body: &Bytes, parameter: &str) -> bool {
@@ -266,7 +267,7 @@ fn http() -> (HttpDialect, Bytes) {
     let body = [head.as_bytes(), &row(), &row()].concat();
     let name = received(MODEL.as_bytes()).try_into().unwrap();
     let model = ModelRef { name, version: None };
-    (HttpDialect { model, header_length: Some(head.len()) }, received(&body))
+    (HttpDialect { model, header_length: Some(head.len()), regions: None }, received(&body))
 }
 
 fn grpc() -> (GrpcDialect, Bytes) {
@@ -292,5 +293,5 @@ fn grpc() -> (GrpcDialect, Bytes) {
         raw_input_contents: vec![row().into(), row().into()],
         ..ModelInferRequest::default()
     };
-    (GrpcDialect, received(&message.encode_to_vec()))
+    (GrpcDialect::default(), received(&message.encode_to_vec()))
 }

@@ -8,18 +8,10 @@ use flyball_core::{DataType, Fault, Tensor, TensorData};
 /// Takes `bytes` as the elements of `tensor`; fixed-size elements are not copied.
 pub(super) fn read(tensor: Described, bytes: Bytes, budget: &mut Budget) -> Result<Tensor, Fault> {
     budget.take_elements(&tensor)?;
-    let Some(size) = tensor.datatype.size() else {
+    check_size(&tensor, bytes.len())?;
+    if tensor.datatype == DataType::Bytes {
         let strings = read_strings(&tensor, &bytes, budget)?;
         return Ok(tensor.with(TensorData::Strings(strings)));
-    };
-    if tensor.elements.checked_mul(size) != Some(bytes.len()) {
-        return Err(tensor.malformed(format_args!(
-            "shape {:?} of {} takes {} bytes, but there are {}",
-            tensor.shape,
-            tensor.datatype.name(),
-            tensor.elements.saturating_mul(size),
-            bytes.len()
-        )));
     }
     if tensor.datatype == DataType::Bool
         && let Some(place) = bytes.iter().position(|&byte| byte > 1)
@@ -29,6 +21,20 @@ pub(super) fn read(tensor: Described, bytes: Bytes, budget: &mut Budget) -> Resu
         );
     }
     Ok(tensor.with(TensorData::Fixed(bytes)))
+}
+
+/// Whether a tensor can have so many bytes; for BYTES only its elements tell.
+pub(super) fn check_size(tensor: &Described, bytes: usize) -> Result<(), Fault> {
+    let Some(size) = tensor.datatype.size() else { return Ok(()) };
+    if tensor.elements.checked_mul(size) == Some(bytes) {
+        return Ok(());
+    }
+    Err(tensor.malformed(format_args!(
+        "shape {:?} of {} takes {} bytes, but there are {bytes}",
+        tensor.shape,
+        tensor.datatype.name(),
+        tensor.elements.saturating_mul(size),
+    )))
 }
 
 fn read_strings(tensor: &Described, bytes: &[u8], budget: &mut Budget) -> Result<Vec<String>, Fault> {

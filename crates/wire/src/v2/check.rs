@@ -2,7 +2,9 @@
 //! All are made before anything is allocated for elements.
 
 use bytestring::ByteString;
-use flyball_core::{DataType, Fault, FaultKind, RequestLimits, Shape, Stage, Tensor, TensorData};
+use flyball_core::{
+    DataType, Fault, FaultKind, RequestLimits, RequestedOutput, Shape, Stage, Tensor, TensorData,
+};
 use std::collections::HashSet;
 
 /// What a list of strings costs for each element besides its text.
@@ -110,20 +112,24 @@ impl Budget {
     }
 
     pub(super) fn take(&mut self, name: &str, bytes: usize) -> Result<(), Fault> {
-        match self.left.checked_sub(bytes) {
-            Some(left) => {
-                self.left = left;
-                Ok(())
-            }
-            None => Err(Fault::new(
-                FaultKind::BodyTooLarge,
-                Stage::Parse,
-                format!(
-                    "input '{name}': the request's tensors take more than {} bytes; send fewer rows in one request",
-                    self.max
-                ),
-            )),
+        self.check(name, bytes)?;
+        self.left -= bytes;
+        Ok(())
+    }
+
+    /// Whether so many bytes are left. Nothing is taken.
+    pub(super) fn check(&self, name: &str, bytes: usize) -> Result<(), Fault> {
+        if bytes <= self.left {
+            return Ok(());
         }
+        Err(Fault::new(
+            FaultKind::BodyTooLarge,
+            Stage::Parse,
+            format!(
+                "input '{name}': the request's tensors take more than {} bytes; send fewer rows in one request",
+                self.max
+            ),
+        ))
     }
 }
 
@@ -177,30 +183,19 @@ pub(super) fn check_tensor_count(what: &str, count: usize, limits: &RequestLimit
     )))
 }
 
-/// Refuses an output whose name is too long, or that asks for an extension which is not supported.
-pub(super) fn check_output(
-    name: &str,
-    in_shared_memory: bool,
-    classified: bool,
-    limits: &RequestLimits,
-) -> Result<(), Fault> {
-    check_name("output", name, limits)?;
-    if in_shared_memory {
-        return Err(unsupported("output", name, "system_shared_memory"));
+/// Refuses an output that is to go back in two ways at once.
+pub(super) fn check_output(output: &RequestedOutput) -> Result<(), Fault> {
+    if output.region.is_none() {
+        return Ok(());
     }
-    if classified {
-        return Err(unsupported("output", name, "classification"));
+    let twice = |other: &str| {
+        let name = &output.name;
+        Err(Fault::malformed(format!(
+            "output '{name}': has both shared_memory_region and {other}; give one of them"
+        )))
+    };
+    if output.classes > 0 {
+        return twice("classification");
     }
-    Ok(())
-}
-
-/// Refuses what would change the meaning of a tensor if it were ignored.
-pub(super) fn unsupported(what: &str, name: &str, extension: &str) -> Fault {
-    Fault::new(
-        FaultKind::Unsupported,
-        Stage::Parse,
-        format!(
-            "{what} '{name}': the {extension} extension is not supported; send and read the tensor itself"
-        ),
-    )
+    if output.binary == Some(true) { twice("binary_data") } else { Ok(()) }
 }

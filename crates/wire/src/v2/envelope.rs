@@ -4,7 +4,8 @@
 //! Texts without escapes are borrowed, and each tensor is handed on as soon as it is read: no list is made on the way.
 
 use super::check::Axes;
-use super::parameters::Number;
+use super::parameters::{Known, Parameter};
+use super::shared::Shared;
 use flyball_core::{Fault, RequestLimits};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -30,8 +31,7 @@ pub(super) enum Unread {
 pub(super) struct Envelope<'t> {
     pub(super) id: Option<Text<'t>>,
     pub(super) binary_outputs: bool,
-    pub(super) timeout: Option<Number>,
-    pub(super) priority: Option<Number>,
+    pub(super) parameters: Known<'t>,
 }
 
 /// A text of its own type, because an `Option<Cow>` would not borrow.
@@ -45,38 +45,85 @@ pub(super) struct Input<'t> {
     #[serde(borrow)]
     pub(super) datatype: Text<'t>,
     pub(super) shape: Axes,
-    #[serde(default)]
-    pub(super) parameters: Option<InputParameters>,
+    #[serde(borrow, default)]
+    pub(super) parameters: Option<InputParameters<'t>>,
     #[serde(borrow, default)]
     pub(super) data: Option<&'t RawValue>,
 }
 
-#[derive(Debug, Deserialize)]
-pub(super) struct InputParameters {
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct InputParameters<'t> {
     pub(super) binary_data_size: Option<usize>,
-    pub(super) shared_memory_region: Option<IgnoredAny>,
+    #[serde(borrow)]
+    shared_memory_region: Option<Parameter<'t>>,
+    #[serde(borrow)]
+    shared_memory_offset: Option<Parameter<'t>>,
+    #[serde(borrow)]
+    shared_memory_byte_size: Option<Parameter<'t>>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Output<'t> {
     #[serde(borrow)]
     pub(super) name: Text<'t>,
-    #[serde(default)]
-    pub(super) parameters: Option<OutputParameters>,
+    #[serde(borrow, default)]
+    pub(super) parameters: Option<OutputParameters<'t>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct OutputParameters {
+pub(super) struct OutputParameters<'t> {
     pub(super) binary_data: Option<bool>,
-    pub(super) shared_memory_region: Option<IgnoredAny>,
-    pub(super) classification: Option<IgnoredAny>,
+    #[serde(borrow)]
+    pub(super) classification: Option<Parameter<'t>>,
+    #[serde(borrow)]
+    shared_memory_region: Option<Parameter<'t>>,
+    #[serde(borrow)]
+    shared_memory_offset: Option<Parameter<'t>>,
+    #[serde(borrow)]
+    shared_memory_byte_size: Option<Parameter<'t>>,
+}
+
+impl<'t> InputParameters<'t> {
+    pub(super) fn shared(&mut self) -> Shared<'t> {
+        Shared {
+            region: self.shared_memory_region.take(),
+            offset: self.shared_memory_offset.take(),
+            byte_size: self.shared_memory_byte_size.take(),
+        }
+    }
+}
+
+impl<'t> OutputParameters<'t> {
+    pub(super) fn shared(&mut self) -> Shared<'t> {
+        Shared {
+            region: self.shared_memory_region.take(),
+            offset: self.shared_memory_offset.take(),
+            byte_size: self.shared_memory_byte_size.take(),
+        }
+    }
 }
 
 #[derive(Default, Deserialize)]
-struct RequestParameters {
+struct RequestParameters<'t> {
     binary_data_output: Option<bool>,
-    timeout: Option<Number>,
-    priority: Option<Number>,
+    #[serde(borrow)]
+    timeout: Option<Parameter<'t>>,
+    #[serde(borrow)]
+    priority: Option<Parameter<'t>>,
+    #[serde(borrow)]
+    sequence_id: Option<Parameter<'t>>,
+    #[serde(borrow)]
+    sequence_start: Option<Parameter<'t>>,
+    #[serde(borrow)]
+    sequence_end: Option<Parameter<'t>>,
+}
+
+impl<'t> RequestParameters<'t> {
+    fn known(self) -> Known<'t> {
+        let sequence = [self.sequence_id, self.sequence_start, self.sequence_end];
+        let in_sequence = sequence.iter().flatten().any(|parameter| !parameter.is_nothing());
+        Known { timeout: self.timeout, priority: self.priority, in_sequence }
+    }
 }
 
 #[derive(Deserialize)]
@@ -137,7 +184,7 @@ impl<'t, P: Parts<'t>> Visitor<'t> for EnvelopeSeed<'_, P> {
             match key {
                 Key::Id => once("id", &mut id, map.next_value::<Option<Text<'t>>>()?)?,
                 Key::Parameters => {
-                    once("parameters", &mut parameters, map.next_value::<Option<RequestParameters>>()?)?;
+                    once("parameters", &mut parameters, map.next_value::<Option<RequestParameters<'t>>>()?)?;
                 }
                 Key::Inputs => {
                     let list = List::new("inputs", limits, refused, |input| parts.input(input));
@@ -153,10 +200,9 @@ impl<'t, P: Parts<'t>> Visitor<'t> for EnvelopeSeed<'_, P> {
             }
         }
         inputs.ok_or_else(|| A::Error::missing_field("inputs"))?;
-        let RequestParameters { binary_data_output, timeout, priority } =
-            parameters.flatten().unwrap_or_default();
-        let binary_outputs = binary_data_output.unwrap_or(false);
-        Ok(Envelope { id: id.flatten(), binary_outputs, timeout, priority })
+        let parameters = parameters.flatten().unwrap_or_default();
+        let binary_outputs = parameters.binary_data_output.unwrap_or(false);
+        Ok(Envelope { id: id.flatten(), binary_outputs, parameters: parameters.known() })
     }
 }
 

@@ -1,21 +1,25 @@
 //! V2 over gRPC: one protobuf message in, one out. Raw tensors are slices of the message that came in; answers are
 //! always raw, which is what every known client reads.
 
-use super::check::{Budget, Described, check_distinct, check_name, unsupported};
-use super::infer_request::{Head, InferRequestReader};
-use super::{binary, contents, infer_response, parameters};
+use super::check::{Budget, Described, check_distinct, check_name};
+use super::infer_request::{self, Head, InferRequestReader, given};
+use super::{binary, contents, infer_response, shared};
+use crate::regions::Regions;
 use bytes::{Bytes, BytesMut};
-use bytestring::ByteString;
 use flyball_core::{
     Answer, Dialect, Fault, GrpcCode, InferRequest, ModelRef, RequestLimits, RequestedOutput, Tensor,
 };
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// `ModelInfer`. The body is one message without its frame; everything else is in the message.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct GrpcDialect;
+#[derive(Clone, Debug, Default)]
+pub struct GrpcDialect {
+    /// Shared memory that tensors may lie in; none: it is switched off.
+    pub regions: Option<Arc<Regions>>,
+}
 
 /// What goes back over gRPC.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,13 +37,12 @@ pub enum GrpcReply {
 impl Dialect for GrpcDialect {
     type Reply = GrpcReply;
 
-    fn model(&self) -> Option<&ModelRef> {
-        None
+    fn model(&self, body: &Bytes) -> Option<Cow<'_, ModelRef>> {
+        infer_request::peek_model(body).map(Cow::Owned)
     }
 
-    /// The head of a call names no model, so nothing is refused by it.
-    fn mentions(&self, _body: &Bytes, _parameter: &str) -> bool {
-        true
+    fn mentions(&self, body: &Bytes, parameter: &str) -> bool {
+        infer_request::mentions(body, parameter)
     }
 
     fn parse(&self, body: &Bytes, limits: &RequestLimits, spare: Vec<Tensor>) -> Result<InferRequest, Fault> {
@@ -48,14 +51,15 @@ impl Dialect for GrpcDialect {
         check_name("model", &head.model_name, limits)?;
         check_name("version", &head.model_version, limits)?;
         check_name("id", &head.id, limits)?;
-        let timeout = parameters::timeout(head.timeout)?;
-        let priority = parameters::priority(head.priority)?;
-        let inputs = read_inputs(&mut reader, &head, limits, spare)?;
-        let outputs = read_outputs(&mut reader)?;
+        let (timeout, priority) = head.parameters.check()?;
+        let regions = self.regions.as_deref();
+        let inputs = read_inputs(&mut reader, &head, regions, limits, spare)?;
+        let outputs = read_outputs(&mut reader, regions)?;
         Ok(InferRequest {
             model: ModelRef { name: head.model_name, version: given(head.model_version) },
             id: given(head.id),
             inputs,
+            whole: None,
             outputs,
             binary_outputs: true,
             timeout,
@@ -64,6 +68,7 @@ impl Dialect for GrpcDialect {
     }
 
     fn answer(&self, answer: &Answer<'_>, out: &mut BytesMut) -> Result<GrpcReply, Fault> {
+        shared::write_outputs(answer)?;
         if let Err(fault) = infer_response::write(answer, out) {
             out.clear();
             return Err(fault);
@@ -78,23 +83,19 @@ impl Dialect for GrpcDialect {
     }
 }
 
-/// Protobuf cannot tell an empty string from none.
-fn given(text: ByteString) -> Option<ByteString> {
-    (!text.is_empty()).then_some(text)
-}
-
 fn read_inputs(
     reader: &mut InferRequestReader<'_>,
-    head: &Head,
+    head: &Head<'_>,
+    regions: Option<&Regions>,
     limits: &RequestLimits,
     mut tensors: Vec<Tensor>,
 ) -> Result<Vec<Tensor>, Fault> {
-    if head.raw > 0 && head.raw != head.inputs {
-        return Err(Fault::malformed(format!(
-            "raw_input_contents has {} entries for {} inputs; each input needs one",
+    let not_one_each = || {
+        Err(Fault::malformed(format!(
+            "raw_input_contents has {} entries for {} inputs; each input that is not in shared memory needs one",
             head.raw, head.inputs
-        )));
-    }
+        )))
+    };
     let mut budget = Budget::of(limits);
     let mut raw = reader.raw();
     tensors.reserve(head.inputs);
@@ -102,8 +103,13 @@ fn read_inputs(
         let mut input = reader.input(message?)?;
         let (name, axes) = (std::mem::take(&mut input.name), std::mem::take(&mut input.axes));
         let tensor = Described::check(name, input.datatype, axes, limits)?;
-        if input.in_shared_memory {
-            return Err(unsupported("input", &tensor.name, "system_shared_memory"));
+        let span = input.shared.span("input", &tensor.name, regions)?;
+        if let Some(span) = span {
+            if input.has_contents() {
+                return Err(tensor.malformed("has both contents and shared_memory_region; give one of them"));
+            }
+            tensors.push(shared::read(tensor, &span, &mut budget)?);
+            continue;
         }
         tensors.push(match raw.next() {
             Some(_) if input.has_contents() => {
@@ -112,17 +118,24 @@ fn read_inputs(
                 );
             }
             Some(bytes) => binary::read(tensor, bytes?, &mut budget)?,
+            None if head.raw > 0 => return not_one_each(),
             None => contents::read(tensor, reader.contents(&input)?, &mut budget)?,
         });
+    }
+    if raw.next().is_some() {
+        return not_one_each();
     }
     check_distinct("input", tensors.iter().map(|tensor| &*tensor.name))?;
     Ok(tensors)
 }
 
-fn read_outputs(reader: &mut InferRequestReader<'_>) -> Result<SmallVec<[RequestedOutput; 4]>, Fault> {
+fn read_outputs(
+    reader: &mut InferRequestReader<'_>,
+    regions: Option<&Regions>,
+) -> Result<SmallVec<[RequestedOutput; 4]>, Fault> {
     let mut outputs = SmallVec::new();
     for message in reader.outputs() {
-        outputs.push(reader.output(message?)?);
+        outputs.push(reader.output(message?, regions)?);
     }
     check_distinct("output", outputs.iter().map(|output: &RequestedOutput| &*output.name))?;
     Ok(outputs)

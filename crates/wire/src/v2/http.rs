@@ -2,16 +2,18 @@
 //!
 //! Knows what the request's head said (model, length of the JSON part) and nothing of connections.
 
-use super::check::{Budget, Described, check_distinct, check_name, check_output, unsupported};
+use super::check::{Budget, Described, check_distinct, check_name, check_output};
 use super::envelope::{Envelope, Input, Output, Parts, Text, Unread};
-use super::{binary, json, numbers, parameters};
+use super::{binary, json, numbers, parameters, shared};
+use crate::regions::Regions;
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 use flyball_core::{
-    Answer, Dialect, Fault, FaultKind, InferRequest, ModelRef, RequestLimits, RequestedOutput, Stage, Tensor,
+    Answer, Dialect, Fault, InferRequest, ModelRef, Priority, RequestLimits, RequestedOutput, Tensor,
 };
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The header that carries the length of the JSON part, in both directions.
@@ -23,6 +25,8 @@ pub struct HttpDialect {
     pub model: ModelRef,
     /// The value of `Inference-Header-Content-Length`, where the request has it.
     pub header_length: Option<usize>,
+    /// Shared memory that tensors may lie in; none: it is switched off.
+    pub regions: Option<Arc<Regions>>,
 }
 
 /// What goes back over HTTP.
@@ -51,8 +55,8 @@ impl HttpReply {
 impl Dialect for HttpDialect {
     type Reply = HttpReply;
 
-    fn model(&self) -> Option<&ModelRef> {
-        Some(&self.model)
+    fn model(&self, _body: &Bytes) -> Option<Cow<'_, ModelRef>> {
+        Some(Cow::Borrowed(&self.model))
     }
 
     /// A key with escapes in it is not seen, and no known client writes one. A text of that name is taken for it: then the
@@ -67,6 +71,9 @@ impl Dialect for HttpDialect {
     }
 
     fn parse(&self, body: &Bytes, limits: &RequestLimits, spare: Vec<Tensor>) -> Result<InferRequest, Fault> {
+        if self.header_length == Some(0) {
+            return Ok(self.raw_binary(body, spare));
+        }
         let json_length = self.json_length(body.len())?;
         let text = ByteString::try_from(body.slice(..json_length))
             .map_err(|error| Fault::malformed(format!("the JSON part is not UTF-8: {error}")))?;
@@ -84,24 +91,27 @@ impl Dialect for HttpDialect {
             Unread::Json(error) => not_json(&text, &error),
             Unread::Part(fault) => fault,
         })?;
-        let id = envelope.id.map(|id| shared(&text, id));
+        let id = envelope.id.map(|id| shared_text(&text, id));
         if let Some(id) = &id {
             check_name("id", id, limits)?;
         }
+        let (timeout, priority) = envelope.parameters.check()?;
         let (inputs, outputs) = tensors.finish()?;
         Ok(InferRequest {
             model: self.model.clone(),
             id,
             inputs,
+            whole: None,
             outputs,
             binary_outputs: envelope.binary_outputs,
-            timeout: parameters::timeout(envelope.timeout)?,
-            priority: parameters::priority(envelope.priority)?,
+            timeout,
+            priority,
         })
     }
 
     fn answer(&self, answer: &Answer<'_>, out: &mut BytesMut) -> Result<HttpReply, Fault> {
-        let raw = || answer.each().filter(|(_, raw)| *raw).map(|(tensor, _)| &tensor.data);
+        shared::write_outputs(answer)?;
+        let raw = || answer.each().filter(|(_, place)| place.raw).map(|(tensor, _)| &tensor.data);
         out.reserve(JSON_BYTES + raw().map(binary::size).sum::<usize>());
         if let Err(fault) = json::write_answer(answer, out) {
             out.clear();
@@ -139,17 +149,23 @@ fn whole_seconds(wait: Duration) -> u64 {
 }
 
 impl HttpDialect {
+    /// A request without a JSON part. Which tensor its body is, only the model tells.
+    fn raw_binary(&self, body: &Bytes, inputs: Vec<Tensor>) -> InferRequest {
+        InferRequest {
+            model: self.model.clone(),
+            id: None,
+            inputs,
+            whole: Some(body.clone()),
+            outputs: SmallVec::new(),
+            binary_outputs: true,
+            timeout: None,
+            priority: Priority::default(),
+        }
+    }
+
     fn json_length(&self, body_length: usize) -> Result<usize, Fault> {
         match self.header_length {
             None => Ok(body_length),
-            Some(0) => Err(Fault::new(
-                FaultKind::Unsupported,
-                Stage::Parse,
-                format!(
-                    "{LENGTH_HEADER}: 0 (a raw binary request) is not supported; send a JSON part that names the \
-                     input, and its binary_data_size"
-                ),
-            )),
             Some(length) if length > body_length => Err(Fault::malformed(format!(
                 "{LENGTH_HEADER} is {length}, but the body has only {body_length} bytes"
             ))),
@@ -172,38 +188,45 @@ struct Tensors<'d> {
 
 impl<'t> Parts<'t> for Tensors<'_> {
     fn input(&mut self, input: Input<'t>) -> Result<(), Fault> {
-        let name = shared(self.text, input.name);
+        let name = shared_text(self.text, input.name);
         let tensor = Described::check(name, &input.datatype.0, input.shape, self.limits)?;
-        let parameters = input.parameters.as_ref();
-        if parameters.is_some_and(|parameters| parameters.shared_memory_region.is_some()) {
-            return Err(unsupported("input", &tensor.name, "system_shared_memory"));
-        }
-        let tensor = match (input.data, parameters.and_then(|parameters| parameters.binary_data_size)) {
-            (Some(data), None) => {
+        let mut parameters = input.parameters.unwrap_or_default();
+        let span = parameters.shared().span("input", &tensor.name, self.dialect.regions.as_deref())?;
+        let tensor = match (input.data, parameters.binary_data_size, span) {
+            (Some(data), None, None) => {
                 let data = numbers::read(&tensor, data.get(), &mut self.budget)?;
                 tensor.with(data)
             }
-            (None, Some(size)) => {
+            (None, Some(size), None) => {
                 let bytes = self.take(&tensor, size)?;
                 binary::read(tensor, bytes, &mut self.budget)?
             }
-            (Some(_), Some(_)) => {
-                return Err(
-                    tensor.malformed("has both data and parameters.binary_data_size; give one of them")
-                );
+            (None, None, Some(span)) => shared::read(tensor, &span, &mut self.budget)?,
+            (None, None, None) => {
+                return Err(tensor.malformed(
+                    "has neither data nor parameters.binary_data_size nor parameters.shared_memory_region",
+                ));
             }
-            (None, None) => return Err(tensor.malformed("has neither data nor parameters.binary_data_size")),
+            _ => {
+                return Err(tensor.malformed(
+                    "has more than one of data, parameters.binary_data_size and parameters.shared_memory_region; \
+                     give one of them",
+                ));
+            }
         };
         self.inputs.push(tensor);
         Ok(())
     }
 
     fn output(&mut self, output: Output<'t>) -> Result<(), Fault> {
-        let name = shared(self.text, output.name);
-        let parameters = output.parameters.unwrap_or_default();
-        let in_shared_memory = parameters.shared_memory_region.is_some();
-        check_output(&name, in_shared_memory, parameters.classification.is_some(), self.limits)?;
-        self.outputs.push(RequestedOutput { name, binary: parameters.binary_data });
+        let name = shared_text(self.text, output.name);
+        check_name("output", &name, self.limits)?;
+        let mut parameters = output.parameters.unwrap_or_default();
+        let region = parameters.shared().span("output", &name, self.dialect.regions.as_deref())?;
+        let classes = parameters::classes(&name, parameters.classification.as_ref())?;
+        let output = RequestedOutput { name, binary: parameters.binary_data, classes, region };
+        check_output(&output)?;
+        self.outputs.push(output);
         Ok(())
     }
 }
@@ -241,7 +264,7 @@ impl Tensors<'_> {
 }
 
 /// A slice of the request's text, or, where the text has escapes, a copy without them.
-fn shared(text: &ByteString, part: Text<'_>) -> ByteString {
+fn shared_text(text: &ByteString, part: Text<'_>) -> ByteString {
     match part.0 {
         Cow::Borrowed(slice) => text.slice_ref(slice),
         Cow::Owned(unescaped) => unescaped.into(),

@@ -2,15 +2,18 @@
 //! built on the way. Limits are checked as fields are met: two bytes of message can ask for a whole tensor's head, so a
 //! body limit alone does not bound memory.
 
-use super::check::{Axes, STRING_BYTES, check_output, check_tensor_count};
+use super::check::{Axes, STRING_BYTES, check_name, check_output, check_tensor_count};
 use super::fields::{Field, Fields, malformed};
-use super::parameters::Number;
+use super::parameters::{self, Known, Parameter};
+use super::shared::Shared;
 use crate::proto::inference::InferTensorContents;
+use crate::regions::Regions;
 use bytes::Bytes;
 use bytestring::ByteString;
-use flyball_core::{Fault, FaultKind, RequestLimits, RequestedOutput, Stage};
+use flyball_core::{Fault, FaultKind, ModelRef, RequestLimits, RequestedOutput, Stage};
 use prost::Message;
 use smallvec::SmallVec;
+use std::borrow::Cow;
 
 // Field numbers of ModelInferRequest, then of its parts.
 const MODEL_NAME: u32 = 1;
@@ -41,12 +44,11 @@ const AXIS_BYTES_MAX: usize = 10;
 
 /// What stands in the message itself, and how many parts it has.
 #[derive(Default)]
-pub(super) struct Head {
+pub(super) struct Head<'m> {
     pub(super) model_name: ByteString,
     pub(super) model_version: ByteString,
     pub(super) id: ByteString,
-    pub(super) timeout: Option<Number>,
-    pub(super) priority: Option<Number>,
+    pub(super) parameters: Known<'m>,
     pub(super) inputs: usize,
     pub(super) outputs: usize,
     pub(super) raw: usize,
@@ -57,7 +59,7 @@ pub(super) struct Input<'m> {
     pub(super) name: ByteString,
     pub(super) datatype: &'m str,
     pub(super) axes: Axes,
-    pub(super) in_shared_memory: bool,
+    pub(super) shared: Shared<'m>,
     /// Encoded `InferTensorContents`. Protobuf merges them, where there are several.
     contents: SmallVec<[&'m [u8]; 1]>,
 }
@@ -74,7 +76,7 @@ impl<'m> InferRequestReader<'m> {
         InferRequestReader { message, limits, parameters: 0, strings: 0 }
     }
 
-    pub(super) fn head(&mut self) -> Result<Head, Fault> {
+    pub(super) fn head(&mut self) -> Result<Head<'m>, Fault> {
         let mut head = Head::default();
         let limits = self.limits;
         let count = |what, count: &mut usize, field: &Field<'_>| {
@@ -92,8 +94,11 @@ impl<'m> InferRequestReader<'m> {
                 OUTPUTS => count("outputs", &mut head.outputs, &field)?,
                 RAW_CONTENTS => count("raw_input_contents", &mut head.raw, &field)?,
                 PARAMETERS => match self.parameter(&field)? {
-                    ("timeout", number) => head.timeout = Some(number),
-                    ("priority", number) => head.priority = Some(number),
+                    ("timeout", given) => head.parameters.timeout = Some(given),
+                    ("priority", given) => head.parameters.priority = Some(given),
+                    ("sequence_id" | "sequence_start" | "sequence_end", given) => {
+                        head.parameters.in_sequence |= !given.is_nothing();
+                    }
                     _ => {}
                 },
                 _ => {}
@@ -125,9 +130,7 @@ impl<'m> InferRequestReader<'m> {
                 INPUT_NAME => input.name = text(self.message, &field)?,
                 INPUT_DATATYPE => input.datatype = field.text()?,
                 INPUT_SHAPE => self.shape(&field, &mut input.axes)?,
-                INPUT_PARAMETERS => {
-                    input.in_shared_memory |= self.parameter(&field)?.0 == "shared_memory_region";
-                }
+                INPUT_PARAMETERS => share(self.parameter(&field)?, &mut input.shared),
                 INPUT_CONTENTS => input.contents.push(field.bytes()?),
                 _ => {}
             }
@@ -149,26 +152,33 @@ impl<'m> InferRequestReader<'m> {
         Ok(())
     }
 
-    pub(super) fn output(&mut self, message: &[u8]) -> Result<RequestedOutput, Fault> {
-        let (mut name, mut in_shared_memory, mut classified) = (ByteString::new(), false, false);
+    pub(super) fn output(
+        &mut self,
+        message: &'m [u8],
+        regions: Option<&Regions>,
+    ) -> Result<RequestedOutput, Fault> {
+        let (mut name, mut shared, mut classes) = (ByteString::new(), Shared::default(), None);
         for field in Fields::of(message) {
             let field = field?;
             match field.tag {
                 OUTPUT_NAME => name = text(self.message, &field)?,
-                OUTPUT_PARAMETERS => match self.parameter(&field)?.0 {
-                    "shared_memory_region" => in_shared_memory = true,
-                    "classification" => classified = true,
-                    _ => {}
+                OUTPUT_PARAMETERS => match self.parameter(&field)? {
+                    ("classification", given) => classes = Some(given),
+                    parameter => share(parameter, &mut shared),
                 },
                 _ => {}
             }
         }
-        check_output(&name, in_shared_memory, classified, self.limits)?;
-        Ok(RequestedOutput { name, binary: None })
+        check_name("output", &name, self.limits)?;
+        let region = shared.span("output", &name, regions)?;
+        let classes = parameters::classes(&name, classes.as_ref())?;
+        let output = RequestedOutput { name, binary: None, classes, region };
+        check_output(&output)?;
+        Ok(output)
     }
 
-    /// An entry of a map of parameters: its key, and its value where that is a whole number.
-    fn parameter<'f>(&mut self, field: &Field<'f>) -> Result<(&'f str, Number), Fault> {
+    /// An entry of a map of parameters.
+    fn parameter<'f>(&mut self, field: &Field<'f>) -> Result<(&'f str, Parameter<'f>), Fault> {
         self.parameters += 1;
         check_tensor_count("parameters", self.parameters, self.limits)?;
         let wrong_type = |_| malformed("parameters have another wire type than they should");
@@ -214,34 +224,73 @@ fn text(message: &Bytes, field: &Field<'_>) -> Result<ByteString, Fault> {
     ByteString::try_from(message.slice_ref(field.bytes()?)).map_err(not_utf8)
 }
 
-fn entry(message: &[u8]) -> Result<(&str, Number), Fault> {
-    let (mut key, mut number) = ("", Number::Other);
+fn entry(message: &[u8]) -> Result<(&str, Parameter<'_>), Fault> {
+    let (mut key, mut value) = ("", Parameter::Other);
     for field in Fields::of(message) {
         let field = field?;
         match field.tag {
             ENTRY_KEY => key = field.text()?,
             ENTRY_VALUE => {
                 for choice in Fields::of(field.bytes()?) {
-                    number = choose(&choice?, number)?;
+                    value = choose(&choice?, value)?;
                 }
             }
             _ => {}
         }
     }
-    Ok((key, number))
+    Ok((key, value))
 }
 
 /// The last field of a oneof is the one that counts.
-fn choose(choice: &Field<'_>, before: Number) -> Result<Number, Fault> {
+fn choose<'m>(choice: &Field<'m>, before: Parameter<'m>) -> Result<Parameter<'m>, Fault> {
     match choice.tag {
-        BOOL_PARAM => choice.varint().map(|_| Number::Other),
+        BOOL_PARAM => choice.varint().map(|flag| Parameter::Flag(flag != 0)),
         INT64_PARAM => {
             let number = choice.varint()?.cast_signed();
-            Ok(u64::try_from(number).map_or(Number::Other, Number::Whole))
+            Ok(u64::try_from(number).map_or(Parameter::Other, Parameter::Whole))
         }
-        STRING_PARAM => choice.text().map(|_| Number::Other),
-        DOUBLE_PARAM => choice.is_fixed64().map(|()| Number::Other),
-        UINT64_PARAM => choice.varint().map(Number::Whole),
+        STRING_PARAM => choice.text().map(|text| Parameter::Text(Cow::Borrowed(text))),
+        DOUBLE_PARAM => choice.is_fixed64().map(|()| Parameter::Other),
+        UINT64_PARAM => choice.varint().map(Parameter::Whole),
         _ => Ok(before),
     }
+}
+
+/// Keeps a tensor's parameter if it is about shared memory.
+fn share<'m>((key, given): (&str, Parameter<'m>), shared: &mut Shared<'m>) {
+    match key {
+        "shared_memory_region" => shared.region = Some(given),
+        "shared_memory_offset" => shared.offset = Some(given),
+        "shared_memory_byte_size" => shared.byte_size = Some(given),
+        _ => {}
+    }
+}
+
+/// The model that a message names. Only the fields' heads are read, and tensors are stepped over; all of them, because the
+/// last name in a message is the one that counts.
+pub(super) fn peek_model(message: &Bytes) -> Option<ModelRef> {
+    let (mut name, mut version) = (None, None);
+    for field in Fields::of(message) {
+        let field = field.ok()?;
+        match field.tag {
+            MODEL_NAME => name = given(text(message, &field).ok()?),
+            MODEL_VERSION => version = given(text(message, &field).ok()?),
+            _ => {}
+        }
+    }
+    Some(ModelRef { name: name?, version })
+}
+
+/// Whether a message has this request parameter. One that cannot be read has it, so that it is parsed, and refused for that.
+pub(super) fn mentions(message: &Bytes, parameter: &str) -> bool {
+    let has = |field: Result<Field<'_>, Fault>| {
+        let field = field?;
+        Ok(field.tag == PARAMETERS && entry(field.bytes()?)?.0 == parameter)
+    };
+    Fields::of(message).any(|field| has(field).unwrap_or_else(|_: Fault| true))
+}
+
+/// Protobuf cannot tell an empty string from none.
+pub(super) fn given(text: ByteString) -> Option<ByteString> {
+    (!text.is_empty()).then_some(text)
 }

@@ -2,8 +2,11 @@
 
 use super::binary;
 use crate::frame;
+use crate::proto::inference::InferParameter;
+use crate::proto::inference::infer_parameter::ParameterChoice;
 use bytes::{BufMut, BytesMut};
-use flyball_core::{Answer, Fault, FaultKind, Stage, Tensor};
+use flyball_core::{Answer, Fault, FaultKind, Place, Stage, Tensor};
+use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, int64, key_len};
 
 // Field numbers of ModelInferResponse, then of its outputs.
@@ -15,6 +18,9 @@ const RAW_CONTENTS: u32 = 6;
 const OUTPUT_NAME: u32 = 1;
 const OUTPUT_DATATYPE: u32 = 2;
 const OUTPUT_SHAPE: u32 = 3;
+const OUTPUT_PARAMETERS: u32 = 4;
+const ENTRY_KEY: u32 = 1;
+const ENTRY_VALUE: u32 = 2;
 
 pub(super) fn write(answer: &Answer<'_>, out: &mut BytesMut) -> Result<(), Fault> {
     out.reserve(size(answer));
@@ -22,15 +28,23 @@ pub(super) fn write(answer: &Answer<'_>, out: &mut BytesMut) -> Result<(), Fault
         put_text(MODEL_NAME, answer.model, out);
         put_text(MODEL_VERSION, answer.version, out);
         put_text(ID, answer.id.unwrap_or_default(), out);
-        for (tensor, _) in answer.each() {
-            put_length(OUTPUTS, output_size(tensor), out);
+        for (tensor, place) in answer.each() {
+            put_length(OUTPUTS, output_size(tensor, place), out);
             put_text(OUTPUT_NAME, &tensor.name, out);
             put_text(OUTPUT_DATATYPE, tensor.datatype.name(), out);
             int64::encode_packed(OUTPUT_SHAPE, &tensor.shape, out);
+            for (key, value) in region_parameters(tensor, place) {
+                put_length(OUTPUT_PARAMETERS, entry_size(key, &value), out);
+                put_text(ENTRY_KEY, key, out);
+                put_length(ENTRY_VALUE, value.encoded_len(), out);
+                value.encode_raw(out);
+            }
         }
-        for (tensor, _) in answer.each() {
-            put_length(RAW_CONTENTS, binary::size(&tensor.data), out);
-            binary::write(&tensor.data, out);
+        for (tensor, place) in answer.each() {
+            put_length(RAW_CONTENTS, raw_size(tensor, place), out);
+            if place.region.is_none() {
+                binary::write(&tensor.data, out);
+            }
         }
     })
     .ok_or_else(|| {
@@ -41,8 +55,8 @@ pub(super) fn write(answer: &Answer<'_>, out: &mut BytesMut) -> Result<(), Fault
 
 /// Bytes that the frame takes.
 fn size(answer: &Answer<'_>) -> usize {
-    let outputs = answer.each().map(|(tensor, _)| {
-        field_size(OUTPUTS, output_size(tensor)) + field_size(RAW_CONTENTS, binary::size(&tensor.data))
+    let outputs = answer.each().map(|(tensor, place)| {
+        field_size(OUTPUTS, output_size(tensor, place)) + field_size(RAW_CONTENTS, raw_size(tensor, place))
     });
     frame::HEAD_BYTES
         + text_size(MODEL_NAME, answer.model)
@@ -51,10 +65,40 @@ fn size(answer: &Answer<'_>) -> usize {
         + outputs.sum::<usize>()
 }
 
-fn output_size(tensor: &Tensor) -> usize {
-    text_size(OUTPUT_NAME, &tensor.name)
+fn output_size(tensor: &Tensor, place: &Place) -> usize {
+    let parameters = region_parameters(tensor, place);
+    let parameters = parameters.map(|(key, value)| field_size(OUTPUT_PARAMETERS, entry_size(key, &value)));
+    parameters.sum::<usize>()
+        + text_size(OUTPUT_NAME, &tensor.name)
         + text_size(OUTPUT_DATATYPE, tensor.datatype.name())
         + int64::encoded_len_packed(OUTPUT_SHAPE, &tensor.shape)
+}
+
+/// An output in shared memory has an entry among the raw contents too, an empty one: clients find an output's entry by its
+/// number.
+fn raw_size(tensor: &Tensor, place: &Place) -> usize {
+    if place.region.is_some() { 0 } else { binary::size(&tensor.data) }
+}
+
+/// Says where an output in shared memory lies.
+fn region_parameters(
+    tensor: &Tensor,
+    place: &Place,
+) -> impl Iterator<Item = (&'static str, InferParameter)> + use<> {
+    let parameters = place.region.as_ref().map(|span| {
+        let number = |number: u64| ParameterChoice::Int64Param(i64::try_from(number).unwrap_or(i64::MAX));
+        [
+            ("shared_memory_region", ParameterChoice::StringParam(span.region().name.clone())),
+            ("shared_memory_offset", number(span.offset())),
+            ("shared_memory_byte_size", number(binary::size(&tensor.data) as u64)),
+        ]
+    });
+    let parameter = |(key, choice)| (key, InferParameter { parameter_choice: Some(choice) });
+    parameters.into_iter().flatten().map(parameter)
+}
+
+fn entry_size(key: &str, value: &InferParameter) -> usize {
+    text_size(ENTRY_KEY, key) + field_size(ENTRY_VALUE, value.encoded_len())
 }
 
 /// A length-delimited field with all that belongs to it.

@@ -3,7 +3,7 @@
 
 use super::binary;
 use bytes::{BufMut, Bytes, BytesMut};
-use flyball_core::{Answer, DataType, Fault, FaultKind, Stage, Tensor, TensorData};
+use flyball_core::{Answer, DataType, Fault, FaultKind, Place, Stage, Tensor, TensorData};
 use serde::Serialize;
 
 const BINARY_ADVICE: &str = "ask for it as binary data (outputs[].parameters.binary_data or \
@@ -20,11 +20,11 @@ pub(super) fn write_answer(answer: &Answer<'_>, out: &mut BytesMut) -> Result<()
         write_value(id, out)?;
     }
     out.extend_from_slice(b",\"outputs\":[");
-    for (place, (tensor, raw)) in answer.each().enumerate() {
-        if place > 0 {
+    for (number, (tensor, place)) in answer.each().enumerate() {
+        if number > 0 {
             out.put_u8(b',');
         }
-        write_output(tensor, raw, out)?;
+        write_output(tensor, place, out)?;
     }
     out.extend_from_slice(b"]}");
     Ok(())
@@ -41,14 +41,22 @@ pub(crate) fn error_body(text: &str) -> Bytes {
     out.freeze()
 }
 
-fn write_output(tensor: &Tensor, raw: bool, out: &mut BytesMut) -> Result<(), Fault> {
+fn write_output(tensor: &Tensor, place: &Place, out: &mut BytesMut) -> Result<(), Fault> {
     out.extend_from_slice(b"{\"name\":");
     write_value(&*tensor.name, out)?;
     out.extend_from_slice(b",\"datatype\":\"");
     out.extend_from_slice(tensor.datatype.name().as_bytes());
     out.extend_from_slice(b"\",\"shape\":");
     write_value(tensor.shape.as_slice(), out)?;
-    if raw {
+    if let Some(span) = &place.region {
+        out.extend_from_slice(b",\"parameters\":{\"shared_memory_region\":");
+        write_value(&span.region().name, out)?;
+        out.extend_from_slice(b",\"shared_memory_offset\":");
+        write_value(&span.offset(), out)?;
+        out.extend_from_slice(b",\"shared_memory_byte_size\":");
+        write_value(&binary::size(&tensor.data), out)?;
+        out.extend_from_slice(b"}}");
+    } else if place.raw {
         out.extend_from_slice(b",\"parameters\":{\"binary_data_size\":");
         write_value(&binary::size(&tensor.data), out)?;
         out.extend_from_slice(b"}}");

@@ -1,81 +1,134 @@
-//! The parameters of a request that change how it is served, the same over HTTP and gRPC.
+//! The parameters of requests and tensors that change how they are served, the same over HTTP and gRPC.
 
 use flyball_core::{Fault, Priority};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-/// A parameter that must be a whole number, 0 or more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Number {
+/// A parameter's value, as far as any parameter that is read here has use for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Parameter<'t> {
     Whole(u64),
+    Flag(bool),
+    Text(Cow<'t, str>),
     /// Anything else. It is refused by name, once the request has been read.
     Other,
 }
 
+/// The parameters of a whole request that are known here.
+#[derive(Debug, Default)]
+pub(super) struct Known<'t> {
+    pub(super) timeout: Option<Parameter<'t>>,
+    pub(super) priority: Option<Parameter<'t>>,
+    /// `sequence_id`, `sequence_start` or `sequence_end`, where one says something.
+    pub(super) in_sequence: bool,
+}
+
+impl Known<'_> {
+    /// How long the caller waits, and how urgent the request is.
+    pub(super) fn check(&self) -> Result<(Option<Duration>, Priority), Fault> {
+        if self.in_sequence {
+            return Err(Fault::not_offered(
+                "flyball serves stateless models, and has no sequences; send requests without sequence_id, \
+                 sequence_start and sequence_end",
+            ));
+        }
+        Ok((timeout(self.timeout.as_ref())?, priority(self.priority.as_ref())?))
+    }
+}
+
+impl Parameter<'_> {
+    /// 0, false or an empty text: what clients send where they have nothing to say.
+    pub(super) fn is_nothing(&self) -> bool {
+        match self {
+            Parameter::Whole(number) => *number == 0,
+            Parameter::Flag(flag) => !flag,
+            Parameter::Text(text) => text.is_empty(),
+            Parameter::Other => false,
+        }
+    }
+}
+
 /// `timeout`: microseconds; 0 is none.
-pub(super) fn timeout(given: Option<Number>) -> Result<Option<Duration>, Fault> {
+fn timeout(given: Option<&Parameter<'_>>) -> Result<Option<Duration>, Fault> {
     match given {
-        None | Some(Number::Whole(0)) => Ok(None),
-        Some(Number::Whole(micros)) => Ok(Some(Duration::from_micros(micros))),
-        Some(Number::Other) => Err(Fault::malformed(
+        None | Some(Parameter::Whole(0)) => Ok(None),
+        Some(Parameter::Whole(micros)) => Ok(Some(Duration::from_micros(*micros))),
+        Some(_) => Err(Fault::malformed(
             "parameter 'timeout' must be a whole number of microseconds, 0 or more; 0 is no timeout",
         )),
     }
 }
 
-pub(super) fn priority(given: Option<Number>) -> Result<Priority, Fault> {
+fn priority(given: Option<&Parameter<'_>>) -> Result<Priority, Fault> {
     match given {
         None => Ok(Priority::default()),
-        Some(Number::Whole(level)) => Ok(Priority::from_v2(level)),
-        Some(Number::Other) => Err(Fault::malformed(
+        Some(Parameter::Whole(level)) => Ok(Priority::from_v2(*level)),
+        Some(_) => Err(Fault::malformed(
             "parameter 'priority' must be a whole number, 0 or more; 1 is the most urgent, 0 the default",
         )),
     }
 }
 
-impl<'t> Deserialize<'t> for Number {
-    fn deserialize<D: Deserializer<'t>>(deserializer: D) -> Result<Number, D::Error> {
-        deserializer.deserialize_any(NumberVisitor)
+/// `classification` of an output: how many classes; 0 is the tensor itself.
+pub(super) fn classes(output: &str, given: Option<&Parameter<'_>>) -> Result<u32, Fault> {
+    match given {
+        None => Ok(0),
+        // No tensor has more, and there are never more classes than elements.
+        Some(Parameter::Whole(classes)) => Ok(u32::try_from(*classes).unwrap_or(u32::MAX)),
+        Some(_) => Err(Fault::malformed(format!(
+            "output '{output}': classification must be a whole number, 0 or more: how many classes to give"
+        ))),
     }
 }
 
-struct NumberVisitor;
+impl<'d: 't, 't> Deserialize<'d> for Parameter<'t> {
+    fn deserialize<D: Deserializer<'d>>(deserializer: D) -> Result<Parameter<'t>, D::Error> {
+        deserializer.deserialize_any(ParameterVisitor)
+    }
+}
 
-impl<'t> Visitor<'t> for NumberVisitor {
-    type Value = Number;
+struct ParameterVisitor;
+
+impl<'t> Visitor<'t> for ParameterVisitor {
+    type Value = Parameter<'t>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number")
+        f.write_str("a parameter")
     }
 
-    fn visit_u64<E>(self, number: u64) -> Result<Number, E> {
-        Ok(Number::Whole(number))
+    fn visit_u64<E>(self, number: u64) -> Result<Parameter<'t>, E> {
+        Ok(Parameter::Whole(number))
     }
 
-    fn visit_i64<E>(self, number: i64) -> Result<Number, E> {
-        Ok(u64::try_from(number).map_or(Number::Other, Number::Whole))
+    fn visit_i64<E>(self, number: i64) -> Result<Parameter<'t>, E> {
+        Ok(u64::try_from(number).map_or(Parameter::Other, Parameter::Whole))
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Number, E> {
-        Ok(Number::Other)
+    fn visit_f64<E>(self, _: f64) -> Result<Parameter<'t>, E> {
+        Ok(Parameter::Other)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Number, E> {
-        Ok(Number::Other)
+    fn visit_bool<E>(self, flag: bool) -> Result<Parameter<'t>, E> {
+        Ok(Parameter::Flag(flag))
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Number, E> {
-        Ok(Number::Other)
+    fn visit_borrowed_str<E>(self, text: &'t str) -> Result<Parameter<'t>, E> {
+        Ok(Parameter::Text(Cow::Borrowed(text)))
     }
 
-    fn visit_seq<A: SeqAccess<'t>>(self, mut list: A) -> Result<Number, A::Error> {
+    fn visit_str<E>(self, text: &str) -> Result<Parameter<'t>, E> {
+        Ok(Parameter::Text(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_seq<A: SeqAccess<'t>>(self, mut list: A) -> Result<Parameter<'t>, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Number::Other)
+        Ok(Parameter::Other)
     }
 
-    fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<Number, A::Error> {
+    fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<Parameter<'t>, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Number::Other)
+        Ok(Parameter::Other)
     }
 }

@@ -1,20 +1,24 @@
 //! What the three forms of V2 take, refuse and write; only through the public dialects.
 
+mod dialects_agree;
 mod grpc;
 mod parameters;
 mod prost_agrees;
 mod refusals;
 mod replies;
 mod round_trips;
+mod shared_memory;
 
 use super::{GrpcDialect, HttpDialect, HttpReply};
 use bytes::{Bytes, BytesMut};
-use flyball_core::{Answer, Dialect, Fault, InferRequest, ModelRef, RequestLimits, Tensor, TensorData};
+use flyball_core::{
+    Answer, Dialect, Fault, InferRequest, ModelRef, Place, RequestLimits, Tensor, TensorData,
+};
 
 const LIMITS: RequestLimits = RequestLimits::for_body(1 << 20);
 
 fn http(header_length: Option<usize>) -> HttpDialect {
-    HttpDialect { model: ModelRef { name: "fraud".into(), version: None }, header_length }
+    HttpDialect { model: ModelRef { name: "fraud".into(), version: None }, header_length, regions: None }
 }
 
 fn parse(dialect: &impl Dialect, body: &Bytes) -> Result<InferRequest, Fault> {
@@ -31,7 +35,8 @@ fn answer<D: Dialect>(
     id: Option<&str>,
     outputs: Vec<(Tensor, bool)>,
 ) -> Result<D::Reply, Fault> {
-    let places: Vec<_> = outputs.iter().enumerate().map(|(place, &(_, raw))| (place, raw)).collect();
+    let places: Vec<_> =
+        (0..).zip(&outputs).map(|(output, &(_, raw))| Place { output, raw, region: None }).collect();
     let outputs: Vec<_> = outputs.into_iter().map(|(tensor, _)| tensor).collect();
     let answer = Answer { model: "fraud", version: "1", id, outputs: &outputs, places: &places };
     let mut out = BytesMut::new();
@@ -89,6 +94,23 @@ fn json_and_binary_inputs_may_be_mixed_and_neither_names_nor_raw_tensors_are_cop
     assert!(body.as_ptr_range().contains(&request.inputs[2].name.as_ptr()));
     assert_eq!(fixed(&request.inputs[1]), [1, 0]);
     assert_eq!(request.inputs[2].data, TensorData::Strings(vec!["hi".into(), String::new()]));
+}
+
+#[test]
+fn a_body_without_a_json_part_is_the_only_input_and_its_outputs_are_raw() {
+    let body = Bytes::from_static(&[1, 2, 255]);
+    let request = parse(&http(Some(0)), &body).expect("parses");
+    assert_eq!((request.whole.as_ref(), request.inputs.len(), request.outputs.len()), (Some(&body), 0, 0));
+    assert!(request.binary_outputs);
+}
+
+#[test]
+fn an_output_may_be_asked_for_as_classes() {
+    let body = r#"{"inputs":[],"outputs":[{"name":"y","parameters":{"classification":3}},{"name":"z",
+        "parameters":{"classification":18446744073709551615,"binary_data":true}},{"name":"w","parameters":null}]}"#;
+    let request = parse_json(body).expect("parses");
+    let asked: Vec<_> = request.outputs.iter().map(|output| (output.classes, output.binary)).collect();
+    assert_eq!(asked, [(3, None), (u32::MAX, Some(true)), (0, None)]);
 }
 
 #[test]

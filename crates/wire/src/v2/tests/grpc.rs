@@ -7,15 +7,15 @@ use crate::proto::inference::model_infer_response::InferOutputTensor;
 use crate::proto::inference::{InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse};
 use crate::{GrpcReply, frame};
 use bytes::{Bytes, BytesMut};
-use flyball_core::FaultKind::{BodyTooLarge, InvalidInput, MalformedRequest, Unsupported};
+use flyball_core::FaultKind::{BodyTooLarge, InvalidInput, MalformedRequest, NotOffered};
 use flyball_core::{
-    Answer, DataType, Dialect, Fault, FaultKind, GrpcCode, InferRequest, RequestLimits, Shape, Stage, Tensor,
-    TensorData,
+    Answer, DataType, Dialect, Fault, FaultKind, GrpcCode, InferRequest, Place, RequestLimits, Shape, Stage,
+    Tensor, TensorData,
 };
 use prost::Message;
 
 fn parse(message: &ModelInferRequest) -> Result<InferRequest, Fault> {
-    super::parse(&GrpcDialect, &message.encode_to_vec().into())
+    super::parse(&GrpcDialect::default(), &message.encode_to_vec().into())
 }
 
 fn input(datatype: &str, shape: &[i64], contents: Option<InferTensorContents>) -> InferInputTensor {
@@ -46,7 +46,7 @@ fn names_and_raw_contents_are_slices_of_the_message() {
         ..request(vec![input("FP32", &[1, 2], None)], vec![&[0, 0, 128, 63, 0, 0, 0, 64]])
     };
     let body = Bytes::from(message.encode_to_vec());
-    let parsed = super::parse(&GrpcDialect, &body).expect("parses");
+    let parsed = super::parse(&GrpcDialect::default(), &body).expect("parses");
     assert_eq!((&*parsed.model.name, parsed.model.version.as_deref()), ("fraud", Some("2")));
     assert_eq!((parsed.id.as_deref(), parsed.binary_outputs), (Some("7"), true));
     assert_eq!(parsed.outputs[0].name, "y");
@@ -147,7 +147,7 @@ fn a_message_that_cannot_be_meant_is_refused_with_its_reason() {
         ),
         (request(vec![input("BOOL", &[1], None)], vec![&[3]]), InvalidInput, "a BOOL byte is 0 or 1"),
         (request(vec![input("BYTES", &[1], Some(bad_text))], vec![]), InvalidInput, "element 0 is not UTF-8"),
-        (request(vec![shared], vec![]), Unsupported, "system_shared_memory extension is not supported"),
+        (request(vec![shared], vec![]), NotOffered, "input 'x': system shared memory is switched off"),
         (
             request(vec![input("FP32", &[0], None), input("FP32", &[0], None)], vec![]),
             MalformedRequest,
@@ -170,14 +170,15 @@ fn a_small_message_cannot_ask_for_much_memory() {
     for (tag, what) in
         [(0x2a, "inputs"), (0x32, "outputs"), (0x3a, "raw_input_contents"), (0x22, "parameters")]
     {
-        let fault = super::parse(&GrpcDialect, &[tag, 0].repeat(2000).into()).expect_err(what);
+        let fault = super::parse(&GrpcDialect::default(), &[tag, 0].repeat(2000).into()).expect_err(what);
         assert!(fault.text.contains(&format!("more {what} than the 1024")), "{fault}");
     }
     let texts = InferTensorContents { bytes_contents: vec![Bytes::new(); 1000], ..Default::default() };
     let message = request(vec![input("BYTES", &[1000], Some(texts))], vec![]);
     let limits = RequestLimits { tensor_bytes_max: 1000, ..LIMITS };
-    let fault =
-        GrpcDialect.parse(&message.encode_to_vec().into(), &limits, Vec::new()).expect_err("too many texts");
+    let fault = GrpcDialect::default()
+        .parse(&message.encode_to_vec().into(), &limits, Vec::new())
+        .expect_err("too many texts");
     assert_eq!(fault.kind, BodyTooLarge);
 }
 
@@ -212,7 +213,7 @@ fn an_answer_is_raw_and_framed_and_byte_for_byte_what_prost_would_write() {
             ],
             ..Default::default()
         };
-        let Ok(GrpcReply::Frame(frame)) = answer(&GrpcDialect, id, outputs.clone()) else {
+        let Ok(GrpcReply::Frame(frame)) = answer(&GrpcDialect::default(), id, outputs.clone()) else {
             panic!("no frame")
         };
         assert_eq!(frame::decode(&frame).expect("a frame"), wanted.encode_to_vec());
@@ -227,8 +228,9 @@ fn an_answer_has_only_the_outputs_that_were_asked_for() {
         shape: Shape::from_slice(&[1]),
         data: TensorData::Fixed(Bytes::copy_from_slice(name.as_bytes())),
     });
-    let answer = Answer { model: "m", version: "1", id: None, outputs: &outputs, places: &[(1, true)] };
-    let Ok(GrpcReply::Frame(frame)) = GrpcDialect.answer(&answer, &mut BytesMut::new()) else {
+    let place = Place { output: 1, raw: true, region: None };
+    let answer = Answer { model: "m", version: "1", id: None, outputs: &outputs, places: &[place] };
+    let Ok(GrpcReply::Frame(frame)) = GrpcDialect::default().answer(&answer, &mut BytesMut::new()) else {
         panic!("no frame")
     };
     let message = ModelInferResponse::decode(frame::decode(&frame).expect("a frame")).expect("decodes");
@@ -241,5 +243,5 @@ fn a_refusal_has_the_code_of_the_table() {
     let fault = Fault::new(FaultKind::LaneFull, Stage::Queue, "full");
     let wanted =
         GrpcReply::Status { code: GrpcCode::ResourceExhausted, text: "full".into(), retry_after_ms: None };
-    assert_eq!(GrpcDialect.refuse(&fault), wanted);
+    assert_eq!(GrpcDialect::default().refuse(&fault), wanted);
 }

@@ -16,7 +16,7 @@ fn over_grpc(name: &str, choice: Option<ParameterChoice>) -> Result<InferRequest
     let parameter = InferParameter { parameter_choice: choice };
     let message =
         ModelInferRequest { parameters: [(name.to_owned(), parameter)].into(), ..Default::default() };
-    parse(&GrpcDialect, &message.encode_to_vec().into())
+    parse(&GrpcDialect::default(), &message.encode_to_vec().into())
 }
 
 /// A number as each protocol carries it.
@@ -96,10 +96,36 @@ fn what_is_no_whole_number_is_refused_in_the_same_words_by_both_protocols() {
 fn a_parameter_that_is_null_or_of_another_name_says_nothing() {
     let request = over_http("timeout", "null").expect("parses");
     assert_eq!(request.timeout, None);
-    let request = over_http("sequence_id", "\"7\"").expect("parses");
+    for value in ["\"7\"", "7", "1.5", "true", "[1]", "{\"a\":{}}"] {
+        let request = over_http("tenant", value).expect("parses");
+        assert_eq!((request.timeout, request.priority), (None, Priority::Normal));
+    }
+    let request = over_grpc("tenant", Some(ParameterChoice::StringParam("7".into()))).expect("parses");
     assert_eq!((request.timeout, request.priority), (None, Priority::Normal));
-    let request = over_grpc("sequence_id", Some(ParameterChoice::StringParam("7".into()))).expect("parses");
-    assert_eq!((request.timeout, request.priority), (None, Priority::Normal));
+}
+
+#[test]
+fn a_request_in_a_sequence_is_refused_and_one_that_names_none_is_not() {
+    for (name, value, choice) in [
+        ("sequence_id", "7", ParameterChoice::Int64Param(7)),
+        ("sequence_id", "\"a\"", ParameterChoice::StringParam("a".into())),
+        ("sequence_start", "true", ParameterChoice::BoolParam(true)),
+        ("sequence_end", "true", ParameterChoice::BoolParam(true)),
+    ] {
+        for parsed in [over_http(name, value), over_grpc(name, Some(choice.clone()))] {
+            let fault = parsed.expect_err(name);
+            assert_eq!(fault.kind, FaultKind::NotOffered);
+            assert!(fault.text.starts_with("flyball serves stateless models"), "{fault}");
+        }
+    }
+    for (name, value, choice) in [
+        ("sequence_id", "0", ParameterChoice::Int64Param(0)),
+        ("sequence_id", "\"\"", ParameterChoice::StringParam(String::new())),
+        ("sequence_start", "false", ParameterChoice::BoolParam(false)),
+    ] {
+        over_http(name, value).expect("parses");
+        over_grpc(name, Some(choice)).expect("parses");
+    }
 }
 
 #[test]
@@ -111,4 +137,15 @@ fn a_glance_tells_which_requests_name_a_parameter() {
     assert!(!http(Some(2)).mentions(&json(r#"{}"priority""#), "priority"));
     assert!(!http(Some(9)).mentions(&json("{}"), "priority"));
     assert!(http(None).mentions(&json(r#"{"parameters":{"timeout":1}}"#), "timeout"));
+    let message = |name: &str| {
+        let parameters = [(name.to_owned(), InferParameter::default())].into();
+        let message = ModelInferRequest { model_name: "priority".into(), parameters, ..Default::default() };
+        Bytes::from(message.encode_to_vec())
+    };
+    assert!(GrpcDialect::default().mentions(&message("priority"), "priority"));
+    assert!(!GrpcDialect::default().mentions(&message("timeout"), "priority"));
+    assert!(
+        GrpcDialect::default().mentions(&Bytes::from_static(&[0xff]), "priority"),
+        "is parsed, and refused"
+    );
 }

@@ -7,12 +7,13 @@ use crate::proto::inference::infer_parameter::ParameterChoice;
 use crate::proto::inference::model_infer_request::{InferInputTensor, InferRequestedOutputTensor};
 use crate::proto::inference::{InferParameter, InferTensorContents, ModelInferRequest};
 use bytes::Bytes;
-use flyball_core::{InferRequest, Priority};
+use flyball_core::{Dialect, InferRequest, Priority};
 use proptest::collection::{hash_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 type Parameters = HashMap<String, InferParameter>;
@@ -117,7 +118,7 @@ fn unknown_fields() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn agrees(body: &Bytes) -> Result<(), TestCaseError> {
-    match (ModelInferRequest::decode(body.clone()), parse(&GrpcDialect, body)) {
+    match (ModelInferRequest::decode(body.clone()), parse(&GrpcDialect::default(), body)) {
         (Err(error), Ok(_)) => prop_assert!(false, "prost refuses this: {error}"),
         (Err(_), Err(_)) => {}
         (Ok(message), Err(fault)) => {
@@ -126,7 +127,12 @@ fn agrees(body: &Bytes) -> Result<(), TestCaseError> {
             let of_the_form = fault.text.contains("is not a ModelInferRequest");
             prop_assert!(stricter || !of_the_form, "{}: {:?}", fault, message);
         }
-        (Ok(message), Ok(request)) => same(&message, &request)?,
+        (Ok(message), Ok(request)) => {
+            same(&message, &request)?;
+            let peeked = GrpcDialect::default().model(body).map(Cow::into_owned);
+            prop_assert_eq!(peeked.is_some(), !message.model_name.is_empty());
+            prop_assert!(peeked.is_none_or(|model| model == request.model));
+        }
     }
     Ok(())
 }
@@ -146,6 +152,13 @@ fn same(message: &ModelInferRequest, request: &InferRequest) -> Result<(), TestC
     prop_assert_eq!(request.outputs.len(), message.outputs.len());
     for (output, wanted) in request.outputs.iter().zip(&message.outputs) {
         prop_assert_eq!(&output.name, &wanted.name);
+        let choice = |key| wanted.parameters.get(key)?.parameter_choice.as_ref();
+        let classes = match choice("classification") {
+            Some(ParameterChoice::Int64Param(number)) => u64::try_from(*number).ok(),
+            Some(ParameterChoice::Uint64Param(number)) => Some(*number),
+            _ => None,
+        };
+        prop_assert_eq!(u64::from(output.classes), classes.unwrap_or(0).min(u32::MAX.into()));
     }
     prop_assert_eq!(request.inputs.len(), message.inputs.len());
     for (place, (input, wanted)) in request.inputs.iter().zip(&message.inputs).enumerate() {
@@ -204,7 +217,7 @@ fn a_shape_in_several_fields_and_contents_in_several_fields_are_read_as_one() {
     encode_key(5, WireType::LengthDelimited, &mut body);
     encode_varint(input.len() as u64, &mut body);
     body.extend(input);
-    let request = parse(&GrpcDialect, &body.into()).expect("parses");
+    let request = parse(&GrpcDialect::default(), &body.into()).expect("parses");
     assert_eq!(request.inputs[0].shape.as_slice(), [1, 2]);
     assert_eq!(fixed(&request.inputs[0]), [[5, 0, 0, 0, 0, 0, 0, 0], [6, 0, 0, 0, 0, 0, 0, 0]].concat());
 }
@@ -215,7 +228,7 @@ fn the_last_of_several_texts_counts_wherever_they_stand() {
     let input = [0x0a, 1, b'a', 0x0a, 1, b'b', 0x12, 1, b'?', 0x12, 4, b'I', b'N', b'T', b'8', 0x18, 0];
     let output = [0x0a, 1, b'a', 0x0a, 1, b'b'];
     let body = [&[0x2a, input.len() as u8][..], &input, &[0x32, output.len() as u8], &output].concat();
-    let request = parse(&GrpcDialect, &body.clone().into()).expect("parses");
+    let request = parse(&GrpcDialect::default(), &body.clone().into()).expect("parses");
     assert_eq!((&*request.inputs[0].name, &*request.outputs[0].name), ("b", "b"));
     agrees(&body.into()).expect("as prost reads it");
 }
@@ -233,7 +246,7 @@ fn a_text_that_is_not_utf8_is_refused_wherever_it_stands() {
         &[0x32, 6, 0x0a, 1, b'y', 0x0a, 1, 0xff], // an output's second name
     ];
     for body in bodies {
-        let fault = parse(&GrpcDialect, &Bytes::from_static(body)).expect_err("is refused");
+        let fault = parse(&GrpcDialect::default(), &Bytes::from_static(body)).expect_err("is refused");
         assert!(fault.text.contains("is not UTF-8"), "{body:x?}: {fault}");
         assert!(ModelInferRequest::decode(body).is_err(), "{body:x?}");
     }
@@ -243,7 +256,7 @@ fn a_text_that_is_not_utf8_is_refused_wherever_it_stands() {
 fn a_group_where_a_field_should_be_is_refused() {
     // Inputs (5) as a group, and a group that ends before it began.
     for body in [&[0x2b, 0x2c][..], &[0x2c]] {
-        let fault = parse(&GrpcDialect, &Bytes::from_static(body)).expect_err("is refused");
+        let fault = parse(&GrpcDialect::default(), &Bytes::from_static(body)).expect_err("is refused");
         assert!(fault.text.contains("is not a ModelInferRequest"), "{fault}");
     }
 }

@@ -47,13 +47,13 @@ fn element(datatype: DataType) -> BoxedStrategy<(String, Vec<u8>)> {
 }
 
 #[derive(Clone, Debug)]
-struct Case {
-    datatype: DataType,
-    shape: Vec<usize>,
-    elements: Vec<(String, Vec<u8>)>,
+pub(super) struct Case {
+    pub(super) datatype: DataType,
+    pub(super) shape: Vec<usize>,
+    pub(super) elements: Vec<(String, Vec<u8>)>,
 }
 
-fn case(datatypes: Vec<DataType>) -> impl Strategy<Value = Case> {
+pub(super) fn any_case(datatypes: Vec<DataType>) -> impl Strategy<Value = Case> {
     (prop::sample::select(datatypes), prop::collection::vec(0_usize..4, 0..4)).prop_flat_map(
         |(datatype, shape)| {
             let count: usize = shape.iter().product();
@@ -66,16 +66,16 @@ fn case(datatypes: Vec<DataType>) -> impl Strategy<Value = Case> {
     )
 }
 
-fn in_json() -> Vec<DataType> {
+pub(super) fn in_json() -> Vec<DataType> {
     DataType::ALL.into_iter().filter(|kind| !matches!(kind, DataType::Fp16 | DataType::Bf16)).collect()
 }
 
 impl Case {
-    fn flat(&self) -> String {
+    pub(super) fn flat(&self) -> String {
         format!("[{}]", self.elements.iter().map(|(json, _)| json.as_str()).collect::<Vec<_>>().join(" , "))
     }
 
-    fn nested(&self) -> String {
+    pub(super) fn nested(&self) -> String {
         fn nest(shape: &[usize], elements: &mut impl Iterator<Item = String>, out: &mut String) {
             let Some((&axis, inner)) = shape.split_first() else {
                 out.push_str(&elements.next().expect("an element for each place"));
@@ -93,25 +93,25 @@ impl Case {
         out
     }
 
-    fn raw(&self) -> Vec<u8> {
+    pub(super) fn raw(&self) -> Vec<u8> {
         self.elements.iter().flat_map(|(_, le)| le.clone()).collect()
     }
 
-    fn json_body(&self, data: &str) -> String {
+    pub(super) fn json_body(&self, data: &str) -> String {
         let (name, shape) = (self.datatype.name(), &self.shape);
         format!(
             r#"{{"id":"1","inputs":[{{"data":{data},"name":"x","shape":{shape:?},"datatype":"{name}"}}]}}"#
         )
     }
 
-    fn binary_body(&self) -> String {
+    pub(super) fn binary_body(&self) -> String {
         let (name, shape, size) = (self.datatype.name(), &self.shape, self.raw().len());
         format!(
             r#"{{"inputs":[{{"name":"x","shape":{shape:?},"datatype":"{name}","parameters":{{"binary_data_size":{size}}}}}]}}"#
         )
     }
 
-    fn message(&self) -> Vec<u8> {
+    pub(super) fn message(&self) -> Vec<u8> {
         let input = InferInputTensor {
             name: "x".into(),
             datatype: self.datatype.name().into(),
@@ -165,7 +165,7 @@ pub(super) fn changes() -> impl Strategy<Value = Vec<(usize, u8, u8)>> {
 
 proptest! {
     #[test]
-    fn json_data_reads_to_the_same_bytes_flat_and_nested(case in case(in_json())) {
+    fn json_data_reads_to_the_same_bytes_flat_and_nested(case in any_case(in_json())) {
         for data in [case.flat(), case.nested()] {
             let request = parse_json(&case.json_body(&data)).expect("parses");
             case.is(&request.inputs[0])?;
@@ -173,15 +173,15 @@ proptest! {
     }
 
     #[test]
-    fn raw_data_reads_to_the_same_bytes_over_http_and_grpc(case in case(DataType::ALL.to_vec())) {
+    fn raw_data_reads_to_the_same_bytes_over_http_and_grpc(case in any_case(DataType::ALL.to_vec())) {
         let request = parse_binary(&case.binary_body(), &case.raw()).expect("parses");
         case.is(&request.inputs[0])?;
-        let request = parse(&GrpcDialect, &case.message().into()).expect("parses");
+        let request = parse(&GrpcDialect::default(), &case.message().into()).expect("parses");
         case.is(&request.inputs[0])?;
     }
 
     #[test]
-    fn an_answer_in_json_reads_back_to_the_tensor_that_was_written(case in case(in_json())) {
+    fn an_answer_in_json_reads_back_to_the_tensor_that_was_written(case in any_case(in_json())) {
         let tensor = parse_json(&case.json_body(&case.flat())).expect("parses").inputs.remove(0);
         let reply = answer(&http(None), None, vec![(tensor, false)]).expect("answers");
         let body = std::str::from_utf8(&reply.body).expect("UTF-8").replacen("\"outputs\"", "\"inputs\"", 1);
@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn data_of_another_count_than_the_shape_asks_for_is_refused(case in case(in_json()), more in 1_usize..3) {
+    fn data_of_another_count_than_the_shape_asks_for_is_refused(case in any_case(in_json()), more in 1_usize..3) {
         let shape: Shape = case.shape.iter().map(|&axis| axis as i64).collect();
         let count = Tensor::elements(&shape).expect("small") + more;
         let body = Case { shape: vec![count], ..case.clone() }.json_body(&case.flat());
@@ -201,15 +201,15 @@ proptest! {
     fn random_bytes_never_panic(body: Vec<u8>, length: Option<u8>) {
         let body = Bytes::from(body);
         let _ = parse(&http(length.map(usize::from)), &body);
-        let _ = parse(&GrpcDialect, &body);
+        let _ = parse(&GrpcDialect::default(), &body);
     }
 
     #[test]
-    fn changed_bodies_never_panic(case in case(DataType::ALL.to_vec()), changes in changes(), longer in 0_usize..9) {
+    fn changed_bodies_never_panic(case in any_case(DataType::ALL.to_vec()), changes in changes(), longer in 0_usize..9) {
         let _ = parse(&http(None), &mutate(case.json_body(&case.nested()).into_bytes(), &changes));
         let json = case.binary_body();
         let body = mutate([json.as_bytes(), &case.raw()].concat(), &changes);
         let _ = parse(&http(Some(json.len() + longer - 4)), &body);
-        let _ = parse(&GrpcDialect, &mutate(case.message(), &changes));
+        let _ = parse(&GrpcDialect::default(), &mutate(case.message(), &changes));
     }
 }

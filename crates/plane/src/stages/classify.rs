@@ -1,0 +1,137 @@
+//! Outputs as classes: instead of a tensor of scores, the highest of them in each row as texts, `score:class` or
+//! `score:class:label`. Written as Triton writes them, because its clients take them apart again.
+
+use crate::Model;
+use flyball_core::{
+    DataType, Fault, FaultKind, RequestedOutput, Shape, Stage, Tensor, TensorData, TensorSpec,
+};
+use std::cmp::Ordering;
+
+/// Scores of one output, all rows together; a bound on the time that sorting them takes from other requests.
+const SCORES_MAX: usize = 1_000_000;
+
+/// Puts classes in the place of each output that was asked for so.
+pub(crate) fn classify<M>(
+    outputs: &mut [Tensor],
+    asked: &[RequestedOutput],
+    model: &Model<M>,
+) -> Result<(), Fault> {
+    for asked in asked.iter().filter(|asked| asked.classes > 0) {
+        let named = |spec: &TensorSpec| *spec.name == *asked.name;
+        let place = model.signature.outputs.iter().position(named);
+        let Some((spec, output)) =
+            place.and_then(|at| Some((&model.signature.outputs[at], outputs.get_mut(at)?)))
+        else {
+            continue;
+        };
+        let in_rows = model.batching.on() || spec.shape.first() == Some(&-1);
+        let labels = model.labels.get(&spec.name).map_or(&[][..], |labels| labels);
+        *output = classes(output, asked.classes as usize, in_rows, labels)?;
+    }
+    Ok(())
+}
+
+/// Whether an output has scores at all; said before the model runs.
+pub(crate) fn check(spec: &TensorSpec) -> Result<(), Fault> {
+    if scores(spec.datatype, &[]).is_some() {
+        return Ok(());
+    }
+    let (name, datatype) = (&spec.name, spec.datatype.name());
+    let text =
+        format!("output '{name}' is {datatype}, which has no classes; ask for it without classification");
+    Err(Fault::invalid_input(Stage::Tensor, text))
+}
+
+/// Of each row the `count` highest scores, the highest first.
+fn classes(output: &Tensor, count: usize, in_rows: bool, labels: &[String]) -> Result<Tensor, Fault> {
+    let cannot = |why: &str| {
+        let text = format!("output '{}' cannot be given as classes: {why}", output.name);
+        Err(Fault::new(FaultKind::AnswerNotRepresentable, Stage::Respond, text))
+    };
+    let TensorData::Fixed(bytes) = &output.data else { return cannot("it holds texts") };
+    let Some(scores) = scores(output.datatype, bytes) else { return cannot("it has no scores") };
+    if scores.len() > SCORES_MAX {
+        return cannot(&format!(
+            "it has {} scores, and {SCORES_MAX} are the most; ask for the tensor",
+            scores.len()
+        ));
+    }
+    let rows = in_rows.then(|| output.shape.first()).flatten();
+    let row_scores = scores.len() / rows.map_or(1, |&rows| usize::try_from(rows).unwrap_or(0)).max(1);
+    let count = count.min(row_scores);
+    let mut texts = Vec::with_capacity(scores.len().checked_div(row_scores).unwrap_or(0) * count);
+    for row in scores.chunks(row_scores.max(1)) {
+        texts.extend(highest(row, count).into_iter().map(|class| row[class].text(class, labels.get(class))));
+    }
+    let shape: Shape = rows.copied().into_iter().chain([i64::try_from(count).unwrap_or(i64::MAX)]).collect();
+    let data = TensorData::Strings(texts);
+    Ok(Tensor { name: output.name.clone(), datatype: DataType::Bytes, shape, data })
+}
+
+/// The places of the highest scores. Equal ones go by place.
+fn highest(row: &[Score], count: usize) -> Vec<usize> {
+    let by_score = |a: &usize, b: &usize| row[*b].compare(row[*a]).then(a.cmp(b));
+    let mut places: Vec<usize> = (0..row.len()).collect();
+    if count > 0 && count < places.len() {
+        places.select_nth_unstable_by(count - 1, by_score);
+    }
+    places.truncate(count);
+    places.sort_unstable_by(by_score);
+    places
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Score {
+    Whole(i128),
+    Float(f64),
+}
+
+impl Score {
+    /// What is not a number is below every number.
+    fn compare(self, other: Score) -> Ordering {
+        match (self, other) {
+            (Score::Whole(one), Score::Whole(other)) => one.cmp(&other),
+            (Score::Float(one), Score::Float(other)) => {
+                one.partial_cmp(&other).unwrap_or_else(|| other.is_nan().cmp(&one.is_nan()))
+            }
+            _ => Ordering::Equal,
+        }
+    }
+
+    /// Floats have six decimals, as C's `%f` has.
+    fn text(self, class: usize, label: Option<&String>) -> String {
+        let mut text = match self {
+            Score::Whole(score) => format!("{score}:{class}"),
+            Score::Float(score) if score.is_nan() => format!("nan:{class}"),
+            Score::Float(score) => format!("{score:.6}:{class}"),
+        };
+        if let Some(label) = label {
+            text.push(':');
+            text.push_str(label);
+        }
+        text
+    }
+}
+
+/// The elements as scores, where their type has an order that clients know. The same types as Triton's.
+fn scores(datatype: DataType, bytes: &[u8]) -> Option<Vec<Score>> {
+    fn each<const SIZE: usize>(bytes: &[u8], score: impl Fn([u8; SIZE]) -> Score) -> Vec<Score> {
+        bytes.as_chunks::<SIZE>().0.iter().map(|&le| score(le)).collect()
+    }
+    Some(match datatype {
+        DataType::Uint8 => each(bytes, |le| Score::Whole(u8::from_le_bytes(le).into())),
+        DataType::Uint16 => each(bytes, |le| Score::Whole(u16::from_le_bytes(le).into())),
+        DataType::Uint32 => each(bytes, |le| Score::Whole(u32::from_le_bytes(le).into())),
+        DataType::Uint64 => each(bytes, |le| Score::Whole(u64::from_le_bytes(le).into())),
+        DataType::Int8 => each(bytes, |le| Score::Whole(i8::from_le_bytes(le).into())),
+        DataType::Int16 => each(bytes, |le| Score::Whole(i16::from_le_bytes(le).into())),
+        DataType::Int32 => each(bytes, |le| Score::Whole(i32::from_le_bytes(le).into())),
+        DataType::Int64 => each(bytes, |le| Score::Whole(i64::from_le_bytes(le).into())),
+        DataType::Fp32 => each(bytes, |le| Score::Float(f32::from_le_bytes(le).into())),
+        DataType::Fp64 => each(bytes, |le| Score::Float(f64::from_le_bytes(le))),
+        DataType::Bool | DataType::Fp16 | DataType::Bf16 | DataType::Bytes => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

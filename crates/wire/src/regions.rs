@@ -1,0 +1,157 @@
+//! System shared memory: the regions that callers registered, by name. POSIX shared memory is opened by its key and kept as
+//! a file (see `Region` in `core`); nothing is mapped.
+//!
+//! Knows nothing of who may register, which is the server's to decide.
+
+use arc_swap::ArcSwap;
+use flyball_core::{Fault, Stage};
+use rustix::fs::{Mode, OFlags};
+use rustix::shm;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use flyball_core::{Region, RegionSpan};
+
+/// Registered at once; each holds a file open.
+pub const REGIONS_MAX: usize = 1024;
+pub const REGION_NAME_BYTES_MAX: usize = 1024;
+/// What a file's name may have.
+const KEY_BYTES_MAX: usize = 255;
+/// Keys that Triton keeps for a backend of its own. A server of that kind may run beside this one.
+const RESERVED_PREFIX: &str = "triton_python_backend_shm_region_";
+
+/// What is said about a region when somebody asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RegionStatus {
+    pub name: String,
+    pub key: String,
+    pub offset: u64,
+    pub byte_size: u64,
+}
+
+type ByName = BTreeMap<String, Arc<Region>>;
+
+/// Every lane reads it with every request that uses a region, so readers take no lock.
+#[derive(Debug, Default)]
+pub struct Regions {
+    by_name: ArcSwap<ByName>,
+    /// Held while the map is changed.
+    changing: Mutex<()>,
+}
+
+impl Regions {
+    pub fn register(&self, name: &str, key: &str, offset: u64, byte_size: u64) -> Result<(), Fault> {
+        if name.is_empty() || name.len() > REGION_NAME_BYTES_MAX {
+            return Err(refused(name, &format!("a name has 1 to {REGION_NAME_BYTES_MAX} bytes")));
+        }
+        if byte_size == 0 {
+            return Err(refused(name, "byte_size is 0; register at least one byte"));
+        }
+        let file = open(name, key)?;
+        let region = Region::new(name, key, offset, byte_size, file)?;
+        self.change(|regions| {
+            if regions.contains_key(name) {
+                return Err(refused(name, "it is already registered; unregister it first"));
+            }
+            if regions.len() >= REGIONS_MAX {
+                return Err(refused(
+                    name,
+                    &format!("{REGIONS_MAX} regions are registered, which is the limit"),
+                ));
+            }
+            regions.insert(name.to_owned(), Arc::new(region));
+            Ok(())
+        })
+    }
+
+    /// One region, or all. A name that is not registered is nothing to complain about. Requests that use a region keep it.
+    pub fn unregister(&self, name: Option<&str>) {
+        let removed = self.change(|regions| {
+            match name {
+                Some(name) => drop(regions.remove(name)),
+                None => regions.clear(),
+            }
+            Ok(())
+        });
+        debug_assert!(removed.is_ok(), "removing has no reason to fail");
+    }
+
+    /// One region, or all of them in the order of their names.
+    pub fn status(&self, name: Option<&str>) -> Result<Vec<RegionStatus>, Fault> {
+        if let Some(name) = name {
+            let region = self.find(name)?;
+            return Ok(vec![status(&region)]);
+        }
+        Ok(self.by_name.load().values().map(|region| status(region)).collect())
+    }
+
+    pub fn find(&self, name: &str) -> Result<Arc<Region>, Fault> {
+        let found = self.by_name.load().get(name).map(Arc::clone);
+        found.ok_or_else(|| {
+            let text =
+                format!("shared memory region '{}' is not registered; register it first", shortened(name));
+            Fault::invalid_input(Stage::Parse, text)
+        })
+    }
+
+    fn change(&self, change: impl FnOnce(&mut ByName) -> Result<(), Fault>) -> Result<(), Fault> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut regions = (**self.by_name.load()).clone();
+        change(&mut regions)?;
+        self.by_name.store(Arc::new(regions));
+        Ok(())
+    }
+}
+
+fn status(region: &Region) -> RegionStatus {
+    let Region { name, key, offset, byte_size, .. } = region;
+    RegionStatus { name: name.clone(), key: key.clone(), offset: *offset, byte_size: *byte_size }
+}
+
+/// Opens shared memory as `shm_open` does, but only plain files: a key must not be a way to something else.
+fn open(name: &str, key: &str) -> Result<File, Fault> {
+    let segment = key.strip_prefix('/').unwrap_or(key);
+    if segment.is_empty()
+        || segment.len() > KEY_BYTES_MAX - 1
+        || segment.contains(['/', '\0'])
+        || matches!(segment, "." | "..")
+    {
+        let allowed = "a key is one name, with or without a '/' before it";
+        return Err(refused(name, &format!("key '{}' cannot be; {allowed}", shortened(key))));
+    }
+    if segment.starts_with(RESERVED_PREFIX) {
+        return Err(refused(
+            name,
+            &format!("keys that start with '{RESERVED_PREFIX}' are reserved; choose another"),
+        ));
+    }
+    let cannot = |error: &dyn std::fmt::Display| refused(name, &format!("'{key}' cannot be opened: {error}"));
+    // Anybody may put a link into the folder of shared memory, also one to a file that only this server may write.
+    let no_link = shm::OFlags::from_bits_retain(OFlags::NOFOLLOW.bits());
+    let file =
+        shm::open(segment, shm::OFlags::RDWR | no_link, Mode::empty()).map_err(|error| cannot(&error))?;
+    let file = File::from(file);
+    let kind = file.metadata().map_err(|error| cannot(&error))?.file_type();
+    if kind.is_file() { Ok(file) } else { Err(cannot(&"it is not shared memory")) }
+}
+
+fn refused(name: &str, why: &str) -> Fault {
+    Fault::invalid_input(
+        Stage::Parse,
+        format!("shared memory region '{}' cannot be registered: {why}", shortened(name)),
+    )
+}
+
+/// Enough of a caller's text to know it again.
+fn shortened(text: &str) -> String {
+    let mut start: String = text.chars().take(64).collect();
+    if start.len() < text.len() {
+        start.push('…');
+    }
+    start
+}
+
+#[cfg(test)]
+mod tests;

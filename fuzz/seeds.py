@@ -1,0 +1,92 @@
+"""Write the seeds that fuzzing starts from: one small request for each form that the decoders know.
+
+Run `python fuzz/seeds.py` after a form is added; what it writes is checked in. Knows the wire's messages and nothing else.
+"""
+
+import json
+import struct
+from pathlib import Path
+
+from flyball.client import _oip_pb2 as pb
+
+SEEDS = Path(__file__).resolve().parent / "seeds"
+SHARED = {"shared_memory_region": "r", "shared_memory_offset": 4, "shared_memory_byte_size": 8}
+TYPES = {
+    "BOOL": ([True, False], "2?"), "UINT8": ([1, 255], "2B"), "UINT16": ([1, 2], "2H"), "UINT32": ([1, 2], "2I"),
+    "UINT64": ([1, 2**64 - 1], "2Q"), "INT8": ([-1, 2], "2b"), "INT16": ([-1, 2], "2h"), "INT32": ([-1, 2], "2i"),
+    "INT64": ([-(2**63), 2], "2q"), "FP32": ([0.5, -1e30], "2f"), "FP64": ([0.1, 1e300], "2d"),
+}  # fmt: skip
+
+
+def raw(datatype: str) -> bytes:
+    """Two elements as they travel."""
+    if datatype == "BYTES":
+        return struct.pack("<I2sI", 2, "é".encode(), 0)
+    if datatype in ("FP16", "BF16"):
+        return b"\x00\x3c\x00\x00"
+    values, form = TYPES[datatype]
+    return struct.pack("<" + form, *values)
+
+
+def json_bodies() -> dict[str, object]:
+    """Requests in JSON, by a name for their file."""
+    inputs = [{"name": name, "datatype": name, "shape": [1, 2], "data": [values]} for name, (values, _) in TYPES.items()]
+    texts = {"name": "t", "datatype": "BYTES", "shape": [2], "data": ["a\n\u00e9", ""]}
+    asked = [{"name": "y", "parameters": {"classification": 3}}, {"name": "z", "parameters": {"binary_data": True}}]
+    known = {"timeout": 5000, "priority": 1, "sequence_id": 0, "binary_data_output": True, "other": [1, {"a": None}]}
+    shared = [{"name": "s", "datatype": "FP32", "shape": [2], "parameters": SHARED}]
+    return {
+        "types": {"inputs": [*inputs, texts]},
+        "outputs": {"id": "1", "inputs": [texts], "outputs": asked, "parameters": known},
+        "shared": {"inputs": shared, "outputs": [{"name": "y", "parameters": SHARED}]},
+        "flat": {"inputs": [{"name": "x", "datatype": "INT64", "shape": [2, 2], "data": [1, 2, 3, 4]}]},
+    }
+
+
+def messages() -> dict[str, bytes]:
+    """Requests as protobuf messages."""
+    raw_form = pb.ModelInferRequest(model_name="m", model_version="1", id="7")
+    raw_form.parameters["timeout"].int64_param = 5000
+    raw_form.outputs.add(name="y").parameters["classification"].int64_param = 2
+    for datatype in [*TYPES, "BYTES", "FP16", "BF16"]:
+        raw_form.inputs.add(name=datatype, datatype=datatype, shape=[1, 2])
+        raw_form.raw_input_contents.append(raw(datatype))
+    typed = pb.ModelInferRequest(model_name="m")
+    typed.inputs.add(name="a", datatype="INT64", shape=[2]).contents.int64_contents.extend([1, -2])
+    typed.inputs.add(name="b", datatype="BYTES", shape=[1]).contents.bytes_contents.append(b"text")
+    shared = pb.ModelInferRequest(model_name="m")
+    for tensor in (shared.inputs.add(name="s", datatype="FP32", shape=[2]), shared.outputs.add(name="y")):
+        tensor.parameters["shared_memory_region"].string_param = "r"
+        tensor.parameters["shared_memory_offset"].int64_param = 4
+        tensor.parameters["shared_memory_byte_size"].int64_param = 8
+    forms = {"raw": raw_form, "typed": typed, "shared": shared}
+    return {name: form.SerializeToString(deterministic=True) for name, form in forms.items()}
+
+
+def write(target: str, name: str, seed: bytes) -> None:
+    """Put one seed where its target looks for it."""
+    folder = SEEDS / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.bin").write_bytes(seed)
+
+
+def main() -> None:
+    """Write them all."""
+    for name, body in json_bodies().items():
+        write("http_json", name, json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode())
+    parts = [raw(datatype) for datatype in [*TYPES, "BYTES", "FP16", "BF16"]]
+    inputs = [
+        {"name": name, "datatype": name, "shape": [2], "parameters": {"binary_data_size": len(part)}}
+        for name, part in zip([*TYPES, "BYTES", "FP16", "BF16"], parts, strict=True)
+    ]
+    head = json.dumps({"inputs": inputs}, separators=(",", ":")).encode()
+    write("http_binary", "types", struct.pack("<H", len(head)) + head + b"".join(parts))
+    write("http_binary", "whole", struct.pack("<H", 0) + b"".join(parts))
+    for name, message in messages().items():
+        write("grpc_message", name, message)
+        write("grpc_frame", name, struct.pack(">BI", 0, len(message)) + message)
+    write("grpc_frame", "compressed", struct.pack(">BI", 1, 3) + b"abc")
+
+
+if __name__ == "__main__":
+    main()
