@@ -71,10 +71,7 @@ impl ModelMeter {
             let counts = Protocol::ALL.map(|protocol| {
                 self.lanes.iter().map(|lane| lane.tally.requests(protocol, outcome)).sum::<u64>()
             });
-            Timed {
-                count: counts.iter().sum(),
-                ns: sum(&|sums| &sums.outcome_ns[outcome as usize]),
-            }
+            Timed { count: counts.iter().sum(), ns: sum(&|sums| &sums.outcome_ns[outcome as usize]) }
         };
         let answered = ended(Outcome::Answered);
         let others = [Outcome::Refused, Outcome::Failed, Outcome::Abandoned].map(ended);
