@@ -9,7 +9,10 @@ mod activity;
 mod body;
 mod build;
 mod config;
+mod control;
 mod drain;
+mod errands;
+mod extensions;
 mod grpc;
 mod http;
 mod lane_thread;
@@ -21,5 +24,6 @@ mod stack;
 
 pub use build::{BuildInfo, build_info};
 pub use config::{ConfigFault, ServerConfig};
+pub use control::OnLoad;
 pub use machine::{Machine, Right, machine};
 pub use server::{Server, StartError};

@@ -34,7 +34,7 @@ impl Infer {
             self.deadline?;
             frame::decode(&body)
         };
-        let dialect = GrpcDialect { regions: None };
+        let dialect = GrpcDialect { regions: context.shared.regions.clone() };
         match decide(&context.lane, &dialect, Arrival { walk: self.walk, body, deadline }).await {
             GrpcReply::Frame(frame) => framed(Some(frame)),
             GrpcReply::Status { code, text, retry_after_ms } => {

@@ -48,7 +48,8 @@ impl Infer {
             self.head?;
             Ok(body)
         };
-        let dialect = HttpDialect { model: self.model, header_length, regions: None };
+        let dialect =
+            HttpDialect { model: self.model, header_length, regions: context.shared.regions.clone() };
         reply(decide(&context.lane, &dialect, Arrival { walk: self.walk, body, deadline }).await)
     }
 }
