@@ -4,6 +4,8 @@ Documents cross as JSON bytes, few and coarse. Only `flyball.engine` imports thi
 `NativeError` with one argument, a JSON text: {"code", "message", "exit_code", "faults"?}.
 """
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Literal, final
 
 __all__ = [
@@ -52,7 +54,9 @@ def check_snapshot(kind: str, document: bytes) -> bytes:
 class Server:
     """A running data plane. The constructor returns once every deployment was applied or refused."""
 
-    def __new__(cls, config: bytes, snapshot: bytes) -> Server: ...
+    def __new__(cls, config: bytes, snapshot: bytes, on_load: Callable[[str], Path | None] | None = None) -> Server:
+        """`on_load` gives the index file of the newest snapshot that has a model, when a client wants it loaded."""
+
     def addresses(self) -> list[str]:
         """The bound addresses, "127.0.0.1:8080"."""
 

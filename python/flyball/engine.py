@@ -34,7 +34,7 @@ from flyball.load_documents import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from flyball.config import ServerConfig
 
@@ -302,13 +302,16 @@ def read_histograms(encoded: Sequence[str]) -> MergedHistogram:
 class Server:
     """A data plane in this process, on threads of its own. Mask signals before you make one."""
 
-    def __init__(self, config: ServerConfig, bundle: bytes) -> None:
+    def __init__(
+        self, config: ServerConfig, bundle: bytes, on_load: Callable[[str], Path | None] | None = None
+    ) -> None:
+        """`on_load`: asked on another thread for the newest snapshot that has a model, when a client wants it loaded."""
         if config.ort_path is None:
             config = config.model_copy(update={"ort_path": str(ort_library())})
         with _boundary():
             from flyball import _native
 
-            self._server = _native.Server(config.model_dump_json().encode(), bundle)
+            self._server = _native.Server(config.model_dump_json().encode(), bundle, on_load)
 
     def addresses(self) -> list[str]:
         """The bound addresses, "127.0.0.1:8080"."""

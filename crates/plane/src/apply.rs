@@ -75,7 +75,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
         let entries = &bundle.index.deployments;
         let mut routes = (**self.plane.routes.load()).clone();
         for entry in entries {
-            routes.refuse(&entry.name, "it is being loaded; try again shortly");
+            routes.load(&entry.name);
         }
         self.plane.routes.store(Arc::new(routes));
         let mut acks: Vec<Ack> =
@@ -89,6 +89,29 @@ impl<M: Send + Sync + 'static> Loader<M> {
         self.plane.routes.store(Arc::new(routes));
         acks.iter().for_each(log);
         acks
+    }
+
+    /// Loads one deployment of a snapshot, and leaves all others as they are; `None` where the snapshot does not name it.
+    pub fn load_one(&self, bundle: &Bundle, name: &str) -> Option<Ack> {
+        let entry = bundle.index.deployments.iter().find(|entry| entry.name == name)?;
+        let mut routes = (**self.plane.routes.load()).clone();
+        routes.load(name);
+        self.plane.routes.store(Arc::new(routes));
+        let ack = self.apply_one(bundle, entry);
+        log(&ack);
+        Some(ack)
+    }
+
+    /// Takes a deployment out of the routes. What is in flight ends; its memory is given back then. `None` where it does
+    /// not serve.
+    pub fn unload(&self, name: &str) -> Option<Ack> {
+        let mut routes = (**self.plane.routes.load()).clone();
+        let gone = routes.unload(name)?;
+        self.plane.routes.store(Arc::new(routes));
+        let ack = ack(&gone, AckState::Removed);
+        self.chores.reap(gone);
+        log(&ack);
+        Some(ack)
     }
 
     fn apply_one(&self, bundle: &Bundle, entry: &IndexEntry) -> Ack {

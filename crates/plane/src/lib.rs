@@ -40,6 +40,6 @@ pub use decide::{Arrival, decide};
 pub use lane::Lane;
 pub use loaded::{Deployment, Model};
 pub use plane::{LaneInbox, Lanes, Plane, PlaneLimits};
-pub use routes::Routes;
+pub use routes::{Absence, Routes};
 pub use stages::route::route;
 pub use walk::Walk;

@@ -111,6 +111,16 @@ impl Home {
 }
 
 impl<M> Model<M> {
+    /// How many runs of it there may be at once.
+    pub fn sessions(&self) -> usize {
+        self.homes.len()
+    }
+
+    /// The wait for a fuller batch that its deployment asks for: so many rows, or so long.
+    pub fn batch_wait(&self) -> Option<(usize, Duration)> {
+        self.terms.batch_wait.map(|wait| (wait.rows, wait.window))
+    }
+
     pub fn latency(&self) -> &LatencyTable {
         &self.service.table
     }

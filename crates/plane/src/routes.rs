@@ -2,23 +2,52 @@
 
 use crate::Deployment;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 pub struct Routes<M> {
     serving: HashMap<String, Arc<Deployment<M>>>,
-    /// Deployments that the snapshot names but that could not be loaded, with the reason.
-    not_ready: HashMap<String, String>,
+    /// Deployments that are known here but do not answer.
+    absent: HashMap<String, Absence<M>>,
+}
+
+/// Why a deployment does not answer.
+pub struct Absence<M> {
+    pub reason: String,
+    /// It is being loaded: this will pass.
+    pub loading: bool,
+    /// The versions that it had; none where it was never loaded.
+    pub versions: Vec<String>,
+    /// What served before it was unloaded, for as long as requests in flight hold it.
+    leaving: Weak<Deployment<M>>,
+}
+
+impl<M> Absence<M> {
+    /// Whether requests that came before it was unloaded are still under way.
+    pub fn leaving(&self) -> bool {
+        self.leaving.strong_count() > 0
+    }
+}
+
+impl<M> Clone for Absence<M> {
+    fn clone(&self) -> Absence<M> {
+        Absence {
+            reason: self.reason.clone(),
+            loading: self.loading,
+            versions: self.versions.clone(),
+            leaving: Weak::clone(&self.leaving),
+        }
+    }
 }
 
 impl<M> Default for Routes<M> {
     fn default() -> Routes<M> {
-        Routes { serving: HashMap::new(), not_ready: HashMap::new() }
+        Routes { serving: HashMap::new(), absent: HashMap::new() }
     }
 }
 
 impl<M> Clone for Routes<M> {
     fn clone(&self) -> Routes<M> {
-        Routes { serving: self.serving.clone(), not_ready: self.not_ready.clone() }
+        Routes { serving: self.serving.clone(), absent: self.absent.clone() }
     }
 }
 
@@ -28,29 +57,108 @@ impl<M> Routes<M> {
     }
 
     pub fn not_ready(&self, name: &str) -> Option<&str> {
-        self.not_ready.get(name).map(String::as_str)
+        self.absent.get(name).map(|absence| absence.reason.as_str())
     }
 
     pub fn deployments(&self) -> impl Iterator<Item = &Arc<Deployment<M>>> {
         self.serving.values()
     }
 
+    /// What is known here and does not answer, by name.
+    pub fn absent(&self) -> impl Iterator<Item = (&str, &Absence<M>)> {
+        self.absent.iter().map(|(name, absence)| (name.as_str(), absence))
+    }
+
     pub(crate) fn serve(&mut self, deployment: Arc<Deployment<M>>) -> Option<Arc<Deployment<M>>> {
-        self.not_ready.remove(&deployment.name);
+        self.absent.remove(&deployment.name);
         self.serving.insert(deployment.name.clone(), deployment)
     }
 
-    /// A refused deployment keeps its last good state; only one that never served is marked.
+    /// A deployment is about to be loaded; one that serves goes on meanwhile.
+    pub(crate) fn load(&mut self, name: &str) {
+        self.mark(name, "it is being loaded; try again shortly", true);
+    }
+
+    /// A refused deployment keeps its last good state; only one that does not serve is marked.
     pub(crate) fn refuse(&mut self, name: &str, reason: &str) {
-        if !self.serving.contains_key(name) {
-            self.not_ready.insert(name.to_owned(), reason.to_owned());
-        }
+        self.mark(name, reason, false);
+    }
+
+    /// Takes a deployment out, and keeps in mind that it was there.
+    pub(crate) fn unload(&mut self, name: &str) -> Option<Arc<Deployment<M>>> {
+        let gone = self.serving.remove(name)?;
+        let versions = gone.versions.iter().map(|model| model.version.to_string()).collect();
+        let leaving = Arc::downgrade(&gone);
+        let absence = Absence { reason: "unloaded".to_owned(), loading: false, versions, leaving };
+        self.absent.insert(name.to_owned(), absence);
+        Some(gone)
     }
 
     /// Drops what the snapshot no longer names, and gives back what was served.
     pub(crate) fn retain(&mut self, named: impl Fn(&str) -> bool) -> Vec<Arc<Deployment<M>>> {
-        self.not_ready.retain(|name, _| named(name));
+        self.absent.retain(|name, _| named(name));
         let gone: Vec<String> = self.serving.keys().filter(|name| !named(name)).cloned().collect();
         gone.iter().filter_map(|name| self.serving.remove(name)).collect()
+    }
+
+    fn mark(&mut self, name: &str, reason: &str, loading: bool) {
+        if self.serving.contains_key(name) {
+            return;
+        }
+        let before = self.absent.remove(name);
+        let (versions, leaving) =
+            before.map_or((Vec::new(), Weak::new()), |before| (before.versions, before.leaving));
+        self.absent
+            .insert(name.to_owned(), Absence { reason: reason.to_owned(), loading, versions, leaving });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Made;
+    use flyball_core::Digest;
+
+    fn deployment() -> Arc<Deployment<()>> {
+        let versions = vec![Made::usual().model()];
+        Arc::new(Deployment { name: "m".into(), digest: Digest::of(b"m"), route: "1".into(), versions })
+    }
+
+    fn absence(routes: &Routes<()>) -> (String, bool, Vec<String>, bool) {
+        let (name, absence) = routes.absent().next().expect("one is absent");
+        assert_eq!(name, "m");
+        (absence.reason.clone(), absence.loading, absence.versions.clone(), absence.leaving())
+    }
+
+    #[test]
+    fn an_unloaded_deployment_is_known_and_leaves_until_nobody_holds_it() {
+        let mut routes = Routes::default();
+        assert!(routes.serve(deployment()).is_none());
+        let gone = routes.unload("m").expect("it served");
+        assert_eq!(absence(&routes), ("unloaded".to_owned(), false, vec!["1".to_owned()], true));
+        drop(gone);
+        assert_eq!(absence(&routes), ("unloaded".to_owned(), false, vec!["1".to_owned()], false));
+        assert!(routes.unload("m").is_none());
+    }
+
+    #[test]
+    fn what_serves_is_not_marked_by_a_load_or_a_refusal() {
+        let mut routes = Routes::default();
+        routes.load("m");
+        assert!(absence(&routes).1);
+        routes.serve(deployment());
+        routes.load("m");
+        routes.refuse("m", "its file is broken");
+        assert!(routes.not_ready("m").is_none() && routes.get("m").is_some());
+    }
+
+    #[test]
+    fn a_load_that_is_refused_says_why_and_keeps_the_versions() {
+        let mut routes = Routes::default();
+        routes.serve(deployment());
+        drop(routes.unload("m"));
+        routes.load("m");
+        routes.refuse("m", "its file is broken");
+        assert_eq!(absence(&routes), ("its file is broken".to_owned(), false, vec!["1".to_owned()], false));
     }
 }

@@ -1,4 +1,5 @@
-//! The data plane inside a Python process: its threads are Rust's own and never take the GIL.
+//! The data plane inside a Python process: its threads are Rust's own. Only the one that carries out a client's load takes
+//! the GIL, to ask Python for the newest snapshot.
 
 use crate::error::{Failure, guarded, json};
 use flyball_core::snapshot::{Bundle, SourceError};
@@ -6,6 +7,7 @@ use flyball_server::{CallersError, Server as DataPlane, ServerConfig, StartError
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::json as object;
+use std::path::PathBuf;
 use std::time::Duration;
 
 #[pyclass(frozen, module = "flyball._native")]
@@ -14,12 +16,17 @@ pub(crate) struct Server(DataPlane);
 #[pymethods]
 impl Server {
     #[new]
-    fn new(py: Python<'_>, config: &[u8], snapshot: &[u8]) -> PyResult<Server> {
+    #[pyo3(signature = (config, snapshot, on_load=None))]
+    fn new(py: Python<'_>, config: &[u8], snapshot: &[u8], on_load: Option<Py<PyAny>>) -> PyResult<Server> {
         guarded(py, || {
             let config: ServerConfig =
                 serde_json::from_slice(config).map_err(|error| Failure::refused("invalid_config", error))?;
             let bundle = Bundle::from_memory(snapshot).map_err(faulty)?;
-            DataPlane::start(config, &bundle).map(Server).map_err(unstarted)
+            let server = DataPlane::start(config, &bundle).map_err(unstarted)?;
+            if let Some(on_load) = on_load {
+                server.on_load(Box::new(move |model| newest(&on_load, model)));
+            }
+            Ok(Server(server))
         })
     }
 
@@ -58,6 +65,22 @@ impl Server {
                 "failed": totals.failed, "abandoned": totals.abandoned, "in_flight": totals.in_flight(),
             }),
         )
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The thread that loads may be waiting for the GIL, and the server's end waits for that thread.
+        Python::attach(|py| py.detach(|| self.0.end()));
+    }
+}
+
+/// Asks Python for the snapshot that has the model: the path of its index, or none.
+fn newest(on_load: &Py<PyAny>, model: &str) -> Result<Option<Bundle>, String> {
+    let path: PyResult<Option<PathBuf>> = Python::attach(|py| on_load.call1(py, (model,))?.extract(py));
+    match path.map_err(|error| error.to_string())? {
+        None => Ok(None),
+        Some(path) => Bundle::from_file(&path).map(Some).map_err(|error| error.to_string()),
     }
 }
 

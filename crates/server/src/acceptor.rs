@@ -1,13 +1,12 @@
 //! The thread beside the lanes. Takes connections in and hands each to the lane that has the fewest. Stops at the
 //! connection limit (the kernel's backlog then holds what comes) and for good when the drain begins; turns away at once
-//! who has too many of them. Also writes the page of metrics, which takes longer than a lane may be held.
+//! who has too many of them. Also runs errands, which take longer than a lane may be held.
 
 use crate::drain::Phase;
-use crate::http;
+use crate::errands::Errand;
 use crate::lane_thread::{Carrier, Handover, Shared};
 use crate::listen::{Listener, Socket};
 use crate::unix_socket::SocketFile;
-use bytes::Bytes;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc};
 
 /// After an error such as "too many open files", waiting is the only help.
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
@@ -24,7 +23,7 @@ pub(crate) fn start(
     shared: Arc<Shared>,
     listeners: Vec<Listener>,
     lanes: Vec<mpsc::Sender<Handover>>,
-    mut scrapes: mpsc::Receiver<oneshot::Sender<Bytes>>,
+    mut errands: mpsc::Receiver<Errand>,
 ) -> io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     std::thread::Builder::new().name("acceptor".to_owned()).spawn(move || {
@@ -37,9 +36,9 @@ pub(crate) fn start(
                 accepting.spawn_local_on(accept(shared, places, listener, lanes), &local);
             }
             drop(lanes);
-            let scraped = async {
-                while let Some(asker) = scrapes.recv().await {
-                    let _ = asker.send(http::metrics(&shared));
+            let run = async {
+                while let Some(errand) = errands.recv().await {
+                    errand(&shared);
                 }
             };
             let accepted = local.run_until(async { while accepting.join_next().await.is_some() {} });
@@ -47,7 +46,7 @@ pub(crate) fn start(
                 accepted.await;
                 shared.drain.reached(Phase::Gone).await;
             };
-            tokio::select! { () = done => {}, () = scraped => {} }
+            tokio::select! { () = done => {}, () = run => {} }
         });
     })
 }

@@ -2,6 +2,7 @@
 //! status. Methods are told apart here; inference goes to `infer.rs`, its stream to `stream_infer.rs`.
 
 mod encoding;
+mod extensions;
 mod health;
 mod infer;
 mod reflection;
@@ -9,15 +10,13 @@ mod stream;
 mod stream_infer;
 
 use crate::body;
-use crate::build::build_info;
 use crate::callers::{Peer, Visit, Visitor};
-use crate::http::{is_ready, metadata_of};
+use crate::http::{is_ready, metadata_of, server_metadata};
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, ReplyBody};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
 use bytes::Bytes;
 use flyball_core::{Dialect, Fault, GrpcCode, ModelRef};
-use flyball_wire::metadata::ServerMetadata;
 use flyball_wire::proto::inference::{
     ModelMetadataRequest, ModelReadyRequest, ModelReadyResponse, ServerLiveResponse, ServerReadyResponse,
 };
@@ -91,9 +90,7 @@ async fn answer_unary(
     match path.strip_prefix(SERVICE) {
         Some("ServerLive") => Ok(answer(&ServerLiveResponse { live: true })),
         Some("ServerReady") => Ok(answer(&ServerReadyResponse { ready: context.shared.ready() })),
-        Some("ServerMetadata") => {
-            Ok(answer(&ServerMetadata::new("flyball", build_info().version).to_message()))
-        }
+        Some("ServerMetadata") => Ok(answer(&server_metadata(&context.shared).to_message())),
         Some("ModelReady") => {
             let request: ModelReadyRequest = read(&message)?;
             let ready = is_ready(&context.shared, &named(request.name, request.version))?;
@@ -102,6 +99,9 @@ async fn answer_unary(
         Some("ModelMetadata") => {
             let request: ModelMetadataRequest = read(&message)?;
             Ok(answer(&metadata_of(context, &named(request.name, request.version))?.to_message()))
+        }
+        Some(method) if extensions::has(method) => {
+            extensions::answer(&context.shared, method, &message).await
         }
         _ => Ok(status(GrpcCode::Unimplemented, &format!("there is no method {path}"))),
     }

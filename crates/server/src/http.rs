@@ -1,6 +1,8 @@
-//! The HTTP surface: V2 REST, health and metrics. Routes are told apart here; inference goes to `infer.rs`.
+//! The HTTP surface: V2 REST, health and metrics. Routes are told apart here; inference goes to `infer.rs`, Triton's
+//! extensions to `extensions.rs`.
 
 mod cors;
+mod extensions;
 mod infer;
 mod path;
 mod wishes;
@@ -8,21 +10,23 @@ mod wishes;
 use crate::build::build_info;
 use crate::callers::{Peer, Visit};
 use crate::counted;
+use crate::errands::aside;
 use crate::lane_thread::{LaneContext, Shared};
 use crate::reply::{Reply, whole};
-use ::http::{HeaderValue, Method, Request, StatusCode, header};
+use ::http::{HeaderValue, Request, StatusCode, header};
 use bytes::Bytes;
 use flyball_core::{Fault, FaultKind, ModelRef};
 use flyball_plane::route;
 use flyball_telemetry::{BuildFacts, Gauges};
-use flyball_wire::metadata::{self, ModelMetadata, ServerMetadata};
+use flyball_wire::metadata::{self, Allowed, ModelMetadata, ServerMetadata};
 use hyper::body::Incoming;
-use path::Target;
+use path::{Extension, Target};
 use std::time::Duration;
-use tokio::sync::oneshot;
 use wishes::Wishes;
 
 const JSON: &str = "application/json";
+/// Of this very surface; `tests/contract/test_openapi.py` holds the two together.
+const OPENAPI: &[u8] = include_bytes!("http/openapi.json");
 
 /// A request whose head has been read, and what its caller wishes of the answer.
 pub(crate) struct Call {
@@ -34,6 +38,7 @@ pub(crate) struct Call {
 enum Work {
     Infer(infer::Infer),
     Metrics,
+    Extension(Extension, Request<Incoming>),
     Answered(Reply),
 }
 
@@ -70,17 +75,14 @@ fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_un
     let Some(target) = target else {
         return Work::Answered(error(StatusCode::NOT_FOUND, "Not Found"));
     };
-    let allowed: &[Method] = if infer { &[Method::POST] } else { &[Method::GET, Method::HEAD] };
-    if !allowed.contains(request.method()) {
-        return Work::Answered(wrong_method(if infer { "POST" } else { "GET, HEAD" }));
+    if !target.allows(request.method()) {
+        return Work::Answered(wrong_method(target.allowed()));
     }
     Work::Answered(match target {
         Target::Infer(model) => {
             return Work::Infer(infer::Infer::begin(context, visit, model, request, lay_unread));
         }
-        Target::Server => {
-            whole(StatusCode::OK, JSON, ServerMetadata::new("flyball", build_info().version).to_json())
-        }
+        Target::Server => whole(StatusCode::OK, JSON, server_metadata(&context.shared).to_json()),
         Target::Live => whole(StatusCode::OK, JSON, metadata::live_json(true)),
         Target::Ready => {
             let ready = context.shared.ready();
@@ -89,6 +91,8 @@ fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_un
         Target::Model(model) => model_metadata(context, &model),
         Target::ModelReady(model) => model_ready(context, &model),
         Target::Metrics => return Work::Metrics,
+        Target::OpenApi => whole(StatusCode::OK, JSON, Bytes::from_static(OPENAPI)),
+        Target::Extension(extension) => return Work::Extension(extension, request),
     })
 }
 
@@ -96,6 +100,9 @@ pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
     let reply = match call.work {
         Work::Infer(infer) => infer.finish(context).await,
         Work::Metrics => scrape(context).await,
+        Work::Extension(extension, request) => {
+            extensions::answer(context, extension, request).await.unwrap_or_else(|fault| refuse(&fault))
+        }
         Work::Answered(reply) => reply,
     };
     call.wishes.grant(&context.shared.config, reply).await
@@ -113,6 +120,14 @@ fn error(status: StatusCode, text: &str) -> Reply {
 
 fn ready_status(ready: bool) -> StatusCode {
     if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+}
+
+/// What the server is and offers under its settings, in neutral form; the gRPC twin uses it too.
+pub(crate) fn server_metadata(shared: &Shared) -> ServerMetadata {
+    let config = &shared.config;
+    let allowed =
+        Allowed { model_control: config.allow_model_control, shared_memory: config.allow_shared_memory };
+    ServerMetadata::new("flyball", build_info().version, allowed)
 }
 
 /// A model's metadata, in neutral form; the gRPC twin uses it too.
@@ -159,16 +174,14 @@ fn refuse(fault: &Fault) -> Reply {
 
 /// Asks for the page where it is written, off the lanes.
 async fn scrape(context: &LaneContext) -> Reply {
-    let (asker, page) = oneshot::channel();
-    let asked = context.shared.scraper.try_send(asker).is_ok();
-    match page.await {
-        Ok(page) if asked => whole(StatusCode::OK, "text/plain; version=0.0.4", page),
-        _ => error(StatusCode::SERVICE_UNAVAILABLE, "too many scrapes at once; try again shortly"),
+    match aside(&context.shared, metrics).await {
+        Ok(page) => whole(StatusCode::OK, "text/plain; version=0.0.4", page),
+        Err(fault) => refuse(&fault),
     }
 }
 
 /// The page of metrics. Takes milliseconds where there are many models: not for a lane.
-pub(crate) fn metrics(shared: &Shared) -> Bytes {
+fn metrics(shared: &Shared) -> Bytes {
     let build = build_info();
     let facts = BuildFacts {
         version: build.version,

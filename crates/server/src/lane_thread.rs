@@ -2,7 +2,9 @@
 
 use crate::body::BodyBudget;
 use crate::callers::{Callers, Mark, Peer, Visit, Visitor};
+use crate::control::Order;
 use crate::drain::{Drain, Phase};
+use crate::errands::Errand;
 use crate::machine::Machine;
 use crate::refusals::{self, Refusals};
 use crate::reply::Reply;
@@ -11,9 +13,9 @@ use crate::stream::Stream;
 use crate::tls::Tls;
 use crate::{ServerConfig, machine, stack};
 use ::http::{HeaderMap, header};
-use bytes::Bytes;
 use flyball_plane::{Lane, LaneInbox, Plane};
 use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
+use flyball_wire::regions::Regions;
 use rustix::process::setpriority_process;
 use std::io;
 use std::rc::Rc;
@@ -22,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::{JoinSet, LocalSet};
 
 /// What every thread of a server shares.
@@ -35,8 +37,12 @@ pub(crate) struct Shared {
     pub(crate) ort_version: String,
     /// Bytes of request bodies that are in memory.
     pub(crate) bodies: BodyBudget,
-    /// Where a page of metrics is asked for: writing one takes longer than a lane may be held.
-    pub(crate) scraper: mpsc::Sender<oneshot::Sender<Bytes>>,
+    /// For what takes longer than a lane may be held.
+    pub(crate) errands: mpsc::Sender<Errand>,
+    /// Loads and unloads that clients ask for.
+    pub(crate) orders: mpsc::Sender<Order>,
+    /// Shared memory that clients registered; none where that is not allowed.
+    pub(crate) regions: Option<Arc<Regions>>,
     pub(crate) tls: Option<Tls>,
     pub(crate) callers: Option<Callers>,
     /// Connections of each address.

@@ -4,20 +4,21 @@
 use crate::body::BodyBudget;
 use crate::callers::{Callers, CallersError};
 use crate::config::ConfigFault;
+use crate::control::{self, Control, OnLoad};
 use crate::drain::{Drain, Phase};
 use crate::files::{self, Reload, Watch};
 use crate::lane_thread::{self, Shared};
 use crate::listen::{self, Address, Listener};
-use crate::machine::{self, Machine, lock_memory, machine};
+use crate::machine::{Machine, lock_memory, machine};
 use crate::seats::Seats;
 use crate::tls::{Tls, TlsError, TlsFiles};
-use crate::{ServerConfig, acceptor};
+use crate::{ServerConfig, acceptor, errands};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, RequestLimits};
 use flyball_engine::{LibraryError, MemoryBudget, Runtime};
 use flyball_plane::{Ack, AckState, Lanes, Loader, Plane, PlaneLimits};
-use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
-use rustix::process::setpriority_process;
+use flyball_telemetry::{LogLevel, Telemetry, Totals, init_logs};
+use flyball_wire::regions::Regions;
 use std::io;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -56,21 +57,14 @@ fn list(faults: &[ConfigFault]) -> String {
 
 /// How many connections may be on their way from the acceptor to one lane.
 const HANDOVERS_MAX: usize = 256;
-/// How many scrapes of the metrics may wait.
-const SCRAPES_MAX: usize = 16;
 /// How long clients of idle connections get to see `Connection: close` before those are closed under them.
 const LAME_DUCK: Duration = Duration::from_millis(300);
 const POLL: Duration = Duration::from_millis(5);
-/// What loads models while others are served stays out of their way: it gives way altogether while there is time to spare.
-/// On a machine without any it would never come to an end, and a new version may be what helps; there it is merely nice.
-const LOADER_NICE: i32 = 10;
-const BUSY_MAX: f64 = 0.9;
-const BUSY_LOOK: Duration = Duration::from_millis(100);
 
 pub struct Server {
     running: Arc<Running>,
     shared: Arc<Shared>,
-    loader: Mutex<Loader<ModelMeter>>,
+    control: Arc<Control>,
     addresses: Vec<Address>,
     acks: Vec<Ack>,
     stopped: Arc<(Mutex<bool>, Condvar)>,
@@ -141,7 +135,9 @@ impl Server {
         let telemetry = Telemetry::new(inboxes.len());
         let callers = open_callers(&config, &telemetry, &mut watches)?;
         let bodies = BodyBudget::new(config.body_bytes_max);
-        let (scraper, scrapes) = mpsc::channel(SCRAPES_MAX);
+        let (errands, errands_in) = mpsc::channel(errands::ERRANDS_MAX);
+        let (orders, orders_in) = mpsc::channel(control::ORDERS_MAX);
+        let regions = config.allow_shared_memory.then(|| Arc::new(Regions::default()));
         let seats = Seats::new(config.connections_per_address_max);
         let shared = Arc::new(Shared {
             config,
@@ -154,7 +150,9 @@ impl Server {
             ort_version: runtime.version().to_owned(),
             machine,
             bodies,
-            scraper,
+            errands,
+            orders,
+            regions,
             connections: (0..sockets).map(|_| AtomicUsize::new(0)).collect(),
         });
         let running = Arc::new(Running { shared: Arc::clone(&shared), threads: Mutex::new(Vec::new()) });
@@ -173,14 +171,16 @@ impl Server {
         if !watches.is_empty() {
             running.add(files::start(Arc::clone(&shared), watches)?);
         }
-        running.add(acceptor::start(Arc::clone(&shared), listeners, senders, scrapes)?);
+        running.add(acceptor::start(Arc::clone(&shared), listeners, senders, errands_in)?);
         let loader =
             Loader::new(runtime, plane, memory, move |name, version| telemetry.meter(name, version))?;
         let acks = loader.apply(bundle, &|| shared.drain.leaving());
+        let control = Control::new(Arc::clone(&shared), loader, bundle.clone());
+        running.add(control::start(Arc::clone(&shared), Arc::clone(&control), orders_in)?);
         shared.drain.enter(Phase::Serving);
         Ok(Server {
             shared,
-            loader: Mutex::new(loader),
+            control,
             addresses,
             acks,
             running,
@@ -227,20 +227,18 @@ impl Server {
 
     /// Applies another snapshot beside live traffic, on a thread that gives way to the lanes.
     pub fn apply(&self, bundle: &Bundle) -> Vec<Ack> {
-        let loader = self.loader.lock().unwrap_or_else(PoisonError::into_inner);
-        std::thread::scope(|scope| {
-            let load = scope.spawn(|| {
-                if machine::busy_share(&self.shared.machine, BUSY_LOOK) < BUSY_MAX {
-                    flyball_engine::give_way();
-                } else {
-                    let _ = setpriority_process(Some(rustix::thread::gettid()), LOADER_NICE);
-                }
-                let acks = loader.apply(bundle, &|| self.shared.drain.leaving());
-                self.shared.drain.touch();
-                acks
-            });
-            load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        self.control.apply(bundle)
+    }
+
+    /// Whom to ask for a model's newest snapshot when a client wants it loaded. Without one, and for models that were
+    /// unloaded, it is the snapshot that was applied last. The first one stays.
+    pub fn on_load(&self, on_load: OnLoad) {
+        self.control.on_load(on_load);
+    }
+
+    /// Ends the server's threads without waiting for requests. Dropping it does the same.
+    pub fn end(&self) {
+        self.running.end();
     }
 
     /// Begins to leave; returns at once. Further calls change nothing.

@@ -3,12 +3,17 @@
 //! Turns bytes into core's neutral requests and answers into bytes. It must not know sockets, runtimes or models.
 #![forbid(unsafe_code)]
 
+pub mod body;
 pub mod coding;
+pub mod configuration;
 pub mod frame;
 pub mod metadata;
 pub mod proto;
 pub mod reflection;
 pub mod regions;
+pub mod repository;
+pub mod shared_memory;
+pub mod statistics;
 #[cfg(test)]
 mod testing;
 mod v2;

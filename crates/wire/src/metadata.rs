@@ -11,8 +11,23 @@ use serde::{Deserialize, Serialize};
 /// The platform string that clients of V2 servers know for ONNX models on ONNX Runtime.
 pub const PLATFORM: &str = "onnxruntime_onnx";
 
-/// Only what is really served: clients switch features on by these names.
-pub const EXTENSIONS: [&str; 1] = ["binary_tensor_data"];
+/// What is served under all settings.
+const EXTENSIONS: [&str; 7] = [
+    "binary_tensor_data",
+    "classification",
+    "parameters",
+    "schedule_policy",
+    "statistics",
+    "model_configuration",
+    "model_repository",
+];
+
+/// Which of the extensions that need leave have it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allowed {
+    pub model_control: bool,
+    pub shared_memory: bool,
+}
 
 /// What `/v2` answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,11 +38,14 @@ pub struct ServerMetadata {
 }
 
 impl ServerMetadata {
-    pub fn new(name: &str, version: &str) -> ServerMetadata {
+    /// Only what is really served is listed: clients switch features on by these names.
+    pub fn new(name: &str, version: &str, allowed: Allowed) -> ServerMetadata {
+        let control = allowed.model_control.then_some("model_repository(unload_dependents)");
+        let memory = allowed.shared_memory.then_some("system_shared_memory");
         ServerMetadata {
             name: name.to_owned(),
             version: version.to_owned(),
-            extensions: EXTENSIONS.map(str::to_owned).to_vec(),
+            extensions: EXTENSIONS.into_iter().chain(control).chain(memory).map(str::to_owned).collect(),
         }
     }
 
@@ -130,7 +148,7 @@ fn tensor_message(spec: &TensorSpec) -> TensorMetadataMessage {
     }
 }
 
-fn json(value: &impl Serialize) -> Bytes {
+pub(crate) fn json(value: &impl Serialize) -> Bytes {
     serde_json::to_vec(value).expect("strings, numbers and lists of them are always JSON").into()
 }
 
@@ -149,8 +167,11 @@ mod tests {
             (model_ready_json("fraud", true), r#"{"name":"fraud","ready":true}"#),
             (error_json("no \"x\""), r#"{"error":"no \"x\""}"#),
             (
-                ServerMetadata::new("flyball", "0.1.0").to_json(),
-                r#"{"name":"flyball","version":"0.1.0","extensions":["binary_tensor_data"]}"#,
+                ServerMetadata::new("flyball", "0.1.0", Allowed::default()).to_json(),
+                concat!(
+                    r#"{"name":"flyball","version":"0.1.0","extensions":["binary_tensor_data","classification","#,
+                    r#""parameters","schedule_policy","statistics","model_configuration","model_repository"]}"#
+                ),
             ),
             (
                 model.to_json(),
@@ -163,6 +184,13 @@ mod tests {
         for (is, wanted) in cases {
             assert_eq!(is, wanted.as_bytes());
         }
+    }
+
+    #[test]
+    fn what_needs_leave_is_listed_only_where_it_has_it() {
+        let all = Allowed { model_control: true, shared_memory: true };
+        let listed = ServerMetadata::new("flyball", "0", all).extensions;
+        assert_eq!(listed[7..], ["model_repository(unload_dependents)", "system_shared_memory"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// A whole snapshot in memory: the index, and the bytes of each document that it names and that could be read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Bundle {
     pub index: Index,
     documents: HashMap<Digest, Vec<u8>>,

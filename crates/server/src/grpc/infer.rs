@@ -41,7 +41,7 @@ impl Infer {
             let (_, coding) = self.head?;
             encoding::opened(frame::unary(&body)?, coding, config, &part).await
         };
-        let dialect = GrpcDialect { regions: None };
+        let dialect = GrpcDialect { regions: context.shared.regions.clone() };
         match decide(&context.lane, &dialect, Arrival { walk: self.walk, body, deadline }).await {
             GrpcReply::Frame(frame) => framed(Some(frame)),
             status => refused(&status),

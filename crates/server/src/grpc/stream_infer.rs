@@ -136,6 +136,6 @@ async fn walk(
         standing?;
         encoding::opened(framed?, terms.coding, &context.shared.config, &part).await
     };
-    let dialect = StreamDialect::new(GrpcDialect { regions: None });
+    let dialect = StreamDialect::new(GrpcDialect { regions: context.shared.regions.clone() });
     (decide(&context.lane, &dialect, Arrival { walk, body, deadline: terms.deadline }).await, last)
 }

@@ -53,7 +53,8 @@ impl Infer {
             let body = body::read_from(standing, self.body, self.http2, config, &part).await?;
             coding::inflated(self.head?.coding, body, config.body_bytes_max, &part).await
         };
-        let dialect = HttpDialect { model: self.model, header_length, regions: None };
+        let dialect =
+            HttpDialect { model: self.model, header_length, regions: context.shared.regions.clone() };
         reply(decide(&context.lane, &dialect, Arrival { walk: self.walk, body, deadline }).await)
     }
 }

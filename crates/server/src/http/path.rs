@@ -3,7 +3,9 @@
 use bytes::BytesMut;
 use bytestring::ByteString;
 use flyball_core::ModelRef;
+use http::Method;
 use percent_encoding::percent_decode_str;
+use smallvec::SmallVec;
 use std::cell::RefCell;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,9 +14,51 @@ pub(crate) enum Target {
     Live,
     Ready,
     Metrics,
+    OpenApi,
     Model(ModelRef),
     ModelReady(ModelRef),
     Infer(ModelRef),
+    Extension(Extension),
+}
+
+/// A question of one of Triton's extensions. A region or none: one, or all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Extension {
+    Statistics(Option<ModelRef>),
+    Configuration(ModelRef),
+    Index,
+    Load(ByteString),
+    Unload(ByteString),
+    Memory { cuda: bool, region: Option<ByteString>, verb: MemoryVerb },
+    Trace,
+    Logging,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryVerb {
+    Status,
+    Register,
+    Unregister,
+}
+
+impl Target {
+    pub(crate) fn allows(&self, method: &Method) -> bool {
+        self.allowed().split(", ").any(|allowed| method.as_str() == allowed)
+    }
+
+    /// As the header `Allow` has it.
+    pub(crate) fn allowed(&self) -> &'static str {
+        match self {
+            Target::Infer(_) => "POST",
+            Target::Extension(extension) => match extension {
+                Extension::Index | Extension::Load(_) | Extension::Unload(_) => "POST",
+                Extension::Memory { verb: MemoryVerb::Register | MemoryVerb::Unregister, .. } => "POST",
+                Extension::Trace | Extension::Logging => "GET, HEAD, POST",
+                _ => "GET, HEAD",
+            },
+            _ => "GET, HEAD",
+        }
+    }
 }
 
 pub(crate) fn target(path: &str) -> Option<Target> {
@@ -23,6 +67,7 @@ pub(crate) fn target(path: &str) -> Option<Target> {
     let mut segments = path.split('/');
     match segments.next()? {
         "metrics" => segments.next().is_none().then_some(Target::Metrics),
+        "openapi.json" => segments.next().is_none().then_some(Target::OpenApi),
         "v2" => match segments.next() {
             None => Some(Target::Server),
             Some("health") => match (segments.next()?, segments.next()) {
@@ -31,27 +76,71 @@ pub(crate) fn target(path: &str) -> Option<Target> {
                 _ => None,
             },
             Some("models") => model(segments),
-            Some(_) => None,
+            Some(other) => extension(other, segments).map(Target::Extension),
         },
         _ => None,
     }
 }
 
 fn model<'p>(mut segments: impl Iterator<Item = &'p str>) -> Option<Target> {
-    let name = decoded(segments.next()?)?;
+    let name = segments.next()?;
     let mut next = segments.next();
+    // Fixed, as Triton has it: only the metadata of a model with this name cannot be asked for by this path.
+    if (name, next) == ("stats", None) {
+        return Some(Target::Extension(Extension::Statistics(None)));
+    }
+    let name = decoded(name)?;
     let mut version = None;
     if next == Some("versions") {
         version = Some(decoded(segments.next()?)?);
         next = segments.next();
     }
     let model = ModelRef { name, version };
-    match (next, segments.next()) {
-        (None, None) => Some(Target::Model(model)),
-        (Some("ready"), None) => Some(Target::ModelReady(model)),
-        (Some("infer"), None) => Some(Target::Infer(model)),
+    match (next, segments.next(), segments.next()) {
+        (None, None, None) => Some(Target::Model(model)),
+        (Some("ready"), None, None) => Some(Target::ModelReady(model)),
+        (Some("infer"), None, None) => Some(Target::Infer(model)),
+        (Some("stats"), None, None) => Some(Target::Extension(Extension::Statistics(Some(model)))),
+        (Some("config"), None, None) => Some(Target::Extension(Extension::Configuration(model))),
+        (Some("trace"), Some("setting"), None) => Some(Target::Extension(Extension::Trace)),
         _ => None,
     }
+}
+
+fn extension<'p>(what: &str, segments: impl Iterator<Item = &'p str>) -> Option<Extension> {
+    // None of these paths has more than four segments more.
+    let rest: SmallVec<[&str; 5]> = segments.take(5).collect();
+    match (what, rest.as_slice()) {
+        // There is one repository, whatever it is called.
+        ("repository", ["index"] | [_, "index"]) => Some(Extension::Index),
+        ("repository", ["models", name, "load"] | [_, "models", name, "load"]) => {
+            Some(Extension::Load(decoded(name)?))
+        }
+        ("repository", ["models", name, "unload"] | [_, "models", name, "unload"]) => {
+            Some(Extension::Unload(decoded(name)?))
+        }
+        ("systemsharedmemory", rest) => memory(false, rest),
+        ("cudasharedmemory", rest) => memory(true, rest),
+        ("trace", ["setting"]) => Some(Extension::Trace),
+        ("logging", []) => Some(Extension::Logging),
+        _ => None,
+    }
+}
+
+fn memory(cuda: bool, rest: &[&str]) -> Option<Extension> {
+    let (region, verb) = match rest {
+        [verb] => (None, *verb),
+        ["region", region, verb] => (Some(decoded(region)?), *verb),
+        _ => return None,
+    };
+    let verb = match verb {
+        "status" => MemoryVerb::Status,
+        // A region to register has a name.
+        "register" if region.is_some() => MemoryVerb::Register,
+        "unregister" => MemoryVerb::Unregister,
+        _ => return None,
+    };
+    Some(Extension::Memory { cuda, region, verb })
 }
 
 fn decoded(segment: &str) -> Option<ByteString> {
@@ -113,6 +202,75 @@ mod tests {
         ];
         for (path, wanted) in cases {
             assert_eq!(target(path), wanted, "{path}");
+        }
+    }
+
+    #[test]
+    fn every_path_of_the_extensions_is_found_and_no_other() {
+        let memory = |cuda, region: Option<&str>, verb| {
+            Some(Extension::Memory { cuda, region: region.map(Into::into), verb })
+        };
+        let cases = [
+            ("/v2/models/stats", Some(Extension::Statistics(None))),
+            ("/v2/models/m/stats", Some(Extension::Statistics(Some(model("m", None))))),
+            ("/v2/models/m/versions/3/stats", Some(Extension::Statistics(Some(model("m", Some("3")))))),
+            ("/v2/models/m/config", Some(Extension::Configuration(model("m", None)))),
+            ("/v2/models/m/versions/3/config", Some(Extension::Configuration(model("m", Some("3"))))),
+            ("/v2/repository/index", Some(Extension::Index)),
+            ("/v2/repository/ours/index", Some(Extension::Index)),
+            ("/v2/repository/models/a%2Fb/load", Some(Extension::Load("a/b".into()))),
+            ("/v2/repository/models/m/unload", Some(Extension::Unload("m".into()))),
+            ("/v2/repository/ours/models/m/unload", Some(Extension::Unload("m".into()))),
+            ("/v2/systemsharedmemory/status", memory(false, None, MemoryVerb::Status)),
+            ("/v2/systemsharedmemory/region/r/status", memory(false, Some("r"), MemoryVerb::Status)),
+            ("/v2/systemsharedmemory/region/r/register", memory(false, Some("r"), MemoryVerb::Register)),
+            ("/v2/systemsharedmemory/region/r/unregister", memory(false, Some("r"), MemoryVerb::Unregister)),
+            ("/v2/systemsharedmemory/unregister", memory(false, None, MemoryVerb::Unregister)),
+            ("/v2/cudasharedmemory/status", memory(true, None, MemoryVerb::Status)),
+            ("/v2/trace/setting", Some(Extension::Trace)),
+            ("/v2/models/m/trace/setting", Some(Extension::Trace)),
+            ("/v2/logging", Some(Extension::Logging)),
+            ("/v2/systemsharedmemory/register", None),
+            ("/v2/systemsharedmemory/region//status", None),
+            ("/v2/repository", None),
+            ("/v2/repository/models/m", None),
+            ("/v2/repository/models/m/load/more", None),
+            ("/v2/trace", None),
+            ("/v2/logging/more", None),
+            ("/v2/models/m/stats/more", None),
+            ("/v2/models/m/trace/setting/more", None),
+        ];
+        for (path, wanted) in cases {
+            assert_eq!(target(path), wanted.map(Target::Extension), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_model_that_is_called_stats_can_be_called() {
+        let stats = || model("stats", None);
+        assert_eq!(target("/v2/models/stats/infer"), Some(Target::Infer(stats())));
+        assert_eq!(target("/v2/models/stats/ready"), Some(Target::ModelReady(stats())));
+        let statistics = Extension::Statistics(Some(stats()));
+        assert_eq!(target("/v2/models/stats/stats"), Some(Target::Extension(statistics)));
+        assert_eq!(target("/v2/models/stats/versions/1"), Some(Target::Model(model("stats", Some("1")))));
+    }
+
+    #[test]
+    fn what_changes_something_is_posted_and_what_asks_may_be_a_head() {
+        for (path, allowed) in [
+            ("/v2", "GET, HEAD"),
+            ("/openapi.json", "GET, HEAD"),
+            ("/v2/models/stats", "GET, HEAD"),
+            ("/v2/models/m/infer", "POST"),
+            ("/v2/repository/index", "POST"),
+            ("/v2/systemsharedmemory/status", "GET, HEAD"),
+            ("/v2/systemsharedmemory/unregister", "POST"),
+            ("/v2/logging", "GET, HEAD, POST"),
+        ] {
+            let target = target(path).expect("a path of the surface");
+            assert_eq!(target.allowed(), allowed, "{path}");
+            assert_eq!(target.allows(&Method::HEAD), allowed.contains("HEAD"), "{path}");
+            assert!(!target.allows(&Method::DELETE), "{path}");
         }
     }
 

@@ -1,0 +1,180 @@
+//! What changes the models that serve, beside live traffic: snapshots, and single loads and unloads that clients ask for.
+//! One thing at a time, on a thread that gives way to the lanes; a lane only waits for the answer.
+
+use crate::drain::Phase;
+use crate::lane_thread::Shared;
+use crate::machine;
+use flyball_core::snapshot::Bundle;
+use flyball_core::{Fault, FaultKind, Stage};
+use flyball_plane::{Ack, AckState, Loader};
+use flyball_telemetry::ModelMeter;
+use rustix::process::setpriority_process;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+
+/// How many orders may wait for the one that is carried out.
+pub(crate) const ORDERS_MAX: usize = 16;
+/// The largest models take minutes; after this long the caller is told to look at the index instead.
+const ORDER_WAIT_MAX: Duration = Duration::from_secs(600);
+/// What loads models while others are served stays out of their way: it gives way altogether while there is time to spare.
+/// On a machine without any it would never come to an end, and a new version may be what helps; there it is merely nice.
+const LOADER_NICE: i32 = 10;
+const BUSY_MAX: f64 = 0.9;
+const BUSY_LOOK: Duration = Duration::from_millis(100);
+
+/// Gives the newest snapshot that has a model, where somebody knows of a newer one than was applied; none where the model
+/// is not there any more.
+pub type OnLoad = Box<dyn Fn(&str) -> Result<Option<Bundle>, String> + Send + Sync>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Load,
+    Unload,
+}
+
+/// A client's wish, on its way to the thread that carries it out.
+pub(crate) struct Order {
+    model: String,
+    action: Action,
+    done: oneshot::Sender<Result<(), Fault>>,
+}
+
+/// Has an order carried out, and waits for how it went. The order is carried out even if nobody waits any more.
+pub(crate) async fn order(shared: &Shared, model: &str, action: Action) -> Result<(), Fault> {
+    let (done, outcome) = oneshot::channel();
+    let refused = |kind, text: String| Err(Fault::new(kind, Stage::Route, text));
+    let leaving = || refused(FaultKind::ModelNotReady, "the server is leaving".to_owned());
+    match shared.orders.try_send(Order { model: model.to_owned(), action, done }) {
+        Ok(()) => {}
+        Err(TrySendError::Closed(_)) => return leaving(),
+        Err(TrySendError::Full(_)) => {
+            let text = format!("{ORDERS_MAX} loads wait already; try again later");
+            return refused(FaultKind::InFlightFull, text);
+        }
+    }
+    match tokio::time::timeout(ORDER_WAIT_MAX, outcome).await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(_dropped)) => leaving(),
+        Err(_elapsed) => {
+            let text =
+                format!("model '{model}' is still under way; ask the repository's index for its state");
+            refused(FaultKind::ModelNotReady, text)
+        }
+    }
+}
+
+pub(crate) struct Control {
+    shared: Arc<Shared>,
+    loading: Mutex<Loading>,
+    on_load: OnceLock<OnLoad>,
+}
+
+struct Loading {
+    loader: Loader<ModelMeter>,
+    /// The snapshot that was applied last.
+    applied: Bundle,
+}
+
+impl Control {
+    pub(crate) fn new(shared: Arc<Shared>, loader: Loader<ModelMeter>, applied: Bundle) -> Arc<Control> {
+        let loading = Mutex::new(Loading { loader, applied });
+        Arc::new(Control { shared, loading, on_load: OnceLock::new() })
+    }
+
+    /// The first one stays.
+    pub(crate) fn on_load(&self, on_load: OnLoad) {
+        let _ = self.on_load.set(on_load);
+    }
+
+    pub(crate) fn apply(&self, bundle: &Bundle) -> Vec<Ack> {
+        self.beside_the_lanes(|loading| {
+            loading.applied = bundle.clone();
+            loading.loader.apply(bundle, &|| self.shared.drain.leaving())
+        })
+    }
+
+    fn carry_out(&self, model: &str, action: Action) -> Result<(), Fault> {
+        self.beside_the_lanes(|loading| match action {
+            Action::Load => self.load(loading, model),
+            Action::Unload => self.unload(loading, model),
+        })
+    }
+
+    fn load(&self, loading: &Loading, model: &str) -> Result<(), Fault> {
+        let failed = |reason: &str| {
+            let text = format!("model '{model}' could not be loaded: {reason}");
+            Err(Fault::new(FaultKind::ModelNotReady, Stage::Route, text))
+        };
+        let newest = match self.on_load.get().map(|on_load| on_load(model)) {
+            None => None,
+            Some(Ok(Some(bundle))) => Some(bundle),
+            Some(Ok(None)) => return Err(unknown(model)),
+            Some(Err(reason)) => return failed(&reason),
+        };
+        let bundle = newest.as_ref().unwrap_or(&loading.applied);
+        let ack = loading.loader.load_one(bundle, model).ok_or_else(|| unknown(model))?;
+        match ack.state {
+            AckState::Refused => failed(ack.reason.as_deref().unwrap_or("it was refused")),
+            _ => Ok(()),
+        }
+    }
+
+    fn unload(&self, loading: &Loading, model: &str) -> Result<(), Fault> {
+        let known = || self.shared.plane.routes.load().not_ready(model).is_some();
+        if loading.loader.unload(model).is_some() || known() { Ok(()) } else { Err(unknown(model)) }
+    }
+
+    /// Runs `work` on a thread of its own, for as long as it takes: a thread cannot take its priority back.
+    fn beside_the_lanes<T: Send>(&self, work: impl FnOnce(&mut Loading) -> T + Send) -> T {
+        let mut guard = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let loading: &mut Loading = &mut guard;
+        std::thread::scope(|scope| {
+            let load = scope.spawn(|| {
+                if machine::busy_share(&self.shared.machine, BUSY_LOOK) < BUSY_MAX {
+                    flyball_engine::give_way();
+                } else {
+                    let _ = setpriority_process(Some(rustix::thread::gettid()), LOADER_NICE);
+                }
+                let outcome = work(loading);
+                self.shared.drain.touch();
+                outcome
+            });
+            load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+fn unknown(model: &str) -> Fault {
+    Fault::new(FaultKind::ModelNotFound, Stage::Route, format!("model '{model}' is not here"))
+}
+
+/// The thread that carries orders out until the server is gone.
+pub(crate) fn start(
+    shared: Arc<Shared>,
+    control: Arc<Control>,
+    mut orders: mpsc::Receiver<Order>,
+) -> io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    std::thread::Builder::new().name("control".to_owned()).spawn(move || {
+        runtime.block_on(async {
+            loop {
+                let order = tokio::select! {
+                    Some(order) = orders.recv() => order,
+                    () = shared.drain.reached(Phase::LameDuck) => return,
+                };
+                let carry_out = AssertUnwindSafe(|| control.carry_out(&order.model, order.action));
+                // A panic ends its order and no other.
+                let outcome = catch_unwind(carry_out).unwrap_or_else(|_panic| {
+                    let text = "the load panicked; see the server's log";
+                    Err(Fault::new(FaultKind::Panicked, Stage::Route, text))
+                });
+                let _ = order.done.send(outcome);
+            }
+        });
+    })
+}

@@ -1,0 +1,21 @@
+//! How a model is served, in the words of Triton's model configuration.
+
+use crate::lane_thread::Shared;
+use flyball_core::{Fault, ModelRef};
+use flyball_plane::route;
+use flyball_wire::configuration::{BatchWait, Configuration};
+
+pub(crate) fn of(shared: &Shared, wanted: &ModelRef) -> Result<Configuration, Fault> {
+    let routes = shared.plane.routes.load();
+    let model = route(&routes, wanted)?;
+    let versions = routes.get(&model.name).map(|deployment| &deployment.versions);
+    Ok(Configuration {
+        name: model.name.to_string(),
+        versions: versions.into_iter().flatten().map(|model| model.version.to_string()).collect(),
+        rows_max: model.batching.on().then_some(model.batching.rows_max),
+        batch_wait: model.batch_wait().map(|(rows, window)| BatchWait { rows, window }),
+        sessions: model.sessions(),
+        inputs: model.signature.inputs.clone(),
+        outputs: model.signature.outputs.clone(),
+    })
+}

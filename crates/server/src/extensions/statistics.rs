@@ -1,0 +1,54 @@
+//! What models have done so far.
+
+use crate::errands::aside;
+use crate::lane_thread::Shared;
+use flyball_core::{Fault, ModelRef, Nanos};
+use flyball_plane::{Model, route};
+use flyball_telemetry::ModelMeter;
+use flyball_wire::statistics::Statistics;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Of one version, of all versions of a model, or of all models.
+pub(crate) async fn of(shared: &Shared, wanted: Option<ModelRef>) -> Result<Statistics, Fault> {
+    aside(shared, move |shared| gather(shared, wanted.as_ref())).await?
+}
+
+fn gather(shared: &Shared, wanted: Option<&ModelRef>) -> Result<Statistics, Fault> {
+    let routes = shared.plane.routes.load();
+    let models: Vec<Arc<Model<ModelMeter>>> = match wanted {
+        None => {
+            let mut deployments: Vec<_> = routes.deployments().collect();
+            deployments.sort_by(|one, other| one.name.cmp(&other.name));
+            deployments.into_iter().flat_map(|deployment| deployment.versions.iter().cloned()).collect()
+        }
+        Some(wanted) => {
+            let model = route(&routes, wanted)?;
+            match routes.get(&wanted.name) {
+                Some(deployment) if wanted.version.is_none() => deployment.versions.clone(),
+                _ => vec![model],
+            }
+        }
+    };
+    let epoch_ms = wall_clock(shared.plane.clock.now());
+    Ok(Statistics(models.iter().map(|model| model.meter.statistics(&epoch_ms)).collect()))
+}
+
+/// The walk's clock knows no dates, and the wall's may step: the one is told by the other only when somebody asks.
+fn wall_clock(now: Nanos) -> impl Fn(Nanos) -> u64 {
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    move |then| u64::try_from(now_ms.saturating_sub(now.since(then).as_millis())).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_time_of_the_walk_is_as_long_ago_on_the_wall_s_clock() {
+        let now = Nanos(0).after(Duration::from_secs(100));
+        let epoch_ms = wall_clock(now);
+        assert_eq!(epoch_ms(now) - epoch_ms(Nanos(0)), 100_000);
+    }
+}

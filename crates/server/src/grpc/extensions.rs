@@ -1,0 +1,92 @@
+//! Triton's extensions over gRPC: the question is read from a message, the answer is written as one. What is answered is
+//! decided in `crate::extensions`.
+
+use super::{answer as reply, named, read};
+use crate::extensions::{configuration, logging, repository, shared_memory, statistics, trace};
+use crate::lane_thread::Shared;
+use crate::reply::Reply;
+use bytes::Bytes;
+use flyball_core::Fault;
+use flyball_wire::proto::inference as proto;
+use flyball_wire::repository::{ControlRequest, IndexRequest};
+use flyball_wire::shared_memory::RegisterRequest;
+
+/// Whether there is such a method here, also one that is only told why not.
+pub(super) fn has(method: &str) -> bool {
+    const METHODS: [&str; 13] = [
+        "ModelConfig",
+        "ModelStatistics",
+        "RepositoryIndex",
+        "RepositoryModelLoad",
+        "RepositoryModelUnload",
+        "SystemSharedMemoryStatus",
+        "SystemSharedMemoryRegister",
+        "SystemSharedMemoryUnregister",
+        "CudaSharedMemoryStatus",
+        "CudaSharedMemoryRegister",
+        "CudaSharedMemoryUnregister",
+        "TraceSetting",
+        "LogSettings",
+    ];
+    METHODS.contains(&method)
+}
+
+pub(super) async fn answer(shared: &Shared, method: &str, message: &Bytes) -> Result<Reply, Fault> {
+    match method {
+        "ModelConfig" => {
+            let proto::ModelConfigRequest { name, version } = read(message)?;
+            Ok(reply(&configuration::of(shared, &named(name, version))?.to_message()))
+        }
+        "ModelStatistics" => {
+            let proto::ModelStatisticsRequest { name, version } = read(message)?;
+            let wanted = (!name.is_empty()).then(|| named(name, version));
+            Ok(reply(&statistics::of(shared, wanted).await?.to_message()))
+        }
+        "RepositoryIndex" => {
+            let request = IndexRequest::from_message(&read(message)?);
+            Ok(reply(&repository::index(shared, request).await?.to_message()))
+        }
+        "RepositoryModelLoad" => {
+            let request: proto::RepositoryModelLoadRequest = read(message)?;
+            let control = ControlRequest::from_names(request.parameters.keys());
+            repository::load(shared, &request.model_name, &control).await?;
+            Ok(reply(&proto::RepositoryModelLoadResponse {}))
+        }
+        "RepositoryModelUnload" => {
+            let request: proto::RepositoryModelUnloadRequest = read(message)?;
+            repository::unload(shared, &request.model_name).await?;
+            Ok(reply(&proto::RepositoryModelUnloadResponse {}))
+        }
+        _ => memory(shared, method, message),
+    }
+}
+
+fn memory(shared: &Shared, method: &str, message: &Bytes) -> Result<Reply, Fault> {
+    match method {
+        "SystemSharedMemoryStatus" => {
+            let proto::SystemSharedMemoryStatusRequest { name } = read(message)?;
+            Ok(reply(&shared_memory::status(shared, one_or_all(&name))?.to_message()))
+        }
+        "SystemSharedMemoryRegister" => {
+            let request: proto::SystemSharedMemoryRegisterRequest = read(message)?;
+            let name = request.name.clone();
+            shared_memory::register(shared, &name, &RegisterRequest::from_message(request))?;
+            Ok(reply(&proto::SystemSharedMemoryRegisterResponse {}))
+        }
+        "SystemSharedMemoryUnregister" => {
+            let proto::SystemSharedMemoryUnregisterRequest { name } = read(message)?;
+            shared_memory::unregister(shared, one_or_all(&name))?;
+            Ok(reply(&proto::SystemSharedMemoryUnregisterResponse {}))
+        }
+        "CudaSharedMemoryStatus" => Ok(reply(&proto::CudaSharedMemoryStatusResponse {})),
+        "CudaSharedMemoryUnregister" => Ok(reply(&proto::CudaSharedMemoryUnregisterResponse {})),
+        "CudaSharedMemoryRegister" => Err(shared_memory::register_cuda()),
+        "LogSettings" => Err(logging()),
+        _ => Err(trace()),
+    }
+}
+
+/// gRPC says "all of them" with an empty string.
+fn one_or_all(name: &str) -> Option<&str> {
+    (!name.is_empty()).then_some(name)
+}

@@ -1,0 +1,70 @@
+//! Triton's extensions over HTTP: the question is read from path and body, the answer is written as JSON. What is answered
+//! is decided in `crate::extensions`.
+
+use super::path::{Extension, MemoryVerb};
+use super::{JSON, whole};
+use crate::body;
+use crate::extensions::{configuration, logging, repository, shared_memory, statistics, trace};
+use crate::lane_thread::{LaneContext, Shared};
+use crate::reply::Reply;
+use ::http::{Request, StatusCode, Version};
+use bytes::Bytes;
+use flyball_core::Fault;
+use flyball_wire::repository::{ControlRequest, IndexRequest};
+use flyball_wire::shared_memory::{RegisterRequest, Status};
+use hyper::body::Incoming;
+
+/// What is done has nothing to tell.
+const NOTHING: Bytes = Bytes::new();
+
+pub(super) async fn answer(
+    context: &LaneContext,
+    extension: Extension,
+    request: Request<Incoming>,
+) -> Result<Reply, Fault> {
+    let shared = &context.shared;
+    let body = read(context, request).await?;
+    let page = match extension {
+        Extension::Statistics(model) => statistics::of(shared, model).await?.to_json(),
+        Extension::Configuration(model) => configuration::of(shared, &model)?.to_json(),
+        Extension::Index => repository::index(shared, IndexRequest::from_json(&body)?).await?.to_json(),
+        Extension::Load(model) => {
+            repository::load(shared, &model, &ControlRequest::from_json(&body)?).await?;
+            NOTHING
+        }
+        Extension::Unload(model) => {
+            ControlRequest::from_json(&body)?;
+            repository::unload(shared, &model).await?;
+            NOTHING
+        }
+        Extension::Memory { cuda: false, region, verb } => {
+            memory(&context.shared, region.as_deref(), verb, &body)?
+        }
+        Extension::Memory { cuda: true, verb, .. } => match verb {
+            MemoryVerb::Status => Status::default().to_json(),
+            MemoryVerb::Unregister => NOTHING,
+            MemoryVerb::Register => return Err(shared_memory::register_cuda()),
+        },
+        Extension::Trace => return Err(trace()),
+        Extension::Logging => return Err(logging()),
+    };
+    Ok(whole(StatusCode::OK, JSON, page))
+}
+
+fn memory(shared: &Shared, region: Option<&str>, verb: MemoryVerb, body: &Bytes) -> Result<Bytes, Fault> {
+    match verb {
+        MemoryVerb::Status => return Ok(shared_memory::status(shared, region)?.to_json()),
+        MemoryVerb::Unregister => shared_memory::unregister(shared, region)?,
+        MemoryVerb::Register => {
+            shared_memory::register(shared, region.unwrap_or_default(), &RegisterRequest::from_json(body)?)?;
+        }
+    }
+    Ok(NOTHING)
+}
+
+/// Also the body of a question that needs none: a client that is not done writing would not read the answer.
+async fn read(context: &LaneContext, request: Request<Incoming>) -> Result<Bytes, Fault> {
+    let http2 = request.version() == Version::HTTP_2;
+    let part = context.shared.bodies.part();
+    body::read(request.into_body(), http2, &context.shared.config, &part).await
+}

@@ -1,0 +1,165 @@
+//! The model repository extension: which models there are and how they are, in JSON and as messages, and what a request
+//! to load or unload one may say. What loading means is not known here.
+
+use crate::body;
+use crate::metadata::json;
+use crate::proto::inference as proto;
+use crate::proto::inference::repository_index_response::ModelIndex;
+use bytes::Bytes;
+use flyball_core::Fault;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// How a version is, in Triton's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum State {
+    Ready,
+    Unavailable,
+    Loading,
+    Unloading,
+}
+
+impl State {
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Ready => "READY",
+            State::Unavailable => "UNAVAILABLE",
+            State::Loading => "LOADING",
+            State::Unloading => "UNLOADING",
+        }
+    }
+}
+
+/// One line of the index. What is empty is not known, and is left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    pub state: State,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// What `/v2/repository/index` answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Index(pub Vec<Listed>);
+
+impl Index {
+    pub fn to_json(&self) -> Bytes {
+        json(&self.0)
+    }
+
+    pub fn to_message(&self) -> proto::RepositoryIndexResponse {
+        let line = |line: &Listed| ModelIndex {
+            name: line.name.clone(),
+            version: line.version.clone(),
+            state: line.state.name().to_owned(),
+            reason: line.reason.clone(),
+        };
+        proto::RepositoryIndexResponse { models: self.0.iter().map(line).collect() }
+    }
+}
+
+/// What a client asks of the index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct IndexRequest {
+    /// Only what answers.
+    pub ready: bool,
+}
+
+impl IndexRequest {
+    pub fn from_json(body: &[u8]) -> Result<IndexRequest, Fault> {
+        body::read(body, "an index request")
+    }
+
+    pub fn from_message(message: &proto::RepositoryIndexRequest) -> IndexRequest {
+        IndexRequest { ready: message.ready }
+    }
+}
+
+/// The names of the parameters that a request to load or unload came with; what they say has no meaning here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ControlRequest {
+    pub parameters: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ControlBody {
+    parameters: Map<String, Value>,
+}
+
+impl ControlRequest {
+    pub fn from_json(body: &[u8]) -> Result<ControlRequest, Fault> {
+        let request: ControlBody = body::read(body, "a load or unload request")?;
+        Ok(ControlRequest { parameters: request.parameters.into_iter().map(|(name, _)| name).collect() })
+    }
+
+    pub fn from_names<'n>(names: impl IntoIterator<Item = &'n String>) -> ControlRequest {
+        let mut parameters: Vec<_> = names.into_iter().cloned().collect();
+        parameters.sort();
+        ControlRequest { parameters }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(name: &str, version: &str, state: State, reason: &str) -> Listed {
+        Listed { name: name.into(), version: version.into(), state, reason: reason.into() }
+    }
+
+    #[test]
+    fn the_index_leaves_out_what_is_not_known() {
+        let index = Index(vec![
+            listed("a", "1", State::Ready, ""),
+            listed("b", "2", State::Unavailable, "unloaded"),
+            listed("c", "", State::Loading, ""),
+        ]);
+        let wanted = concat!(
+            r#"[{"name":"a","version":"1","state":"READY"},"#,
+            r#"{"name":"b","version":"2","state":"UNAVAILABLE","reason":"unloaded"},"#,
+            r#"{"name":"c","state":"LOADING"}]"#
+        );
+        assert_eq!(index.to_json(), wanted);
+        let message = index.to_message();
+        assert_eq!(
+            (message.models[1].state.as_str(), message.models[1].reason.as_str()),
+            ("UNAVAILABLE", "unloaded")
+        );
+    }
+
+    #[test]
+    fn each_state_has_the_name_that_its_json_has() {
+        for state in [State::Ready, State::Unavailable, State::Loading, State::Unloading] {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.name());
+        }
+    }
+
+    #[test]
+    fn a_request_may_be_empty_and_may_not_be_nonsense() {
+        assert_eq!(IndexRequest::from_json(b""), Ok(IndexRequest { ready: false }));
+        assert_eq!(IndexRequest::from_json(b"{}"), Ok(IndexRequest { ready: false }));
+        assert_eq!(
+            IndexRequest::from_json(br#"{"ready": true, "more": 1}"#),
+            Ok(IndexRequest { ready: true })
+        );
+        for body in [br#"{"ready": 1}"#.as_slice(), b"[]", b"{", b"null"] {
+            let fault = IndexRequest::from_json(body).unwrap_err();
+            assert!(fault.text.starts_with("the body is not an index request: "), "{fault}");
+        }
+    }
+
+    #[test]
+    fn the_names_of_a_control_request_s_parameters_are_kept() {
+        let body = br#"{"parameters": {"unload_dependents": true, "config": "{}"}}"#;
+        let names = ControlRequest::from_json(body).unwrap().parameters;
+        assert_eq!(names, ["config", "unload_dependents"]);
+        assert_eq!(ControlRequest::from_json(b"").unwrap(), ControlRequest::default());
+        assert!(ControlRequest::from_json(br#"{"parameters": []}"#).is_err());
+    }
+}

@@ -1,0 +1,117 @@
+"""Triton's extensions over plain HTTP: verbs, paths and bodies that are wrong, each with its own answer."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import serving
+import snapshots
+from serving import Server
+from wire import Http
+
+POSTED = [
+    "/v2/repository/index",
+    "/v2/repository/ours/index",
+    "/v2/repository/models/linear/load",
+    "/v2/repository/models/linear/unload",
+    "/v2/systemsharedmemory/region/r/register",
+    "/v2/systemsharedmemory/region/r/unregister",
+    "/v2/systemsharedmemory/unregister",
+    "/v2/cudasharedmemory/region/r/register",
+]
+ASKED = [
+    "/v2/models/stats",
+    "/v2/models/linear/stats",
+    "/v2/models/linear/versions/1/stats",
+    "/v2/models/linear/config",
+    "/v2/models/linear/versions/1/config",
+    "/v2/systemsharedmemory/status",
+    "/v2/cudasharedmemory/status",
+    "/openapi.json",
+]
+
+
+@pytest.fixture(scope="module")
+def server(model: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("extensions")
+    config = folder / "config.json"
+    settings = {"listen": ["127.0.0.1:0"], "allow_model_control": True, "allow_shared_memory": True}
+    config.write_text(json.dumps(settings))
+    index = snapshots.write(folder / "snapshot", 1, [snapshots.deployment("linear", model("linear"))])
+    with serving.serving([*serving.flyballd(), "--snapshot", str(index), "--config", str(config)]) as running:
+        yield running
+
+
+@pytest.mark.parametrize("path", ASKED)
+def test_what_is_asked_may_be_a_head_and_may_not_be_posted(server: Server, path: str) -> None:
+    with Http(server) as connection:
+        asked, head, posted = connection.get(path), connection.request("HEAD", path), connection.post(path, b"{}")
+    assert (asked.status, asked.headers["content-type"]) == (200, "application/json")
+    assert (head.status, head.body, head.headers["content-type"]) == (200, b"", "application/json")
+    assert (posted.status, posted.headers["allow"]) == (405, "GET, HEAD")
+    assert posted.error == "use GET, HEAD here"
+
+
+@pytest.mark.parametrize("path", POSTED)
+def test_what_changes_something_must_be_posted(server: Server, path: str) -> None:
+    with Http(server) as connection:
+        for method in ("GET", "HEAD", "PUT", "DELETE"):
+            reply = connection.request(method, path)
+            assert (reply.status, reply.headers["allow"]) == (405, "POST"), method
+
+
+@pytest.mark.parametrize("path", ["/v2/trace/setting", "/v2/models/linear/trace/setting", "/v2/logging"])
+def test_settings_that_are_not_offered_say_so_to_every_verb_that_triton_takes(server: Server, path: str) -> None:
+    with Http(server) as connection:
+        for reply in (connection.get(path), connection.post(path, b"{}")):
+            assert reply.status == 501
+            assert "settings" in reply.error
+        assert connection.request("DELETE", path).headers["allow"] == "GET, HEAD, POST"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v2/repository",
+        "/v2/repository/models/linear/reload",
+        "/v2/systemsharedmemory/register",
+        "/v2/models/linear/stats/more",
+    ],
+)
+def test_other_paths_are_not_found(server: Server, path: str) -> None:
+    with Http(server) as connection:
+        for reply in (connection.get(path), connection.post(path, b"{}")):
+            assert (reply.status, reply.error) == (404, "Not Found")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "text"),
+    [
+        ("/v2/repository/index", b"[]", 400, "the body is not an index request: it must be a JSON object"),
+        ("/v2/repository/index", b'{"ready": "yes"}', 400, "the body is not an index request: "),
+        ("/v2/repository/index", b"{", 400, "the body is not an index request: "),
+        ("/v2/repository/index", b" " * 65537, 413, "the body has 65537 bytes; an index request has at most 65536"),
+        ("/v2/repository/models/linear/load", b'{"parameters": 1}', 400, "the body is not a load or unload request: "),
+        ("/v2/repository/models/linear/unload", b"null", 400, "the body is not a load or unload request: "),
+        ("/v2/systemsharedmemory/region/r/register", b"", 400, "a region to register needs 'key'"),
+        ("/v2/systemsharedmemory/region/r/register", b'{"key": "k"}', 400, "a region to register needs 'byte_size'"),
+        ("/v2/systemsharedmemory/region/r/register", b'{"key": 1}', 400, "the body is not a region to register: "),
+    ],
+)
+def test_a_body_that_is_not_what_it_must_be_is_refused_with_its_reason(
+    server: Server, path: str, body: bytes, status: int, text: str
+) -> None:
+    with Http(server) as connection:
+        reply = connection.post(path, body)
+    assert reply.status == status
+    assert reply.error.startswith(text)
+
+
+def test_an_index_of_what_is_ready_leaves_the_rest_out(server: Server) -> None:
+    with Http(server) as connection:
+        assert connection.post("/v2/repository/models/linear/unload", b"").status == 200
+        ready = connection.post("/v2/repository/index", {"ready": True}).json
+        assert connection.post("/v2/repository/models/linear/load", b"").status == 200
+        assert ready == []
+        assert connection.post("/v2/repository/index", b"").json == [{"name": "linear", "version": "1", "state": "READY"}]
