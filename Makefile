@@ -22,7 +22,7 @@ ORT = $(shell $(BIN)/python tools/ort_library.py)
 RUST := Cargo.toml Cargo.lock pyproject.toml $(shell find crates proto -type f 2>/dev/null)
 COMMIT := $(wildcard .git/logs/HEAD)  # the build knows its commit, so a commit makes a new build
 
-.PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench claim-tails plots-tails bench-peers tools-present
+.PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench claim-tails plots-tails bench-peers conformance tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -87,6 +87,9 @@ plots-tails: .venv/synced ## draw the tables and pictures of docs/performance.md
 
 bench-peers: build ## measure flyball beside five other servers, ALL=1 for seven (about 20 minutes)
 	@$(BIN)/python -m bench.peers.run
+
+conformance: build ## drive flyballd with other people's clients and write docs/reference/conformance.md (ONLY="curl" for some)
+	@$(BIN)/python -m conformance $(if $(ONLY),--only $(ONLY))
 
 clean: ## remove everything that was built
 	rm -rf $(TARGET) .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

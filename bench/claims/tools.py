@@ -107,13 +107,14 @@ def run_perf_analyzer(
         command: list[object] = [perf_analyzer(), "-m", model, "-u", url.removeprefix("http://"), "-i", "http"]
         command += ["--input-data", given, "--concurrency-range", connections, "-f", out, "--percentile", 50]
         command += ["--measurement-interval", round(seconds * 500), "--max-trials", 4, "-b", 1]
-        _run(_pinned(command, cpus), seconds * 10 + 60, {"LD_LIBRARY_PATH": _cuda_runtime()})
+        _run(_pinned(command, cpus), seconds * 10 + 60, {"LD_LIBRARY_PATH": perf_libraries()})
         header, row = (line.split(",") for line in out.read_text().splitlines()[:2])
     figures = dict(zip(header, row, strict=False))
     return ClosedLoop(float(figures["Inferences/Second"]), float(figures["p50 latency"]))
 
 
-def _cuda_runtime() -> str:
+def perf_libraries() -> str:
+    """What perf_analyzer needs on LD_LIBRARY_PATH."""
     found = list((TOOLS / "perf-analyzer").glob("lib/python*/site-packages/nvidia/cuda_runtime/lib"))
     return str(found[0].resolve()) if found else ""
 
