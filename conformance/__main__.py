@@ -66,9 +66,7 @@ def main() -> int:
 
 def _run(flyballd: Path, chosen: Sequence[Group], out: Console) -> list[Row]:
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="fb-") as folder, serving(flyballd, Path(folder)) as plain:
-        binary, libraries = environments.perf()
-        place = dataclasses.replace(plain, perf_analyzer=str(binary), perf_libraries=libraries)
+    with tempfile.TemporaryDirectory(prefix="fb-") as folder, serving(flyballd, Path(folder)) as place:
         for group in chosen:
             python = environments.python(group.environment)
             with progress_on(out) as progress:
@@ -96,7 +94,7 @@ def _rows(python: Path, group: Group, part: Part, place: Place) -> Iterator[Row]
             stdout=subprocess.PIPE,
             stderr=words,
             text=True,
-            env={**inherited, "PYTHONPATH": str(_ROOT), "GRPC_VERBOSITY": "NONE"},
+            env={**inherited, "PYTHONPATH": f"{_ROOT}:{_ROOT / 'python'}", "GRPC_VERBOSITY": "NONE"},
         )
         too_long = threading.Timer(_PART_S, child.kill)
         too_long.start()

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.claims.tools import NotHereError, perf_analyzer, perf_libraries
+from bench.claims.tools import NotHereError, perf_analyzer
 from bench.environments import install_lock
 from bench.peers.peers import choose, install, version
 from conformance.groups import CLIENTS, KSERVE, OURS
@@ -25,11 +25,6 @@ def python(environment: str) -> Path:
     if isinstance(made, str):
         raise NotHereError(f"{environment} did not install: {made}")
     return made.python
-
-
-def perf() -> tuple[Path, str]:
-    """perf_analyzer's binary, whole, and what it needs on LD_LIBRARY_PATH."""
-    return perf_analyzer().resolve(), perf_libraries()
 
 
 def versions() -> dict[str, str]:

@@ -21,8 +21,6 @@ class Place:
     authority: str  # files, PEM
     caller_certificate: str
     caller_key: str
-    perf_analyzer: str = ""  # its binary
-    perf_libraries: str = ""  # what it needs on LD_LIBRARY_PATH
     flavour: str = ""  # http or grpc, for cases that have both
 
     @classmethod

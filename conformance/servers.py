@@ -28,17 +28,17 @@ def serving(flyballd: Path, folder: Path) -> Iterator[Place]:
     sources = [f"{name}={path}" for name, path in make_models(folder / "models").items()]
     index = labelled(compile_models(sources), LABELS).write(folder / "snapshot")
     made = make_certificates(folder / "certificates")
-    tls, mutual, unix = f"localhost:{_free_port()}", f"localhost:{_free_port()}", folder / "open.sock"
+    tls, mutual, unix = _free_port(), _free_port(), folder / "open.sock"
     identity = {"tls_cert": str(made.server.certificate), "tls_key": str(made.server.key)}
     everything = {
         **identity,
-        "listen": ["127.0.0.1:0", f"tls://{tls}", f"unix:{unix}"],
+        "listen": ["127.0.0.1:0", f"tls://127.0.0.1:{tls}", f"unix:{unix}"],
         "allow_model_control": True,
         "allow_shared_memory": True,
     }
     closed = {
         **identity,
-        "listen": ["127.0.0.1:0", f"tls://{mutual}"],
+        "listen": ["127.0.0.1:0", f"tls://127.0.0.1:{mutual}"],
         "tls_client_ca": str(made.authority.certificate),
     }
     with ExitStack() as stack:
@@ -52,8 +52,8 @@ def serving(flyballd: Path, folder: Path) -> Iterator[Place]:
         yield Place(
             open=addresses[0],
             closed=addresses[1],
-            tls=tls,
-            mutual_tls=mutual,
+            tls=f"localhost:{tls}",
+            mutual_tls=f"localhost:{mutual}",
             socket=str(unix),
             authority=str(made.authority.certificate),
             caller_certificate=str(made.caller.certificate),

@@ -2,46 +2,30 @@
 
 from __future__ import annotations
 
-import csv
-import os
-import subprocess
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.claims.tools import perf_figures
 from conformance.case import case
 
 if TYPE_CHECKING:
     from conformance.place import Place
 
-# Windows of a tenth of a second: long enough to count, too short to quote.
+# Windows of a fifth of a second: long enough to count, too short to quote.
 SHORT = ["--measurement-interval", "200", "--max-trials", "3", "--stability-percentage", "900"]
 SERVER_SIDE = ("Server Queue", "Server Compute Input", "Server Compute Infer", "Server Compute Output")
 
 
-def perf(place: Place, *arguments: str, model: str = "simple") -> dict[str, str]:
+def perf(place: Place, *asked: str, model: str = "simple", url: str = "") -> dict[str, str]:
     """The figures of a run; fails where it does not run to its end."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder, "out.csv")
-        command = [place.perf_analyzer, "-m", model, "-u", place.open, "-f", str(out), *SHORT, *arguments]
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=50,
-            check=False,
-            env={**os.environ, "LD_LIBRARY_PATH": place.perf_libraries},
-        )
-        assert done.returncode == 0, (done.stderr or done.stdout)[-300:]
-        (figures, *_) = csv.DictReader(out.read_text().splitlines())
+    figures = perf_figures(url or place.open, model, *SHORT, *asked, seconds=50)
     assert float(figures["Inferences/Second"]) > 0, f"{figures}"
     return figures
 
 
 def server_side(figures: dict[str, str]) -> None:
     """The server's own numbers are there, and the model took its time."""
-    for name in SERVER_SIDE:
-        assert figures.get(name), f"{name} is missing: {figures}"
+    missing = [name for name in SERVER_SIDE if not figures.get(name)]
+    assert not missing, f"{missing} of {figures}"
     assert sum(float(figures[name]) for name in SERVER_SIDE) > 0, f"{figures}"
 
 
@@ -98,4 +82,4 @@ def with_strings_and_a_free_axis(place: Place) -> None:
 
 @case()
 def over_an_encrypted_connection(place: Place) -> None:
-    perf(place, "-i", "http", "-u", f"https://{place.tls}", "--ssl-https-ca-certificates-file", place.authority)
+    perf(place, "-i", "http", "--ssl-https-ca-certificates-file", place.authority, url=f"https://{place.tls}")
