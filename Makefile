@@ -22,7 +22,7 @@ ORT = $(shell $(BIN)/python tools/ort_library.py)
 RUST := Cargo.toml Cargo.lock pyproject.toml $(shell find crates proto -type f 2>/dev/null)
 COMMIT := $(wildcard .git/logs/HEAD)  # the build knows its commit, so a commit makes a new build
 
-.PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench claim-tails plots-tails bench-peers conformance tools-present
+.PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench claim-tails claim-protocol plots-tails bench-peers conformance tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -81,6 +81,9 @@ claim-bench: build ## prove the claims of the benchmark itself (about 15 minutes
 
 claim-tails: build ## prove the claims about tails on this machine (about 25 minutes; ONLY="steady bursts" for some)
 	@$(BIN)/python -m bench.claims.tails $(if $(ONLY),--only $(ONLY))
+
+claim-protocol: build ## prove the claims about the protocol on this machine (about 12 minutes; ONLY="beside rates" for some)
+	@$(BIN)/python -m bench.claims.protocol $(if $(ONLY),--only $(ONLY))
 
 plots-tails: .venv/synced ## draw the tables and pictures of docs/performance.md's tails anew from the published record
 	@$(BIN)/python -m bench.publish tails

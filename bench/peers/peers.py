@@ -67,10 +67,11 @@ PEERS = (
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A way to start a peer; `max_batch` None is its own default, 1 no batching."""
+    """A way to start a peer; `max_batch` None is its own default, 1 no batching; `grpc`: its address is that of its gRPC."""
 
     workers: int
     max_batch: int | None = None
+    grpc: bool = False
 
 
 def choose(names: Sequence[str], *, every: bool = False) -> list[Peer]:
@@ -107,11 +108,14 @@ def settings(peer: Peer, workers: int) -> list[Setting]:
     return ways
 
 
-def command(peer: Peer, model: str, workers: int, *, max_batch: int | None = None, root: Path = ROOT) -> list[str]:
+def command(
+    peer: Peer, model: str, workers: int, *, max_batch: int | None = None, grpc: bool = False, root: Path = ROOT
+) -> list[str]:
     """How the peer is started; `model` is NAME=MODEL.onnx."""
     python, script = python_of(_home(peer, root)), peer.folder / "serve.py"
     start = [str(python), str(script), model, "--port", "0", "--workers", str(workers)]
-    return start if max_batch is None else [*start, "--max-batch", str(max_batch)]
+    start += [] if max_batch is None else ["--max-batch", str(max_batch)]
+    return [*start, "--grpc"] if grpc else start
 
 
 def environment(peer: Peer, scratch: Path | None = None) -> dict[str, str]:
@@ -137,7 +141,7 @@ def onnx_backend(given: Mapping[str, str] = os.environ) -> Path | None:
 @contextmanager
 def serving(peer: Peer, model: str, setting: Setting, cpus: Sequence[int], root: Path = ROOT) -> Iterator[Process]:
     """The peer, ready on these cores; leaving ends it and removes what it wrote."""
-    start = command(peer, model, setting.workers, max_batch=setting.max_batch, root=root)
+    start = command(peer, model, setting.workers, max_batch=setting.max_batch, grpc=setting.grpc, root=root)
     # A short name: Ray puts sockets deep inside, and their paths have 107 bytes at most.
     with tempfile.TemporaryDirectory(prefix="fb-", ignore_cleanup_errors=True) as scratch:
         needs = environment(peer, Path(scratch))
