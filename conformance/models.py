@@ -45,6 +45,7 @@ def make_models(folder: Path) -> dict[str, Path]:
     made["spare"] = _add_sub(folder, "spare", TensorProto.INT32)
     made["simple_identity"] = _identity(folder, "simple_identity", TensorProto.STRING)
     made["classifier"] = _classifier(folder)
+    made["slow"] = _slow(folder)
     return made
 
 
@@ -73,6 +74,22 @@ def _classifier(folder: Path) -> Path:
     nodes = [helper.make_node("Mul", ["FEATURES", "one"], ["SCORES"])]
     floats = (TensorProto.FLOAT, 8)
     return _save(folder / "classifier.onnx", nodes, {"FEATURES": floats}, {"SCORES": floats}, {"one": np.float32(1)})
+
+
+def _slow(folder: Path) -> Path:
+    """Gives its input back after some hundred milliseconds of products that depend on it, so that nothing is folded away."""
+    wide, products = 512, 40
+    constants = {"w": np.eye(wide, dtype=np.float32), "none": np.zeros(1, np.float32)}
+    nodes = [
+        helper.make_node("ReduceSum", ["INPUT0"], ["total"], keepdims=0),
+        helper.make_node("Add", ["w", "total"], ["m0"]),
+    ]
+    nodes += [helper.make_node("MatMul", [f"m{step}", "w"], [f"m{step + 1}"]) for step in range(products)]
+    nodes.append(helper.make_node("ReduceMean", [f"m{products}"], ["mean"], keepdims=0))
+    nodes.append(helper.make_node("Mul", ["mean", "none"], ["nothing"]))
+    nodes.append(helper.make_node("Add", ["INPUT0", "nothing"], ["OUTPUT0"]))
+    floats = (TensorProto.FLOAT, 1)
+    return _save(folder / "slow.onnx", nodes, {"INPUT0": floats}, {"OUTPUT0": floats}, constants)
 
 
 def _save(
