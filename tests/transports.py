@@ -37,6 +37,8 @@ GRPC_OF_HTTP = {
     500: "INTERNAL",
     504: "DEADLINE_EXCEEDED",
 }
+# gRPC's own library sends a socket's path as the authority unless it is given one, and a path is none.
+NAMED = [("grpc.default_authority", "localhost")]
 CONTENTS = {
     "BOOL": "bool_contents",
     **dict.fromkeys(("INT8", "INT16", "INT32"), "int_contents"),
@@ -128,7 +130,9 @@ class Door:
     @contextlib.contextmanager
     def client(self) -> Iterator[Any]:
         """Triton's gRPC client."""
-        more = {"ssl": True, "root_certificates": str(self.authority)} if self.authority else {}
+        more: dict[str, Any] = {"channel_args": NAMED}
+        if self.authority:
+            more |= {"ssl": True, "root_certificates": str(self.authority)}
         with triton_grpc.InferenceServerClient(self.target, **more) as client:
             yield client
 
@@ -137,9 +141,9 @@ class Door:
         """The generated stub."""
         if self.authority:
             trusted = grpc.ssl_channel_credentials(self.authority.read_bytes())
-            channel = grpc.secure_channel(self.target, trusted)
+            channel = grpc.secure_channel(self.target, trusted, NAMED)
         else:
-            channel = grpc.insecure_channel(self.target)
+            channel = grpc.insecure_channel(self.target, NAMED)
         with channel:
             yield service_pb2_grpc.GRPCInferenceServiceStub(channel)
 

@@ -94,13 +94,18 @@ def the_index_is_read_and_a_model_is_loaded_and_unloaded(place: Place) -> None:
         client.load_model("spare")
         assert client.is_model_ready("spare")
         refused(lambda: client.load_model("spare", config='"parameters": {{"max_batch_size": "16"}}'))
-        client.load_model("spare", config='{"max_batch_size":"16"}')
-        config = client.get_model_config("spare", **told(place))
-        assert int(config.get("config", config)["max_batch_size"]) == 16
         client.unload_model("spare")
         assert not client.is_model_ready("spare")
         assert "wrong_model_name" in refused(lambda: client.load_model("wrong_model_name"))[1]
         client.load_model("spare")
+
+
+@case(
+    of="simple_{flavour}_model_control",
+    skipped="loads with a configuration in the request: what is served comes from files whose digests were checked; "
+    "change the files and load again",
+)
+def a_model_is_loaded_with_another_configuration(place: Place) -> None: ...
 
 
 @case(of="simple_{flavour}_shm_client")

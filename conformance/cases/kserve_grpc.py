@@ -89,8 +89,9 @@ async def a_caller_may_show_a_certificate(place: Place) -> None:
 
 
 @case()
-async def a_unix_socket_is_taken(place: Place) -> None:
-    async with connected(f"unix:{place.socket}") as client:
+async def a_unix_socket_is_taken_where_the_channel_names_an_authority(place: Place) -> None:
+    named = [("grpc.default_authority", "localhost")]
+    async with connected(f"unix:{place.socket}", channel_args=named) as client:
         added(both(await client.infer(simple())))
 
 

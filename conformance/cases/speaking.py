@@ -21,8 +21,13 @@ GRPC_OF_HTTP = {
     "400": "INVALID_ARGUMENT",
     "404": "NOT_FOUND",
     "501": "UNIMPLEMENTED",
+    "503": "UNAVAILABLE",
     "504": "DEADLINE_EXCEEDED",
 }
+
+
+# gRPC's own library sends a socket's path as the authority unless it is given one, and a path is none.
+NAMED = [("grpc.default_authority", "localhost")]
 
 
 def client_of(place: Place) -> Any:

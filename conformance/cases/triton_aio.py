@@ -10,7 +10,7 @@ import tritonclient.http.aio
 from tritonclient.utils import InferenceServerException
 
 from conformance.case import case
-from conformance.cases.speaking import both_outputs, listed, outputs, simple_inputs, status_of, tensor, told
+from conformance.cases.speaking import NAMED, both_outputs, listed, outputs, simple_inputs, status_of, tensor, told
 from conformance.cases.tensors import BEST, NUMBERS, SCORES, WORDS, A, added, encoded, same
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from conformance.place import Place
 
 
-def connected(place: Place, address: str = "") -> Any:
+def connected(place: Place, address: str = "", **more: Any) -> Any:
     module = tritonclient.http.aio if place.flavour == "http" else tritonclient.grpc.aio
-    return module.InferenceServerClient(address or place.open)
+    return module.InferenceServerClient(address or place.open, **more)
 
 
 async def refused(call: Awaitable[Any]) -> str:
@@ -142,6 +142,6 @@ async def a_stream_may_be_cancelled(place: Place) -> None:
 
 
 @case(only="grpc")
-async def a_unix_socket_carries_grpc(place: Place) -> None:
-    async with connected(place, f"unix:{place.socket}") as client:
+async def a_unix_socket_carries_grpc_where_the_channel_names_an_authority(place: Place) -> None:
+    async with connected(place, f"unix:{place.socket}", channel_args=NAMED) as client:
         added(both_outputs(await client.infer("simple", simple_inputs(place))))

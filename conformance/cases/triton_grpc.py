@@ -12,7 +12,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
 from conformance.case import case
-from conformance.cases.speaking import both_outputs, connected, refused, simple_inputs, status_of, tensor
+from conformance.cases.speaking import NAMED, both_outputs, connected, refused, simple_inputs, status_of, tensor
 from conformance.cases.tensors import SCORES, A, B, added
 
 if TYPE_CHECKING:
@@ -134,9 +134,9 @@ def keep_alive_pings_are_answered(place: Place) -> None:
 
 
 @case()
-def a_unix_socket_carries_grpc(place: Place) -> None:
+def a_unix_socket_carries_grpc_where_the_channel_names_an_authority(place: Place) -> None:
     here = over_grpc(place)
-    with connected(here, f"unix:{place.socket}") as client:
+    with connected(here, f"unix:{place.socket}", channel_args=NAMED) as client:
         assert client.is_server_ready()
         added(both_outputs(client.infer("simple", simple_inputs(here))))
 
