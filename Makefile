@@ -27,7 +27,7 @@ FUZZ_TARGETS = $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
 FUZZ_LIMITS := -max_len=65536 -timeout=5 -malloc_limit_mb=9 -rss_limit_mb=1024
 COMMIT := $(wildcard .git/logs/HEAD)  # the build knows its commit, so a commit makes a new build
 
-.PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench claim-tails plots-tails bench-peers fuzz tools-present
+.PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench claim-tails claim-protocol plots-tails bench-peers conformance fuzz tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -87,6 +87,9 @@ claim-bench: build ## prove the claims of the benchmark itself (about 15 minutes
 claim-tails: build ## prove the claims about tails on this machine (about 25 minutes; ONLY="steady bursts" for some)
 	@$(BIN)/python -m bench.claims.tails $(if $(ONLY),--only $(ONLY))
 
+claim-protocol: build ## prove the claims about the protocol on this machine (about 12 minutes; ONLY="beside rates" for some)
+	@$(BIN)/python -m bench.claims.protocol $(if $(ONLY),--only $(ONLY))
+
 plots-tails: .venv/synced ## draw the tables and pictures of docs/performance.md's tails anew from the published record
 	@$(BIN)/python -m bench.publish tails
 
@@ -101,6 +104,9 @@ fuzz: tools-present ## feed every decoder odd bytes, FUZZ_SECONDS=60 each (ONLY=
 
 bench-peers: build ## measure flyball beside five other servers, ALL=1 for seven (about 20 minutes)
 	@$(BIN)/python -m bench.peers.run
+
+conformance: build ## drive flyballd with other people's clients and write docs/reference/conformance.md (ONLY="curl" for some)
+	@$(BIN)/python -m conformance $(if $(ONLY),--only $(ONLY))
 
 clean: ## remove everything that was built
 	rm -rf $(TARGET) .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

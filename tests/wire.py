@@ -18,10 +18,18 @@ from numpy.typing import NDArray
 from serving import Server, until
 
 DATATYPES: dict[np.dtype[Any], str] = {
+    np.dtype(np.bool_): "BOOL",
+    np.dtype(np.uint8): "UINT8",
+    np.dtype(np.uint16): "UINT16",
+    np.dtype(np.uint32): "UINT32",
+    np.dtype(np.uint64): "UINT64",
+    np.dtype(np.int8): "INT8",
+    np.dtype(np.int16): "INT16",
+    np.dtype(np.int32): "INT32",
+    np.dtype(np.int64): "INT64",
     np.dtype(np.float16): "FP16",
     np.dtype(np.float32): "FP32",
-    np.dtype(np.int64): "INT64",
-    np.dtype(np.bool_): "BOOL",
+    np.dtype(np.float64): "FP64",
     np.dtype(object): "BYTES",
 }
 DTYPES = {name: dtype for dtype, name in DATATYPES.items()}

@@ -6,6 +6,7 @@ A tool that cannot be had is told with its reason. Must not judge.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -100,17 +101,25 @@ def run_perf_analyzer(
     """One measurement of perf_analyzer over HTTP; it repeats windows until they agree, at most four."""
     inputs = json.loads(payload)["inputs"]
     with tempfile.TemporaryDirectory() as folder:
-        given, out = Path(folder, "input.json"), Path(folder, "out.csv")
+        given = Path(folder, "input.json")
         given.write_text(
             json.dumps({"data": [{item["name"]: {"content": item["data"], "shape": item["shape"][1:]} for item in inputs}]})
         )
-        command: list[object] = [perf_analyzer(), "-m", model, "-u", url.removeprefix("http://"), "-i", "http"]
-        command += ["--input-data", given, "--concurrency-range", connections, "-f", out, "--percentile", 50]
-        command += ["--measurement-interval", round(seconds * 500), "--max-trials", 4, "-b", 1]
-        _run(_pinned(command, cpus), seconds * 10 + 60, {"LD_LIBRARY_PATH": _cuda_runtime()})
-        header, row = (line.split(",") for line in out.read_text().splitlines()[:2])
-    figures = dict(zip(header, row, strict=False))
+        asked: list[object] = ["-i", "http", "--input-data", given, "--concurrency-range", connections, "--percentile", 50]
+        asked += ["--measurement-interval", round(seconds * 500), "--max-trials", 4, "-b", 1]
+        figures = perf_figures(url, model, *asked, seconds=seconds * 10 + 60, cpus=cpus)
     return ClosedLoop(float(figures["Inferences/Second"]), float(figures["p50 latency"]))
+
+
+def perf_figures(url: str, model: str, *asked: object, seconds: float, cpus: list[int] | None = None) -> dict[str, str]:
+    """The first line of perf_analyzer's table, by its columns; fails where it does not run to its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "out.csv")
+        command: list[object] = [perf_analyzer(), "-m", model, "-u", url.removeprefix("http://"), "-f", out, *asked]
+        words = _pinned(command, cpus) if cpus else [str(word) for word in command]
+        _run(words, seconds, {"LD_LIBRARY_PATH": _cuda_runtime()})
+        (figures, *_) = csv.DictReader(out.read_text().splitlines())
+    return figures
 
 
 def _cuda_runtime() -> str:

@@ -5,20 +5,17 @@ Each folder holds requirements.in, its lock, and a serve.py that says `ready htt
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
-import subprocess
-import sys
 import sysconfig
 import tempfile
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.environments import Installed, install_lock, python_of
 from flyball.bench.process import READY_S, Process
 from flyball.errors import UsageError
 
@@ -26,9 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parent
-_INSTALL_S = 480.0
-_TRIES = 2
-_REASON_LINES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +66,12 @@ PEERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
-    """An environment that matches the peer's lock, and how long that took."""
-
-    python: Path
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class Setting:
-    """A way to start a peer; `max_batch` None is its own default, 1 no batching."""
+    """A way to start a peer; `max_batch` None is its own default, 1 no batching; `grpc`: its address is that of its gRPC."""
 
     workers: int
     max_batch: int | None = None
+    grpc: bool = False
 
 
 def choose(names: Sequence[str], *, every: bool = False) -> list[Peer]:
@@ -97,19 +84,7 @@ def choose(names: Sequence[str], *, every: bool = False) -> list[Peer]:
 
 def install(peer: Peer, root: Path = ROOT, *, uv: Path | None = None) -> Installed | str:
     """Make the peer's environment under `root`, or say why it could not be made."""
-    started = time.perf_counter()
-    home = _home(peer, root)
-    stamp = home / "lock.sha256"
-    digest = hashlib.sha256(peer.lock.read_bytes()).hexdigest()
-    if not (_python(home).exists() and stamp.is_file() and stamp.read_text() == digest):
-        reason: str | None = "never tried"
-        for _ in range(_TRIES):
-            if (reason := _make(peer, home, uv or Path(sys.executable).with_name("uv"))) is None:
-                break
-        if reason is not None:
-            return reason
-        stamp.write_text(digest)
-    return Installed(_python(home), time.perf_counter() - started)
+    return install_lock(peer.lock, _home(peer, root), uv=uv)
 
 
 def version(peer: Peer) -> str:
@@ -133,10 +108,14 @@ def settings(peer: Peer, workers: int) -> list[Setting]:
     return ways
 
 
-def command(peer: Peer, model: str, workers: int, *, max_batch: int | None = None, root: Path = ROOT) -> list[str]:
+def command(
+    peer: Peer, model: str, workers: int, *, max_batch: int | None = None, grpc: bool = False, root: Path = ROOT
+) -> list[str]:
     """How the peer is started; `model` is NAME=MODEL.onnx."""
-    start = [str(_python(_home(peer, root))), str(peer.folder / "serve.py"), model, "--port", "0", "--workers", str(workers)]
-    return start if max_batch is None else [*start, "--max-batch", str(max_batch)]
+    python, script = python_of(_home(peer, root)), peer.folder / "serve.py"
+    start = [str(python), str(script), model, "--port", "0", "--workers", str(workers)]
+    start += [] if max_batch is None else ["--max-batch", str(max_batch)]
+    return [*start, "--grpc"] if grpc else start
 
 
 def environment(peer: Peer, scratch: Path | None = None) -> dict[str, str]:
@@ -162,7 +141,7 @@ def onnx_backend(given: Mapping[str, str] = os.environ) -> Path | None:
 @contextmanager
 def serving(peer: Peer, model: str, setting: Setting, cpus: Sequence[int], root: Path = ROOT) -> Iterator[Process]:
     """The peer, ready on these cores; leaving ends it and removes what it wrote."""
-    start = command(peer, model, setting.workers, max_batch=setting.max_batch, root=root)
+    start = command(peer, model, setting.workers, max_batch=setting.max_batch, grpc=setting.grpc, root=root)
     # A short name: Ray puts sockets deep inside, and their paths have 107 bytes at most.
     with tempfile.TemporaryDirectory(prefix="fb-", ignore_cleanup_errors=True) as scratch:
         needs = environment(peer, Path(scratch))
@@ -184,33 +163,3 @@ def payloads_for(peer: Peer, payloads: bytes) -> bytes:
 
 def _home(peer: Peer, root: Path) -> Path:
     return root / ".venvs" / peer.name
-
-
-def _python(home: Path) -> Path:
-    return home / "bin" / "python"
-
-
-def _make(peer: Peer, home: Path, uv: Path) -> str | None:
-    """One try; None if it worked, otherwise the end of what was said."""
-    ends = time.monotonic() + _INSTALL_S
-    steps: list[list[str | Path]] = [
-        [uv, "venv", "--quiet", "--clear", "--python", sys.executable, home],
-        [uv, "pip", "sync", "--quiet", "--python", _python(home), peer.lock],
-    ]
-    for step in steps:
-        try:
-            done = subprocess.run(
-                step,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=ends - time.monotonic(),
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return f"not installed within {_INSTALL_S:.0f} s"
-        except OSError as error:
-            return f"{uv} does not run ({error}); make it:  make build"
-        if done.returncode:
-            return "\n".join(done.stdout.strip().splitlines()[-_REASON_LINES:]) or f"exit {done.returncode}, without a word"
-    return None

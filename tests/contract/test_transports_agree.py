@@ -1,123 +1,52 @@
-"""One contract, every transport: the same cases over REST JSON, REST binary and gRPC give the same answers and faults.
+"""One contract, every way in: the same cases through every tongue and every door give the same answers and the same faults.
 
-A transport that is added later joins by one function in `TRANSPORTS`.
+The tables of tongues and doors are tests/transports.py's; a case joins by a line in `ANSWERS` or `FAULTS`.
 """
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import models as makers
 import numpy as np
 import pytest
-import tritonclient.grpc as triton_grpc
+import serving
 from models import Arrays, row
-from serving import Server
-from triton import grpc_client
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype
-from wire import Http, Reply, assert_same, binary_request, from_binary, from_json, json_request
+from transports import DOORS, TEXTUAL, TONGUES, Ask, Got, Open
+from wire import assert_same
 
-# The one table of crates/core/src/fault.rs, as far as these cases reach.
-GRPC_OF_HTTP = {
-    400: "INVALID_ARGUMENT",
-    404: "NOT_FOUND",
-    422: "FAILED_PRECONDITION",
-    500: "INTERNAL",
-    504: "DEADLINE_EXCEEDED",
-}
+from conformance.certificates import make_certificates
+from conformance.models import make_models
+
+WAYS = [(tongue, door) for tongue in TONGUES for door in DOORS]
+NAMES = [f"{tongue} over {door}" for tongue, door in WAYS]
+every_way = pytest.mark.parametrize("way", WAYS, ids=NAMES)
 
 
-@dataclass(frozen=True)
-class Ask:
-    """What is asked, whatever carries it."""
-
-    model: str
-    inputs: Arrays
-    version: str = ""
-    outputs: tuple[str, ...] = ()
-    id: str = "contract-1"
-    timeout_us: int = 0
-    priority: int = 0
-
-    @property
-    def parameters(self) -> dict[str, int]:
-        """What the caller asks of the queue, as the V2 protocol says it."""
-        asked = {"timeout": self.timeout_us, "priority": self.priority}
-        return {name: number for name, number in asked.items() if number}
-
-    @property
-    def path(self) -> str:
-        version = f"/versions/{self.version}" if self.version else ""
-        return f"/v2/models/{self.model}{version}/infer"
+@pytest.fixture(scope="module")
+def identities(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """An identity of every element type."""
+    made = make_models(tmp_path_factory.mktemp("identities"))
+    return {name: path for name, path in made.items() if name.startswith("identity_")}
 
 
-@dataclass(frozen=True)
-class Got:
-    """What came back: arrays, or the gRPC name of the status and its text."""
-
-    outputs: Arrays = field(default_factory=dict)
-    id: str = ""
-    model: tuple[str, str] = ("", "")
-    fault: tuple[str, str] | None = None
-
-
-def refusal(reply: Reply) -> Got:
-    return Got(fault=(GRPC_OF_HTTP[reply.status], reply.error))
-
-
-def by_json(server: Server, ask: Ask) -> Got:
-    more: dict[str, Any] = {"id": ask.id}
-    if ask.parameters:
-        more["parameters"] = ask.parameters
-    if ask.outputs:
-        more["outputs"] = [{"name": name} for name in ask.outputs]
-    with Http(server) as connection:
-        reply = connection.post(ask.path, json_request(ask.inputs, **more))
-    if reply.status != 200:
-        return refusal(reply)
-    answer = reply.json
-    return Got(from_json(answer["outputs"]), answer["id"], (answer["model_name"], answer["model_version"]))
+@pytest.fixture(scope="module")
+def doors(
+    model: Callable[[str], Path], identities: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Open]:
+    """One server that listens everywhere and takes shared memory."""
+    folder = tmp_path_factory.mktemp("doors")
+    made, port, path = make_certificates(folder / "certificates"), serving.free_port(), folder / "house.sock"
+    command = [*serving.flyball(), "serve", *(str(model(name)) for name in makers.GOOD)]
+    command += [f"{name}={path}" for name, path in identities.items()]
+    command += ["--listen", "127.0.0.1:0", "--listen", f"tls://127.0.0.1:{port}", "--listen", f"unix:{path}"]
+    command += ["--tls-cert", str(made.server.certificate), "--tls-key", str(made.server.key), "--allow-shared-memory"]
+    with serving.serving(command) as server:
+        yield Open((server.host, server.port), path, ("localhost", port), made.authority.certificate)
 
 
-def by_binary(server: Server, ask: Ask) -> Got:
-    body, length = binary_request(ask.inputs)
-    head = {**json.loads(body[:length]), "id": ask.id}
-    head["parameters"] |= ask.parameters
-    if ask.outputs:
-        head["outputs"] = [{"name": name, "parameters": {"binary_data": True}} for name in ask.outputs]
-    text = json.dumps(head).encode()
-    with Http(server) as connection:
-        headers = {"Inference-Header-Content-Length": str(len(text))}
-        reply = connection.request("POST", ask.path, text + body[length:], headers)
-    if reply.status != 200:
-        return refusal(reply)
-    answer = json.loads(reply.body[: int(reply.headers["inference-header-content-length"])])
-    return Got(from_binary(reply), answer["id"], (answer["model_name"], answer["model_version"]))
-
-
-def by_grpc(server: Server, ask: Ask) -> Got:
-    tensors = []
-    for name, array in ask.inputs.items():
-        tensors.append(triton_grpc.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype)))
-        tensors[-1].set_data_from_numpy(array)
-    outputs = [triton_grpc.InferRequestedOutput(name) for name in ask.outputs] or None
-    with grpc_client(server) as client:
-        try:
-            result = client.infer(
-                ask.model, tensors, ask.version, outputs=outputs, request_id=ask.id,
-                timeout=ask.timeout_us or None, priority=ask.priority,
-            )  # fmt: skip
-        except InferenceServerException as refused:
-            return Got(fault=(str(refused.status()).removeprefix("StatusCode."), refused.message()))
-    response = result.get_response()
-    arrays = {output.name: result.as_numpy(output.name) for output in response.outputs}
-    for name, array in arrays.items():
-        if array.dtype == np.object_:
-            arrays[name] = np.array([element.decode() for element in array.ravel()], object).reshape(array.shape)
-    return Got(arrays, response.id, (response.model_name, response.model_version))
-
-
-TRANSPORTS: dict[str, Callable[[Server, Ask], Got]] = {"json": by_json, "binary": by_binary, "grpc": by_grpc}
+def asked(doors: Open, way: tuple[str, str], ask: Ask) -> Got:
+    tongue, door = way
+    return TONGUES[tongue](DOORS[door](doors), ask)
 
 
 def rows(model: str, count: int) -> Arrays:
@@ -143,31 +72,56 @@ ANSWERS = {
 }
 
 
+@every_way
 @pytest.mark.parametrize("ask", ANSWERS.values(), ids=ANSWERS.keys())
-def test_every_transport_gives_the_same_answer(house: Server, reference: Callable[[str, Arrays], Arrays], ask: Ask) -> None:
-    wanted = reference(ask.model, ask.inputs)
-    for name, transport in TRANSPORTS.items():
-        got = transport(house, ask)
-        assert got.fault is None, (name, got.fault)
-        assert_same(got.outputs, {output: wanted[output] for output in ask.outputs or wanted})
-        assert list(got.outputs) == list(ask.outputs or wanted), name
-        assert (got.id, got.model) == (ask.id, (ask.model, "1")), name
-
-
-@pytest.mark.parametrize("transport", ["binary", "grpc"])
-def test_half_precision_travels_where_bytes_do(
-    house: Server, reference: Callable[[str, Arrays], Arrays], transport: str
+def test_every_way_in_gives_the_same_answer(
+    doors: Open, reference: Callable[[str, Arrays], Arrays], ask: Ask, way: tuple[str, str]
 ) -> None:
-    ask = Ask("fp16", rows("fp16", 3))
-    assert_same(TRANSPORTS[transport](house, ask).outputs, reference("fp16", ask.inputs))
+    wanted = reference(ask.model, ask.inputs)
+    got = asked(doors, way, ask)
+    assert got.fault is None
+    assert_same(got.outputs, {output: wanted[output] for output in ask.outputs or wanted})
+    assert list(got.outputs) == list(ask.outputs or wanted)
+    assert (got.id, got.model) == (ask.id, (ask.model, "1"))
 
 
-@pytest.mark.parametrize("transport", ["binary", "grpc"])
+EXTREMES = {
+    "UINT8": np.array([[0, 255]], np.uint8),
+    "UINT16": np.array([[0, 65535]], np.uint16),
+    "UINT32": np.array([[0, 2**32 - 1]], np.uint32),
+    "UINT64": np.array([[0, 2**64 - 1]], np.uint64),
+    "INT8": np.array([[-128, 127]], np.int8),
+    "INT16": np.array([[-32768, 32767]], np.int16),
+    "INT32": np.array([[-(2**31), 2**31 - 1]], np.int32),
+    "FP64": np.array([[0.1, 5e-324]], np.float64),
+    "FP16": np.array([[0.1, 6e-8]], np.float16),
+    "BYTES": np.array([["", "grün\n🦊"]], object),
+}
+
+
+SAYABLE = [(datatype, way) for datatype in EXTREMES for way in WAYS if way[0] not in TEXTUAL.get(datatype, ())]
+
+
+@pytest.mark.parametrize(
+    ("datatype", "way"), SAYABLE, ids=[f"{datatype} as {' over '.join(way)}" for datatype, way in SAYABLE]
+)
+def test_every_element_type_comes_back_as_it_went(doors: Open, datatype: str, way: tuple[str, str]) -> None:
+    got = asked(doors, way, Ask(f"identity_{datatype.lower()}", {"INPUT0": EXTREMES[datatype]}))
+    assert got.fault is None
+    assert_same(got.outputs, {"OUTPUT0": EXTREMES[datatype]})
+
+
+@every_way
 def test_an_infinity_travels_where_bytes_do(
-    house: Server, reference: Callable[[str, Arrays], Arrays], transport: str
+    doors: Open, reference: Callable[[str, Arrays], Arrays], way: tuple[str, str]
 ) -> None:
     ask = Ask("infinite", {"x": np.zeros((1, 1), np.float32)})
-    assert_same(TRANSPORTS[transport](house, ask).outputs, reference("infinite", ask.inputs))
+    got = asked(doors, way, ask)
+    if way[0] in TEXTUAL["infinity"]:
+        assert got.fault
+        assert got.fault[0] == "FAILED_PRECONDITION"
+    else:
+        assert_same(got.outputs, reference("infinite", ask.inputs))
 
 
 ONE = np.ones((1, 4), np.float32)
@@ -192,8 +146,12 @@ FAULTS = {
 }
 
 
+@every_way
 @pytest.mark.parametrize(("status", "ask"), FAULTS.values(), ids=FAULTS.keys())
-def test_every_transport_gives_the_same_fault_and_the_same_words(house: Server, status: str, ask: Ask) -> None:
-    faults = {name: transport(house, ask).fault for name, transport in TRANSPORTS.items()}
-    assert {fault and fault[0] for fault in faults.values()} == {status}, faults
-    assert len(set(faults.values())) == 1, faults
+def test_every_way_in_gives_the_same_fault_in_the_same_words(
+    doors: Open, status: str, ask: Ask, way: tuple[str, str]
+) -> None:
+    wanted = asked(doors, WAYS[0], ask).fault
+    assert wanted
+    assert wanted[0] == status
+    assert asked(doors, way, ask).fault == wanted

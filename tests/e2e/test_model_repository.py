@@ -10,7 +10,9 @@ import pytest
 import repositories
 import serving
 import triton
+import tritonclient.http as triton_http
 from serving import Server, until
+from tritonclient.utils import InferenceServerException
 from wire import Http, assert_same
 
 INPUTS = {"x": np.arange(8, dtype=np.float32).reshape(2, 4)}
@@ -72,6 +74,34 @@ def test_what_the_policy_leaves_out_and_what_is_not_ours_is_not_there(server: Se
         assert not client.is_model_ready("churn", "1")
         assert not client.is_model_ready("vision")
         assert client.get_model_metadata("churn")["versions"] == ["2", "3"]
+
+
+def test_the_labels_of_the_repository_name_the_classes(server: Server) -> None:
+    tensor = triton_http.InferInput("x", [2, 4], "FP32")
+    tensor.set_data_from_numpy(INPUTS["x"])
+    with triton.http_client(server) as client:
+        result = client.infer("fraud", [tensor], outputs=[triton_http.InferRequestedOutput("y", class_count=1)])
+    highest = expected(_repository_of(server), "fraud", 1)["y"].argmax(axis=1)
+    named = [text.decode().split(":")[1:] for text in result.as_numpy("y").ravel()]
+    assert named == [[str(place), ("good", "bad")[place]] for place in highest]
+
+
+def test_a_load_takes_up_what_is_new_in_the_repository(start: Callable[..., Server], tmp_path: Path) -> None:
+    repositories.add(tmp_path, "fraud")
+    command = [*serving.flyball(), "serve", "--model-repository", str(tmp_path), "--listen", "127.0.0.1:0"]
+    server = start(*command, "--allow-model-control")
+    repositories.add(tmp_path, "fraud", versions=(2,))
+    repositories.add(tmp_path, "fresh")
+    with triton.http_client(server) as client:
+        for name in ("fraud", "fresh"):
+            client.load_model(name)
+        assert client.is_model_ready("fraud", "2")
+        assert client.is_model_ready("fresh")
+        (tmp_path / "fraud/config.pbtxt").write_text("name: {")
+        with pytest.raises(InferenceServerException, match=r"config\.pbtxt cannot be read"):
+            client.load_model("fraud")
+        assert client.is_model_ready("fraud", "2")
+    assert server.stop().code == 0
 
 
 def test_the_log_tells_of_the_refused_model_and_of_the_field_that_does_not_map(server: Server) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench import environments
+from bench.environments import Installed
 from bench.peers import peers
 from bench.peers.check import difference
-from bench.peers.peers import PEERS, Installed, Peer, Setting, choose, install
+from bench.peers.peers import PEERS, Peer, Setting, choose, install
 from flyball.bench.models import make_mlp
 from flyball.bench.process import Process
 from flyball.errors import FlyballError, UsageError
@@ -144,7 +146,7 @@ def test_an_environment_that_is_half_made_is_no_environment(peer, tmp_path):
 
 
 def test_an_installation_that_never_ends_is_given_up(peer, tmp_path, monkeypatch):
-    monkeypatch.setattr(peers, "_INSTALL_S", 0.05)
+    monkeypatch.setattr(environments, "_INSTALL_S", 0.05)
     assert install(peer, tmp_path, uv=fake_uv(tmp_path, "exec sleep 30")) == "not installed within 0 s"
 
 

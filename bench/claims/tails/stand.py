@@ -86,14 +86,22 @@ class Stand:
         return too_few(windows, least=_QUICK_REPEATS if self.quick else 3)
 
     def serve(
-        self, *subjects: Subject, terms: Terms | None = None, lanes: int | None = None, cpus: Sequence[int] | None = None
+        self,
+        *subjects: Subject,
+        terms: Terms | None = None,
+        lanes: int | None = None,
+        cpus: Sequence[int] | None = None,
+        more: Sequence[str] = (),
     ) -> Process:
         """flyballd with these models, each under these terms, on the server's core unless others are named."""
-        return self.serve_snapshot(self.snapshot(*subjects, terms=terms).write(self._new_folder()), lanes=lanes, cpus=cpus)
+        index = self.snapshot(*subjects, terms=terms).write(self._new_folder())
+        return self.serve_snapshot(index, lanes=lanes, cpus=cpus, more=more)
 
-    def serve_snapshot(self, index: Path, *, lanes: int | None = None, cpus: Sequence[int] | None = None) -> Process:
-        """flyballd from a snapshot that lies there."""
-        command = [str(self._flyballd()), "--snapshot", str(index), *ANY_PORT]
+    def serve_snapshot(
+        self, index: Path, *, lanes: int | None = None, cpus: Sequence[int] | None = None, more: Sequence[str] = ()
+    ) -> Process:
+        """flyballd from a snapshot that lies there; `more` are further arguments."""
+        command = [str(self._flyballd()), "--snapshot", str(index), *ANY_PORT, *more]
         if lanes is not None:
             command += ["--lanes", str(lanes)]
         return Process(command, cpus=cpus or self.server_cpus, environment={"ORT_DYLIB_PATH": str(ort_library())})

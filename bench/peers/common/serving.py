@@ -28,6 +28,13 @@ class Serving:
     port: int
     workers: int
     max_batch: int | None
+    grpc: bool = False
+
+    @property
+    def ports(self) -> tuple[int, int]:
+        """HTTP's and gRPC's; the one that was asked for is for the protocol that was asked for."""
+        other = free_port()
+        return (other, self.port) if self.grpc else (self.port, other)
 
     def scratch(self) -> Path:
         """A folder for configuration files, inside the one that the runner made and removes."""
@@ -35,15 +42,16 @@ class Serving:
 
 
 def arguments() -> Serving:
-    """NAME=MODEL.onnx --port P --workers N [--max-batch B]; port 0 means any that is free."""
+    """NAME=MODEL.onnx --port P --workers N [--max-batch B] [--grpc]; port 0 means any that is free."""
     parser = argparse.ArgumentParser()
     parser.add_argument("model", help="NAME=MODEL.onnx")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--max-batch", type=int, help="requests in a batch, 1 for no batching; otherwise the peer's best")
+    parser.add_argument("--grpc", action="store_true", help="the port is for gRPC, for those who have it")
     given = parser.parse_args()
     name, _, path = given.model.partition("=")
-    return Serving(name, str(Path(path).resolve()), given.port or free_port(), given.workers, given.max_batch)
+    return Serving(name, str(Path(path).resolve()), given.port or free_port(), given.workers, given.max_batch, given.grpc)
 
 
 def free_port() -> int:
@@ -53,8 +61,10 @@ def free_port() -> int:
         return port
 
 
-def say_ready_when(port: int, path: str) -> None:
+def say_ready_when(port: int, path: str, said: int | None = None) -> None:
     """Print `ready http://…` once `GET path` answers 200, whatever becomes of this process's program meanwhile.
+
+    `said` is the port that it prints, where requests are to go to another one.
 
     A process of its own does it, so that the caller may exec the product's own command and be measured without a wrapper.
     It is no child of the caller (two forks), which might be surprised by a child that it did not start.
@@ -69,7 +79,7 @@ def say_ready_when(port: int, path: str) -> None:
         if _ended(server):
             os._exit(1)
         time.sleep(_POLL_S)
-    sys.stdout.write(f"ready http://127.0.0.1:{port}\n")
+    sys.stdout.write(f"ready http://127.0.0.1:{said or port}\n")
     sys.stdout.flush()
     os._exit(0)
 

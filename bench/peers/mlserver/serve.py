@@ -24,11 +24,12 @@ _BATCH_WAIT_S = 0.0001
 def main(serving: Serving) -> None:
     """Write MLServer's two files and become its own command."""
     folder = serving.scratch()
+    http, grpc = serving.ports
     settings = {
         "debug": False,  # also turns the access log off
         "host": "127.0.0.1",
-        "http_port": serving.port,
-        "grpc_port": free_port(),
+        "http_port": http,
+        "grpc_port": grpc,
         "metrics_port": free_port(),
         "metrics_dir": str(folder / "metrics"),
         "parallel_workers": serving.workers if serving.workers > 1 else 0,
@@ -43,7 +44,7 @@ def main(serving: Serving) -> None:
     (folder / "settings.json").write_text(json.dumps(settings))
     (folder / "model-settings.json").write_text(json.dumps(model))
     os.environ["PYTHONPATH"] += f":{Path(__file__).resolve().parent}"  # for runtime.py
-    say_ready_when(serving.port, f"/v2/models/{serving.name}/ready")
+    say_ready_when(http, f"/v2/models/{serving.name}/ready", serving.port)
     os.chdir(folder)  # it makes a folder of its own where it starts
     become(Path(sys.executable).with_name("mlserver"), "start", str(folder))
 

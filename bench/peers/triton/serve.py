@@ -42,15 +42,18 @@ def main(serving: Serving) -> None:
         shutil.copy(_HERE.parent / "common" / "onnx_model.py", version)
     # The backend's stub finds its packages through the first python3 of the path.
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    say_ready_when(serving.port, f"/v2/models/{serving.name}/ready")
+    http, grpc = serving.ports
+    say_ready_when(http, f"/v2/models/{serving.name}/ready", serving.port)
     become(
         _WHEEL / "bin" / "tritonserver",
         f"--model-repository={version.parent.parent}",
         f"--backend-directory={backends}",
         "--http-address=127.0.0.1",
-        f"--http-port={serving.port}",
+        f"--http-port={http}",
         f"--metrics-port={free_port()}",
-        "--allow-grpc=false",
+        f"--allow-grpc={'true' if serving.grpc else 'false'}",
+        "--grpc-address=127.0.0.1",
+        f"--grpc-port={grpc}",
         "--log-info=false",
     )
 

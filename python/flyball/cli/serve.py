@@ -96,7 +96,7 @@ def serve(
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     from flyball.engine import Server
 
-    server = Server(settings, bundle.to_bytes())
+    server = Server(settings, bundle.to_bytes(), source.on_load if settings.allow_model_control else None)
     if signal.SIGINT in signal.sigpending():
         server.drain()
         server.wait(_REFUSED_STOP_S)

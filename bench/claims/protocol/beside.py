@@ -1,0 +1,130 @@
+"""Topic: a well-behaved client beside thousands of idle connections, slow heads, slow bodies and rapid stream resets."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from bench.claims.report import discarded, median
+from bench.claims.tails.stand import raw
+from flyball.bench.process import on_cpus
+from flyball.bench.run import run_load
+from flyball.bench.table import latency
+from flyball.engine import Arrivals
+from flyball.errors import FlyballError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bench.claims.tails.stand import Stand
+    from flyball.bench.process import Process
+    from flyball.engine import LoadResult
+
+RATE_PER_S, CONNECTIONS = 2_000.0, 16
+WINDOW_S, REPEATS = 6.0, 7
+P50_MAX = 1.2
+IDLE_WANTED = 10_000
+_FILES_LEFT = 500  # for everything else that a process has open
+_STANDING_S = 60.0
+ALONE = "alone"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One way to behave badly."""
+
+    name: str
+    connections: int
+    words: str
+
+
+def kinds() -> list[Kind]:
+    """All of them, as many as the file limit allows; who is started from here on has the raised limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    idle = min(IDLE_WANTED, hard - _FILES_LEFT)
+    limited = "" if idle == IDLE_WANTED else " (the file limit's worth)"
+    return [
+        Kind("idle", idle, f"{idle:,} idle connections{limited}"),
+        Kind("slow-heads", 500, "500 heads of a byte a second"),
+        Kind("slow-bodies", 500, "500 bodies of a byte a second"),
+        Kind("resets", 10, "10,000 stream resets a second"),
+    ]
+
+
+def measure(stand: Stand) -> None:
+    """The GBDT at one rate, alone and beside each kind, in turn."""
+    crowds, fraud, seeds = kinds(), stand.fraud, count(1)
+    stood: dict[str, list[dict[str, int]]] = {kind.name: [] for kind in crowds}
+    with stand.serve(fraud, more=["--config", str(_config(stand))]) as server:
+
+        def window(kind: Kind | None) -> LoadResult:
+            arrivals = Arrivals(kind="poisson", rate_per_s=RATE_PER_S, seed=next(seeds))
+            plan = fraud.plan(server, CONNECTIONS, arrivals=arrivals, duration_s=stand.seconds(WINDOW_S))
+            if kind is None:
+                return run_load(plan, fraud.payloads)
+            with standing(kind, server, stand.generator_cpus) as told:
+                result = run_load(plan, fraud.payloads)
+            stood[kind.name].append(told)
+            return result
+
+        sides = {ALONE: lambda: window(None), **{kind.words: lambda kind=kind: window(kind) for kind in crowds}}  # type: ignore[misc]
+        windows = stand.in_turn(sides, REPEATS)
+    stand.keep("windows", raw(windows))
+    stand.keep("crowds", stood)
+    _judge(stand, crowds, windows, stood)
+
+
+def _judge(stand: Stand, crowds: list[Kind], windows: Any, stood: dict[str, list[dict[str, int]]]) -> None:
+    title, bar = f"GBDT at {RATE_PER_S:,.0f}/s", f"<= {P50_MAX:g} times"
+    doubt = stand.doubt(windows)
+    p50 = {name: median([value.latency_us.p50 for value in found.values]) for name, found in windows.items() if found.values}
+    for kind in crowds:
+        claim = f"{title} beside {kind.words}: p50 over alone"
+        if doubt:
+            stand.report.not_measured(claim, bar, doubt)
+            continue
+        ratio = p50[kind.words] / p50[ALONE]
+        figure = f"{ratio:.2f} times ({latency(p50[kind.words])}, alone {latency(p50[ALONE])})"
+        stand.report.judge(claim, figure, f"{bar}, {discarded(windows)}", holds=ratio <= P50_MAX)
+    results = [value for name, found in windows.items() if name != ALONE for value in found.values]
+    lost = sum(value.failed + value.refused + value.mismatched for value in results)
+    claim, asked = f"{title} beside all of them: failed, refused or wrong", sum(value.sent for value in results)
+    stand.report.judge(claim, f"{lost:,} of {asked:,}", "0", holds=not lost)
+    held = min(told["open"] for told in stood["idle"])
+    wanted = crowds[0].connections
+    stand.report.judge("idle connections that the server held", f"{held:,} of {wanted:,}", "all", holds=held == wanted)
+
+
+@contextmanager
+def standing(kind: Kind, server: Process, cpus: list[int]) -> Iterator[dict[str, int]]:
+    """A crowd that stands beside; what it tells at its end is filled in then."""
+    told: dict[str, int] = {}
+    where = server.url.removeprefix("http://")
+    command = [sys.executable, "-m", "bench.claims.protocol.crowd", kind.name, where, str(kind.connections)]
+    with on_cpus(cpus):
+        crowd = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert crowd.stdout is not None  # noqa: S101 - asked for above
+        if crowd.stdout.readline().strip() != "standing":
+            raise FlyballError(f"the crowd of {kind.words} does not stand: exit {crowd.wait(_STANDING_S)}")
+        yield told
+        said, _ = crowd.communicate("end\n", timeout=_STANDING_S)
+        told.update(json.loads(said))
+    finally:
+        crowd.kill()
+        crowd.wait()
+
+
+def _config(stand: Stand) -> Any:
+    """Room for the crowd; every other limit as it comes."""
+    path = stand.folder / "crowd.json"
+    most = 2 * IDLE_WANTED
+    path.write_text(json.dumps({"connections_max": most, "connections_per_address_max": most}))
+    return path

@@ -1,0 +1,56 @@
+"""What a case is: a small function whose name is a sentence. It returns where the server did right, and raises otherwise.
+
+Standard library only: it is imported in every client's own environment.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Run = TypeVar("Run", bound="Callable[..., Any]")
+
+PASS, FAIL, SKIPPED = "pass", "fail", "skipped"
+BOTH = ("http", "grpc")
+
+
+@dataclass(frozen=True)
+class Row:
+    """How one case ended."""
+
+    group: str
+    what: str
+    verdict: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function, the example that it is a twin of, the protocols that it is for, and why it is not run."""
+
+    run: Callable[..., Any]
+    of: str
+    flavours: tuple[str, ...]
+    skipped: str
+
+    def what(self, flavour: str) -> str:
+        """The row's text."""
+        name = f"`{self.of.format(flavour=flavour)}`: " if self.of else ""
+        return name + self.run.__name__.replace("_", " ")
+
+
+CASES: dict[str, list[Case]] = defaultdict(list)  # by module
+
+
+def case(*, of: str = "", only: str = "", skipped: str = "") -> Callable[[Run], Run]:
+    """Make a function a case of its module."""
+
+    def keep(run: Run) -> Run:
+        CASES[run.__module__].append(Case(run, of, (only,) if only else BOTH, skipped))
+        return run
+
+    return keep

@@ -1,0 +1,85 @@
+"""perf_analyzer, run to its end with short windows: every protocol and way of sending, with the server's own numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench.claims.tools import perf_figures
+from conformance.case import case
+
+if TYPE_CHECKING:
+    from conformance.place import Place
+
+# Windows of a fifth of a second: long enough to count, too short to quote.
+SHORT = ["--measurement-interval", "200", "--max-trials", "3", "--stability-percentage", "900"]
+SERVER_SIDE = ("Server Queue", "Server Compute Input", "Server Compute Infer", "Server Compute Output")
+
+
+def perf(place: Place, *asked: str, model: str = "simple", url: str = "") -> dict[str, str]:
+    """The figures of a run; fails where it does not run to its end."""
+    figures = perf_figures(url or place.open, model, *SHORT, *asked, seconds=50)
+    assert float(figures["Inferences/Second"]) > 0, f"{figures}"
+    return figures
+
+
+def server_side(figures: dict[str, str]) -> None:
+    """The server's own numbers are there, and the model took its time."""
+    missing = [name for name in SERVER_SIDE if not figures.get(name)]
+    assert not missing, f"{missing} of {figures}"
+    assert sum(float(figures[name]) for name in SERVER_SIDE) > 0, f"{figures}"
+
+
+@case()
+def over_http(place: Place) -> None:
+    server_side(perf(place, "-i", "http", "--percentile", "99"))
+
+
+@case()
+def over_grpc(place: Place) -> None:
+    server_side(perf(place, "-i", "grpc", "--percentile", "99"))
+
+
+@case()
+def over_grpc_streams(place: Place) -> None:
+    server_side(perf(place, "-i", "grpc", "--streaming"))
+
+
+@case()
+def over_http_with_shared_memory(place: Place) -> None:
+    server_side(perf(place, "-i", "http", "--shared-memory", "system", "--percentile", "99"))
+
+
+@case()
+def over_grpc_with_shared_memory(place: Place) -> None:
+    server_side(perf(place, "-i", "grpc", "--shared-memory", "system", "--percentile", "99"))
+
+
+@case()
+def with_its_asynchronous_interface(place: Place) -> None:
+    perf(place, "-i", "http", "--async", "--concurrency-range", "4")
+    perf(place, "-i", "grpc", "--async", "--concurrency-range", "4")
+
+
+@case()
+def with_several_callers_and_rows(place: Place) -> None:
+    perf(place, "-i", "grpc", "--concurrency-range", "2:4:2", "-b", "4")
+
+
+@case()
+def at_a_fixed_rate(place: Place) -> None:
+    perf(place, "-i", "http", "--request-rate-range", "200", "--request-distribution", "poisson")
+
+
+@case()
+def with_compression(place: Place) -> None:
+    perf(place, "-i", "grpc", "--grpc-compression-algorithm", "gzip")
+
+
+@case()
+def with_strings_and_a_free_axis(place: Place) -> None:
+    perf(place, "-i", "http", "--shape", "INPUT0:4", "--string-length", "8", model="identity_bytes")
+
+
+@case()
+def over_an_encrypted_connection(place: Place) -> None:
+    perf(place, "-i", "http", "--ssl-https-ca-certificates-file", place.authority, url=f"https://{place.tls}")

@@ -1,0 +1,36 @@
+"""Where the servers of a run stand: the one document that the driver hands to the cases.
+
+Standard library only: it is read in every client's own environment.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+
+
+@dataclass(frozen=True)
+class Place:
+    """Two servers with the same models: an open one with everything switched on, and one as it comes."""
+
+    open: str  # host:port, HTTP and gRPC
+    closed: str
+    tls: str  # of the open one
+    mutual_tls: str  # of the closed one: callers must have a certificate
+    socket: str  # path of the open one's Unix socket
+    authority: str  # files, PEM
+    caller_certificate: str
+    caller_key: str
+    flavour: str = ""  # http or grpc, for cases that have both
+
+    @classmethod
+    def read(cls, text: str) -> Place:
+        """What the driver wrote."""
+        return cls(**json.loads(text))
+
+    def with_flavour(self, flavour: str) -> Place:
+        """The same servers for another protocol."""
+        return replace(self, flavour=flavour)
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self))

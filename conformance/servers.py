@@ -1,0 +1,78 @@
+"""The two servers of a run: one with every switch on, one as it comes. Must not know what is asked of them."""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from conformance.certificates import make_certificates
+from conformance.models import LABELS, make_models
+from conformance.place import Place
+from flyball.bench.process import Process
+from flyball.engine import ort_library
+from flyball.snapshot import compile_models
+from flyball.snapshot.store import Bundle, canonical, digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LABELS_FORMAT = 3
+
+
+@contextmanager
+def serving(flyballd: Path, folder: Path) -> Iterator[Place]:
+    """Both servers, ready; leaving ends them."""
+    sources = [f"{name}={path}" for name, path in make_models(folder / "models").items()]
+    index = labelled(compile_models(sources), LABELS).write(folder / "snapshot")
+    made = make_certificates(folder / "certificates")
+    tls, mutual, unix = _free_port(), _free_port(), folder / "open.sock"
+    identity = {"tls_cert": str(made.server.certificate), "tls_key": str(made.server.key)}
+    everything = {
+        **identity,
+        "listen": ["127.0.0.1:0", f"tls://127.0.0.1:{tls}", f"unix:{unix}"],
+        "allow_model_control": True,
+        "allow_shared_memory": True,
+    }
+    closed = {
+        **identity,
+        "listen": ["127.0.0.1:0", f"tls://127.0.0.1:{mutual}"],
+        "tls_client_ca": str(made.authority.certificate),
+    }
+    with ExitStack() as stack:
+        addresses = []
+        for name, settings in (("open", everything), ("closed", closed)):
+            config = folder / f"{name}.json"
+            config.write_text(json.dumps(settings))
+            command = [str(flyballd), "--snapshot", str(index), "--config", str(config)]
+            server = stack.enter_context(Process(command, environment={"ORT_DYLIB_PATH": str(ort_library())}))
+            addresses.append(server.url.removeprefix("http://"))
+        yield Place(
+            open=addresses[0],
+            closed=addresses[1],
+            tls=f"localhost:{tls}",
+            mutual_tls=f"localhost:{mutual}",
+            socket=str(unix),
+            authority=str(made.authority.certificate),
+            caller_certificate=str(made.caller.certificate),
+            caller_key=str(made.caller.key),
+        )
+
+
+def labelled(bundle: Bundle, labels: dict[str, dict[str, list[str]]]) -> Bundle:
+    """The same snapshot with names for the classes of some outputs."""
+    documents = []
+    for document in map(json.loads, bundle.documents):
+        if (named := labels.get(document["name"])) is not None:
+            document |= {"format": LABELS_FORMAT, "labels": named}
+        documents.append((document["name"], canonical(document)))
+    entries = [{"name": name, "digest": digest_of(document)} for name, document in documents]
+    return Bundle(canonical({**json.loads(bundle.index), "deployments": entries}), tuple(text for _, text in documents))
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
