@@ -105,7 +105,6 @@ impl Made {
             batching: Batching { rows_max: self.rows_max, reason: None },
             labels: HashMap::new(),
             meter: Arc::new(()),
-            labels: std::collections::HashMap::new(),
             service: Service::new(LatencyTable::of(points), false),
             row_elements: None,
             terms: self.terms,

@@ -26,7 +26,7 @@ fn an_answer_is_the_unary_one_with_the_flag_that_it_is_the_last() {
         shape: Shape::from_slice(&[2]),
         data: TensorData::Fixed(Bytes::from_static(&[1, 2, 3, 4, 5, 6, 7, 8])),
     };
-    let unary = answer(&GrpcDialect, Some("a"), vec![(output(), true)]).expect("answers");
+    let unary = answer(&GrpcDialect::default(), Some("a"), vec![(output(), true)]).expect("answers");
     let GrpcReply::Frame(unary) = unary else { panic!("{unary:?}") };
     let mut wanted = ModelInferResponse::decode(frame::decode(&unary).expect("a frame")).expect("a message");
     let streamed = answer(&StreamDialect::default(), Some("a"), vec![(output(), true)]).expect("answers");
