@@ -12,21 +12,19 @@ from conformance.models import LABELS, make_models
 from conformance.place import Place
 from flyball.bench.process import Process
 from flyball.engine import ort_library
-from flyball.snapshot import compile_models
-from flyball.snapshot.store import Bundle, canonical, digest_of
+from flyball.snapshot import ModelSource, compile_models
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-LABELS_FORMAT = 3
-
 
 @contextmanager
 def serving(flyballd: Path, folder: Path) -> Iterator[Place]:
     """Both servers, ready; leaving ends them."""
-    sources = [f"{name}={path}" for name, path in make_models(folder / "models").items()]
-    index = labelled(compile_models(sources), LABELS).write(folder / "snapshot")
+    made_models = make_models(folder / "models")
+    sources = [ModelSource(name, path, labels=LABELS.get(name, {})) for name, path in made_models.items()]
+    index = compile_models(sources).write(folder / "snapshot")
     made = make_certificates(folder / "certificates")
     tls, mutual, unix = _free_port(), _free_port(), folder / "open.sock"
     identity = {"tls_cert": str(made.server.certificate), "tls_key": str(made.server.key)}
@@ -59,17 +57,6 @@ def serving(flyballd: Path, folder: Path) -> Iterator[Place]:
             caller_certificate=str(made.caller.certificate),
             caller_key=str(made.caller.key),
         )
-
-
-def labelled(bundle: Bundle, labels: dict[str, dict[str, list[str]]]) -> Bundle:
-    """The same snapshot with names for the classes of some outputs."""
-    documents = []
-    for document in map(json.loads, bundle.documents):
-        if (named := labels.get(document["name"])) is not None:
-            document |= {"format": LABELS_FORMAT, "labels": named}
-        documents.append((document["name"], canonical(document)))
-    entries = [{"name": name, "digest": digest_of(document)} for name, document in documents]
-    return Bundle(canonical({**json.loads(bundle.index), "deployments": entries}), tuple(text for _, text in documents))
 
 
 def _free_port() -> int:
