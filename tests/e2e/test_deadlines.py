@@ -52,10 +52,12 @@ def http(
     return reply.status, reply.error if reply.status != 200 else ""
 
 
-def grpc(server: Server, name: str = "slow", *, header: str | None = None, parameter: int | None = None) -> Ending:
+def grpc(
+    server: Server, name: str = "slow", *, header: str | None = None, parameter: int | None = None, raw: bytes = bytes(4)
+) -> Ending:
     """The same by gRPC; the status is shown as HTTP's."""
     tensor = {"name": "x", "datatype": "FP32", "shape": [1, 1]}
-    message = service_pb2.ModelInferRequest(model_name=name, inputs=[tensor], raw_input_contents=[bytes(4)])
+    message = service_pb2.ModelInferRequest(model_name=name, inputs=[tensor], raw_input_contents=[raw])
     if parameter is not None:
         message.parameters["timeout"].int64_param = parameter * 1000
     with Connection(server) as connection:
@@ -117,11 +119,19 @@ def test_a_timeout_of_zero_in_the_body_asks_for_no_deadline(server: Server) -> N
     assert grpc(server, parameter=0) == (200, "")
 
 
-def test_what_cannot_be_in_time_is_refused_before_its_body_is_parsed(server: Server) -> None:
+# Each with a body that does not parse.
+UNPARSED: dict[str, Ask] = {
+    "REST": lambda server, ms: http(server, header=ms, body=b'{"inputs": ['),
+    "gRPC": lambda server, ms: grpc(server, header=f"{ms}m", raw=bytes(3)),
+}
+
+
+@pytest.mark.parametrize("ask", UNPARSED.values(), ids=UNPARSED.keys())
+def test_what_cannot_be_in_time_is_refused_before_its_body_is_parsed(server: Server, ask: Ask) -> None:
     before = metrics(server)
-    status, text = http(server, header=SHORT_MS, body=b'{"inputs": [')
+    status, text = ask(server, SHORT_MS)
     assert (status, bool(re.fullmatch(UNREACHABLE, text))) == (504, True), text
-    assert http(server, header=LONG_MS, body=b'{"inputs": [')[0] == 400
+    assert ask(server, LONG_MS)[0] == 400
     after = metrics(server)
     refused = {"model": "slow", "kind": "deadline_unreachable", "stage": "admit"}
     assert after.sum("flyball_faults_total", **refused) - before.sum("flyball_faults_total", **refused) == 1

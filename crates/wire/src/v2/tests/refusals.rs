@@ -188,3 +188,16 @@ fn the_limit_on_bytes_holds_for_all_tensors_of_a_request_together() {
     let third = http(None).parse(&body(&["a", "b", "c"]), &limits, Vec::new());
     refused("three", third, BodyTooLarge, "input 'c': the request's tensors take more than 8 bytes");
 }
+
+#[test]
+fn nesting_costs_no_stack_wherever_it_stands_and_data_may_be_as_deep_as_its_shape() {
+    let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+    let data = parse_json(&input("FP32", "[1]", &deep));
+    refused("data", data, MalformedRequest, "data is not nested as its shape [1] says");
+    let shape = parse_json(&input("FP32", &deep, "[1]"));
+    refused("shape", shape, MalformedRequest, "does not parse");
+    let timeout = parse_json(&format!(r#"{{"inputs":[],"parameters":{{"timeout":{deep}}}}}"#));
+    refused("timeout", timeout, MalformedRequest, "parameter 'timeout' must be a whole number");
+    let unknown = format!(r#"{{"inputs":[],"later":{deep},"parameters":{{"later":{deep}}}}}"#);
+    assert!(parse_json(&unknown).is_ok(), "what is not known is stepped over");
+}
