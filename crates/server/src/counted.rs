@@ -1,58 +1,54 @@
 //! What the transports count for the page of metrics: connections turned away, handshakes, files that were read again.
 //! Nothing here is touched by a request.
 
+use crate::callers::Callers;
 use crate::lane_thread::Shared;
+use crate::tls::Tls;
 use flyball_telemetry::Family;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Every family, also where it has no sample because the server has no TLS or no callers' file.
 pub(crate) fn families(shared: &Shared) -> Vec<Family> {
-    let mut families = vec![family(
-        "flyball_connections_refused_total",
-        "counter",
-        "connections closed at once because their address has connections_per_address_max of them",
-        vec![("", shared.seats.turned_away())],
-    )];
-    if let Some(tls) = &shared.tls {
-        families.push(family(
-            "flyball_tls_handshakes_failed_total",
-            "counter",
-            "TLS handshakes that failed or took too long",
-            vec![("", tls.handshakes_failed.load(Ordering::Relaxed))],
-        ));
-        families.push(family(
-            "flyball_tls_reloads_total",
-            "counter",
-            "changes of the certificate files",
-            reloads(&tls.reloads_taken, &tls.reloads_refused),
-        ));
-        families.push(family(
-            "flyball_tls_not_after_seconds",
-            "gauge",
-            "when the certificate in use expires, in seconds since 1970",
-            vec![("", tls.not_after())],
-        ));
-    }
-    if let Some(callers) = &shared.callers {
-        families.push(family(
-            "flyball_callers_reloads_total",
-            "counter",
-            "changes of the callers' file",
-            reloads(&callers.reloads_taken, &callers.reloads_refused),
-        ));
-    }
-    families
+    let tls = shared.tls.as_ref();
+    let one = |value: Option<u64>| value.map(|value| ("", value)).into_iter().collect();
+    vec![
+        Family {
+            name: "flyball_connections_refused_total",
+            kind: "counter",
+            help: "connections closed at once because their address has connections_per_address_max of them",
+            samples: one(Some(shared.seats.turned_away())),
+        },
+        Family {
+            name: "flyball_tls_handshakes_failed_total",
+            kind: "counter",
+            help: "TLS handshakes that failed or took too long",
+            samples: one(tls.map(|tls| tls.handshakes_failed.load(Ordering::Relaxed))),
+        },
+        Family {
+            name: "flyball_tls_reloads_total",
+            kind: "counter",
+            help: "changes of the certificate files",
+            samples: reloads(tls.map(|tls: &Tls| [&tls.reloads_taken, &tls.reloads_refused])),
+        },
+        Family {
+            name: "flyball_tls_not_after_seconds",
+            kind: "gauge",
+            help: "when the certificate in use expires, in seconds since 1970",
+            samples: one(tls.map(Tls::not_after)),
+        },
+        Family {
+            name: "flyball_callers_reloads_total",
+            kind: "counter",
+            help: "changes of the callers' file",
+            samples: reloads(
+                shared.callers.as_ref().map(|file: &Callers| [&file.reloads_taken, &file.reloads_refused]),
+            ),
+        },
+    ]
 }
 
-fn reloads(taken: &AtomicU64, refused: &AtomicU64) -> Vec<(&'static str, u64)> {
+fn reloads(counts: Option<[&AtomicU64; 2]>) -> Vec<(&'static str, u64)> {
+    let labels = [r#"outcome="taken""#, r#"outcome="refused""#];
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    vec![(r#"outcome="taken""#, count(taken)), (r#"outcome="refused""#, count(refused))]
-}
-
-fn family(
-    name: &'static str,
-    kind: &'static str,
-    help: &'static str,
-    samples: Vec<(&'static str, u64)>,
-) -> Family {
-    Family { name, kind, help, samples }
+    counts.map_or_else(Vec::new, |counts| labels.into_iter().zip(counts.map(count)).collect())
 }

@@ -117,7 +117,7 @@ impl ModelMeter {
 mod tests {
     use super::*;
     use crate::Telemetry;
-    use flyball_core::{FaultKind, Sink};
+    use flyball_core::{CallerIndex, FaultKind, Sink};
     use std::time::Duration;
 
     fn walk(model: &ModelMeter, outcome: Outcome, ended: u64) -> WalkRecord<'_, ModelMeter> {
@@ -125,7 +125,8 @@ mod tests {
         let stages = std::array::from_fn(|place| Some(Duration::from_nanos(10 + place as u64)));
         let total = Duration::from_nanos(1000);
         let (protocol, model) = (Protocol::Http, Some(model));
-        WalkRecord { model, protocol, outcome, fault, rows: 3, ended: Nanos(ended), total, stages }
+        let (caller, ended) = (CallerIndex::ANONYMOUS, Nanos(ended));
+        WalkRecord { model, protocol, caller, outcome, fault, rows: 3, ended, total, stages }
     }
 
     fn run(rows: usize, succeeded: bool) -> RunRecord {
