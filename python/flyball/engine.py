@@ -302,9 +302,7 @@ def read_histograms(encoded: Sequence[str]) -> MergedHistogram:
 class Server:
     """A data plane in this process, on threads of its own. Mask signals before you make one."""
 
-    def __init__(
-        self, config: ServerConfig, bundle: bytes, on_load: Callable[[str], Path | None] | None = None
-    ) -> None:
+    def __init__(self, config: ServerConfig, bundle: bytes, on_load: Callable[[str], Path | None] | None = None) -> None:
         """`on_load`: asked on another thread for the newest snapshot that has a model, when a client wants it loaded."""
         if config.ort_path is None:
             config = config.model_copy(update={"ort_path": str(ort_library())})

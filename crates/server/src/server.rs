@@ -7,7 +7,7 @@ use crate::config::ConfigFault;
 use crate::control::{self, Control, OnLoad};
 use crate::drain::{Drain, Phase};
 use crate::files::{self, Reload, Watch};
-use crate::lane_thread::{self, Shared};
+use crate::lane_thread::{self, Handover, Shared};
 use crate::listen::{self, Address, Listener};
 use crate::machine::{Machine, lock_memory, machine};
 use crate::seats::Seats;
@@ -16,8 +16,8 @@ use crate::{ServerConfig, acceptor, errands};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, RequestLimits};
 use flyball_engine::{LibraryError, MemoryBudget, Runtime};
-use flyball_plane::{Ack, AckState, Lanes, Loader, Plane, PlaneLimits};
-use flyball_telemetry::{LogLevel, Telemetry, Totals, init_logs};
+use flyball_plane::{Ack, AckState, LaneInbox, Lanes, Loader, Plane, PlaneLimits};
+use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
 use flyball_wire::regions::Regions;
 use std::io;
 use std::sync::atomic::AtomicUsize;
@@ -156,18 +156,7 @@ impl Server {
             connections: (0..sockets).map(|_| AtomicUsize::new(0)).collect(),
         });
         let running = Arc::new(Running { shared: Arc::clone(&shared), threads: Mutex::new(Vec::new()) });
-        let mut senders = Vec::with_capacity(sockets);
-        for (id, inbox) in inboxes.into_iter().enumerate() {
-            if !plane.has_sockets(id) {
-                running.add(lane_thread::start_compute(Arc::clone(&shared), id, inbox)?);
-                continue;
-            }
-            let (sender, connections) = mpsc::channel(HANDOVERS_MAX);
-            let cpus = &shared.machine.cpus;
-            let cpu = (sockets <= cpus.len()).then(|| cpus[id]);
-            running.add(lane_thread::start(Arc::clone(&shared), id, cpu, inbox, connections)?);
-            senders.push(sender);
-        }
+        let senders = start_lanes(&running, inboxes)?;
         if !watches.is_empty() {
             running.add(files::start(Arc::clone(&shared), watches)?);
         }
@@ -307,6 +296,28 @@ fn listen(config: &ServerConfig) -> Result<Vec<Listener>, StartError> {
         Ok(listener)
     };
     config.listen.iter().map(bind).collect()
+}
+
+/// One thread for each lane; gives the way by which each that has sockets gets its connections.
+fn start_lanes(
+    running: &Running,
+    inboxes: Vec<LaneInbox<ModelMeter>>,
+) -> io::Result<Vec<mpsc::Sender<Handover>>> {
+    let shared = &running.shared;
+    let sockets = shared.plane.lanes.sockets;
+    let mut senders = Vec::with_capacity(sockets);
+    for (id, inbox) in inboxes.into_iter().enumerate() {
+        if !shared.plane.has_sockets(id) {
+            running.add(lane_thread::start_compute(Arc::clone(shared), id, inbox)?);
+            continue;
+        }
+        let (sender, connections) = mpsc::channel(HANDOVERS_MAX);
+        let cpus = &shared.machine.cpus;
+        let cpu = (sockets <= cpus.len()).then(|| cpus[id]);
+        running.add(lane_thread::start(Arc::clone(shared), id, cpu, inbox, connections)?);
+        senders.push(sender);
+    }
+    Ok(senders)
 }
 
 fn leave(running: &Running) {
