@@ -149,13 +149,8 @@ impl ServerConfig {
         let mut refuse = |path: String, is: &str, allowed: &str| {
             faults.push(ConfigFault { path, is: is.to_owned(), allowed: allowed.to_owned() });
         };
-        // A model has one session for each lane, so a further thread would have none to run. Each number alone is told above.
-        let compute = self.compute_lanes.filter(|compute| *compute <= LANES_MAX);
-        if let (Some(lanes @ 1..), Some(compute)) = (self.lanes, compute)
-            && compute > lanes
-        {
-            let allowed = format!("1 to {lanes}, no more than lanes");
-            refuse("compute_lanes".to_owned(), &compute.to_string(), &allowed);
+        if let Some((is, allowed)) = self.too_many_compute_lanes() {
+            refuse("compute_lanes".to_owned(), &is, &allowed);
         }
         for (place, address) in self.listen.iter().enumerate() {
             if Endpoint::parse(address).is_none() {
@@ -187,6 +182,14 @@ impl ServerConfig {
             refuse("log".to_owned(), &self.log, "error, warn, info or debug");
         }
         faults
+    }
+
+    /// A model has one session for each lane, so a further thread would have none to run. Each number alone is told by its
+    /// own bound.
+    fn too_many_compute_lanes(&self) -> Option<(String, String)> {
+        let lanes = self.lanes.filter(|lanes| *lanes > 0)?;
+        let compute = self.compute_lanes.filter(|compute| (lanes + 1..=LANES_MAX).contains(compute))?;
+        Some((compute.to_string(), format!("1 to {lanes}, no more than lanes")))
     }
 
     /// Certificate and key belong to `tls://` addresses: one without the other would serve what nobody meant.

@@ -110,11 +110,7 @@ impl Server {
             return Err(StartError::Config(faults));
         }
         init_logs(config.log_level().unwrap_or(LogLevel::Info));
-        let library = match &config.ort_path {
-            Some(path) => path.clone(),
-            None => flyball_engine::beside_executable()?,
-        };
-        let runtime = Runtime::open(&library)?;
+        let runtime = open_runtime(&config)?;
         let mut watches = Vec::new();
         let tls = open_tls(&config, &mut watches)?;
         let listeners = listen(&config)?;
@@ -261,6 +257,11 @@ impl Drop for Server {
             let _ = drainer.join();
         }
     }
+}
+
+fn open_runtime(config: &ServerConfig) -> Result<Runtime, LibraryError> {
+    let library = config.ort_path.clone().map_or_else(flyball_engine::beside_executable, Ok)?;
+    Runtime::open(&library)
 }
 
 /// What was set, else what the cgroup allows, else what the machine has.

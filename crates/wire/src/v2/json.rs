@@ -48,14 +48,9 @@ fn write_output(tensor: &Tensor, place: &Place, out: &mut BytesMut) -> Result<()
     out.extend_from_slice(tensor.datatype.name().as_bytes());
     out.extend_from_slice(b"\",\"shape\":");
     write_value(tensor.shape.as_slice(), out)?;
-    if let Some(span) = &place.region {
-        out.extend_from_slice(b",\"parameters\":{\"shared_memory_region\":");
-        write_value(&span.region().name, out)?;
-        out.extend_from_slice(b",\"shared_memory_offset\":");
-        write_value(&span.offset(), out)?;
-        out.extend_from_slice(b",\"shared_memory_byte_size\":");
-        write_value(&binary::size(&tensor.data), out)?;
-        out.extend_from_slice(b"}}");
+    if place.region.is_some() {
+        // Without parameters, as Triton has it: its C++ client looks for binary_data_size wherever there are some.
+        out.put_u8(b'}');
     } else if place.raw {
         out.extend_from_slice(b",\"parameters\":{\"binary_data_size\":");
         write_value(&binary::size(&tensor.data), out)?;
