@@ -54,7 +54,7 @@ class Server:
 
     def __new__(cls, config: bytes, snapshot: bytes) -> Server: ...
     def addresses(self) -> list[str]:
-        """The bound addresses, "127.0.0.1:8080"."""
+        """The bound addresses: "127.0.0.1:8080", "tls://127.0.0.1:8443", "unix:/run/flyball.sock"."""
 
     def ready_line(self) -> str:
         """The one line that says that the server is ready: address, models with their versions, lanes."""
