@@ -6,7 +6,7 @@ use crate::callers::{Callers, CallersError};
 use crate::config::ConfigFault;
 use crate::drain::{Drain, Phase};
 use crate::files::{self, Reload, Watch};
-use crate::lane_thread::{self, Shared};
+use crate::lane_thread::{self, Handover, Shared};
 use crate::listen::{self, Address, Listener};
 use crate::machine::{self, Machine, lock_memory, machine};
 use crate::seats::Seats;
@@ -15,7 +15,7 @@ use crate::{ServerConfig, acceptor};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, RequestLimits};
 use flyball_engine::{LibraryError, MemoryBudget, Runtime};
-use flyball_plane::{Ack, AckState, Lanes, Loader, Plane, PlaneLimits};
+use flyball_plane::{Ack, AckState, LaneInbox, Lanes, Loader, Plane, PlaneLimits};
 use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
 use rustix::process::setpriority_process;
 use std::io;
@@ -158,18 +158,7 @@ impl Server {
             connections: (0..sockets).map(|_| AtomicUsize::new(0)).collect(),
         });
         let running = Arc::new(Running { shared: Arc::clone(&shared), threads: Mutex::new(Vec::new()) });
-        let mut senders = Vec::with_capacity(sockets);
-        for (id, inbox) in inboxes.into_iter().enumerate() {
-            if !plane.has_sockets(id) {
-                running.add(lane_thread::start_compute(Arc::clone(&shared), id, inbox)?);
-                continue;
-            }
-            let (sender, connections) = mpsc::channel(HANDOVERS_MAX);
-            let cpus = &shared.machine.cpus;
-            let cpu = (sockets <= cpus.len()).then(|| cpus[id]);
-            running.add(lane_thread::start(Arc::clone(&shared), id, cpu, inbox, connections)?);
-            senders.push(sender);
-        }
+        let senders = start_lanes(&running, inboxes)?;
         if !watches.is_empty() {
             running.add(files::start(Arc::clone(&shared), watches)?);
         }
@@ -280,6 +269,27 @@ impl Drop for Server {
 fn memory_budget(config: &ServerConfig, machine: &Machine) -> MemoryBudget {
     let allowed = machine.memory_limit_bytes.unwrap_or(u64::MAX).min(machine.memory_bytes);
     MemoryBudget { bytes_max: config.memory_bytes_max.unwrap_or(allowed) }
+}
+
+/// One thread for each lane; gives where each lane with sockets takes its connections from.
+fn start_lanes(
+    running: &Running,
+    inboxes: Vec<LaneInbox<ModelMeter>>,
+) -> io::Result<Vec<mpsc::Sender<Handover>>> {
+    let shared = &running.shared;
+    let (sockets, cpus) = (shared.plane.lanes.sockets, &shared.machine.cpus);
+    let mut senders = Vec::with_capacity(sockets);
+    for (id, inbox) in inboxes.into_iter().enumerate() {
+        if !shared.plane.has_sockets(id) {
+            running.add(lane_thread::start_compute(Arc::clone(shared), id, inbox)?);
+            continue;
+        }
+        let (sender, connections) = mpsc::channel(HANDOVERS_MAX);
+        let cpu = (sockets <= cpus.len()).then(|| cpus[id]);
+        running.add(lane_thread::start(Arc::clone(shared), id, cpu, inbox, connections)?);
+        senders.push(sender);
+    }
+    Ok(senders)
 }
 
 /// Certificates are read before anything is bound, and looked after from before they are read.
