@@ -58,7 +58,7 @@ class Server:
         """`on_load` gives the index file of the newest snapshot that has a model, when a client wants it loaded."""
 
     def addresses(self) -> list[str]:
-        """The bound addresses, "127.0.0.1:8080"."""
+        """The bound addresses: "127.0.0.1:8080", "tls://127.0.0.1:8443", "unix:/run/flyball.sock"."""
 
     def ready_line(self) -> str:
         """The one line that says that the server is ready: address, models with their versions, lanes."""

@@ -312,7 +312,7 @@ class Server:
             self._server = _native.Server(config.model_dump_json().encode(), bundle, on_load)
 
     def addresses(self) -> list[str]:
-        """The bound addresses, "127.0.0.1:8080"."""
+        """The bound addresses: "127.0.0.1:8080", "tls://127.0.0.1:8443", "unix:/run/flyball.sock"."""
         with _boundary():
             return self._server.addresses()
 

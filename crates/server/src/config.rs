@@ -194,6 +194,12 @@ impl ServerConfig {
 
     /// Certificate and key belong to `tls://` addresses: one without the other would serve what nobody meant.
     fn tls_faults(&self) -> Vec<(&'static str, &'static str, String)> {
+        // Where `listen` itself is refused, nobody knows what was meant.
+        let sound = (1..=16).contains(&self.listen.len())
+            && self.listen.iter().all(|address| Endpoint::parse(address).is_some());
+        if !sound {
+            return Vec::new();
+        }
         let tls = self.listen.iter().any(|address| address.starts_with("tls://"));
         let files = [
             ("tls_cert", &self.tls_cert, tls),

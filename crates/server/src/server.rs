@@ -270,6 +270,27 @@ fn memory_budget(config: &ServerConfig, machine: &Machine) -> MemoryBudget {
     MemoryBudget { bytes_max: config.memory_bytes_max.unwrap_or(allowed) }
 }
 
+/// One thread for each lane; gives where each lane with sockets takes its connections from.
+fn start_lanes(
+    running: &Running,
+    inboxes: Vec<LaneInbox<ModelMeter>>,
+) -> io::Result<Vec<mpsc::Sender<Handover>>> {
+    let shared = &running.shared;
+    let (sockets, cpus) = (shared.plane.lanes.sockets, &shared.machine.cpus);
+    let mut senders = Vec::with_capacity(sockets);
+    for (id, inbox) in inboxes.into_iter().enumerate() {
+        if !shared.plane.has_sockets(id) {
+            running.add(lane_thread::start_compute(Arc::clone(shared), id, inbox)?);
+            continue;
+        }
+        let (sender, connections) = mpsc::channel(HANDOVERS_MAX);
+        let cpu = (sockets <= cpus.len()).then(|| cpus[id]);
+        running.add(lane_thread::start(Arc::clone(shared), id, cpu, inbox, connections)?);
+        senders.push(sender);
+    }
+    Ok(senders)
+}
+
 /// Certificates are read before anything is bound, and looked after from before they are read.
 fn open_tls(config: &ServerConfig, watches: &mut Vec<(Watch, Reload)>) -> Result<Option<Tls>, TlsError> {
     let Some(files) = TlsFiles::of(config) else { return Ok(None) };
