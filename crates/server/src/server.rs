@@ -320,28 +320,6 @@ fn listen(config: &ServerConfig) -> Result<Vec<Listener>, StartError> {
     config.listen.iter().map(bind).collect()
 }
 
-/// One thread for each lane; gives the way by which each that has sockets gets its connections.
-fn start_lanes(
-    running: &Running,
-    inboxes: Vec<LaneInbox<ModelMeter>>,
-) -> io::Result<Vec<mpsc::Sender<Handover>>> {
-    let shared = &running.shared;
-    let sockets = shared.plane.lanes.sockets;
-    let mut senders = Vec::with_capacity(sockets);
-    for (id, inbox) in inboxes.into_iter().enumerate() {
-        if !shared.plane.has_sockets(id) {
-            running.add(lane_thread::start_compute(Arc::clone(shared), id, inbox)?);
-            continue;
-        }
-        let (sender, connections) = mpsc::channel(HANDOVERS_MAX);
-        let cpus = &shared.machine.cpus;
-        let cpu = (sockets <= cpus.len()).then(|| cpus[id]);
-        running.add(lane_thread::start(Arc::clone(shared), id, cpu, inbox, connections)?);
-        senders.push(sender);
-    }
-    Ok(senders)
-}
-
 fn leave(running: &Running) {
     let shared = &running.shared;
     let deadline = Instant::now() + shared.config.grace();
