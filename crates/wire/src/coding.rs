@@ -127,8 +127,10 @@ impl Inflater {
     pub fn work(&mut self, bytes: usize) -> Result<bool, Fault> {
         // One byte beyond the limit tells that there is more.
         let bytes = bytes.min(self.bytes_max + 1 - self.out.len());
-        // Exactly: a vector that doubles would take twice the limit.
-        self.out.reserve_exact(bytes);
+        // From the second step on, room for all that is allowed: pages that nothing is written to take no memory, and a
+        // vector that grows is there twice while it is copied.
+        let room = if self.out.is_empty() { bytes } else { self.bytes_max + 1 - self.out.len() };
+        self.out.reserve_exact(room);
         let part = (&mut self.source).take(bytes as u64);
         let came = { part }.read_to_end(&mut self.out).map_err(|error| self.broken(&error))?;
         if self.out.len() > self.bytes_max {
