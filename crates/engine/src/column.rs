@@ -1,10 +1,11 @@
 //! The joined rows of one input, in memory that is used again by the next batch, and ONNX Runtime's view of them.
 
+use crate::strings;
 use bytemuck::{AnyBitPattern, NoUninit};
 use flyball_core::{DataType, Shape, Tensor, TensorData};
 use half::{bf16, f16};
 use ort::session::SessionInputValue;
-use ort::value::{PrimitiveTensorElementType, Tensor as OrtTensor, TensorRef};
+use ort::value::{PrimitiveTensorElementType, TensorRef};
 use std::fmt::Debug;
 
 /// `u64` words keep every element type aligned. They only grow; `length_bytes` says how many bytes are in use.
@@ -49,9 +50,7 @@ impl Column {
                 let flags = flags.map_err(|_| ort::Error::new("a BOOL byte is neither 0 nor 1"))?;
                 Ok(TensorRef::from_array_view((self.shape.as_slice(), flags))?.into())
             }
-            DataType::Bytes => {
-                Ok(OrtTensor::from_string_array((self.shape.as_slice(), self.strings.as_slice()))?.into())
-            }
+            DataType::Bytes => Ok(strings::tensor(&self.shape, &self.strings)?.into()),
             DataType::Uint8 => self.view::<u8>(),
             DataType::Uint16 => self.view::<u16>(),
             DataType::Uint32 => self.view::<u32>(),

@@ -21,6 +21,8 @@ mod sample;
 mod scan;
 mod signature;
 mod stop;
+mod strings;
+mod witness;
 
 pub use artifact::{Artifact, ArtifactFile, digest_files};
 pub use background::{be_nice, give_way};

@@ -2,8 +2,9 @@
 
 use crate::latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 use crate::memory::{MemoryBudget, resident_bytes};
-use crate::probe::{Batching, Witnesses, join};
+use crate::probe::{Batching, probe};
 use crate::runner::{Runner, Voice};
+use crate::witness::{Witnesses, join};
 use crate::{Artifact, Refusal, Runtime, Signature};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,7 +37,7 @@ impl Runtime {
         let mut prober = Runner::new(self, artifact, Voice::Warnings)?;
         let (witnesses, (batching, points)) = match Witnesses::find(&mut prober) {
             Ok(witnesses) => {
-                let probed = witnesses.probe(&mut prober, options.rows_max);
+                let probed = probe(&witnesses, &mut prober, options.rows_max);
                 (Some(witnesses), probed)
             }
             // The model may still be right: made-up indices can be out of its range. It is served, one at a time.

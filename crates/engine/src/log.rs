@@ -3,6 +3,7 @@
 
 use crate::refusal::one_line;
 use ort::logging::LogLevel;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -29,6 +30,7 @@ impl LogSeverity {
             LogLevel::Verbose | LogLevel::Info => None,
             LogLevel::Warning => Some(LogSeverity::Warning),
             LogLevel::Error if message.contains(STOPPED) => Some(LogSeverity::Warning),
+            LogLevel::Error if WITHOUT_ERRORS.get() => None,
             LogLevel::Error => Some(LogSeverity::Error),
             LogLevel::Fatal => Some(LogSeverity::Fatal),
         }
@@ -55,6 +57,19 @@ static METERS: [Meter; 3] =
 /// How many messages of each severity ONNX Runtime has written in this process.
 pub fn log_counts() -> [(LogSeverity, u64); 3] {
     LogSeverity::ALL.map(|severity| (severity, METERS[severity as usize].total.load(Ordering::Relaxed)))
+}
+
+thread_local! {
+    static WITHOUT_ERRORS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Neither counts nor passes on errors while `attempt` runs: it may fail, and its caller hears why. Sessions run on the
+/// thread that calls them, and log on it.
+pub(crate) fn without_errors<T>(attempt: impl FnOnce() -> T) -> T {
+    WITHOUT_ERRORS.set(true);
+    let outcome = attempt();
+    WITHOUT_ERRORS.set(false);
+    outcome
 }
 
 pub(crate) fn receive(level: LogLevel, location: &str, message: &str) {
@@ -103,5 +118,12 @@ mod tests {
         assert_eq!(meter.total.load(Ordering::Relaxed), 1000);
         // The loop may straddle the turn of a second, once.
         assert!((1..=2 * LINES_A_SECOND).contains(&passed), "{passed}");
+    }
+
+    #[test]
+    fn errors_of_an_attempt_that_may_fail_are_left_out_and_later_ones_are_not() {
+        let severity = || [LogLevel::Error, LogLevel::Warning].map(|level| LogSeverity::of(level, "no"));
+        assert_eq!(without_errors(severity), [None, Some(LogSeverity::Warning)]);
+        assert_eq!(severity(), [Some(LogSeverity::Error), Some(LogSeverity::Warning)]);
     }
 }

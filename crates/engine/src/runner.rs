@@ -119,4 +119,4 @@ fn session(runtime: &Runtime, artifact: &crate::Artifact, voice: Voice) -> ort::
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

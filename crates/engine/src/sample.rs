@@ -28,15 +28,16 @@ impl Seeded {
 }
 
 /// One row of made-up input for each of the model's inputs. `spread` scales the floats: rows of different spread tell
-/// whether a model scales over its batch. Integers stay 0 or 1, which every vocabulary and category has.
-pub(crate) fn row(signature: &Signature, seeded: &mut Seeded, spread: f64, free_axis: i64) -> Vec<Tensor> {
-    signature.inputs.iter().map(|spec| tensor(spec, seeded, spread, free_axis)).collect()
+/// whether a model scales over its batch. Free axes other than the first get `length`. Integers stay 0 or 1, which
+/// every vocabulary and category has.
+pub(crate) fn row(signature: &Signature, seeded: &mut Seeded, spread: f64, length: i64) -> Vec<Tensor> {
+    signature.inputs.iter().map(|spec| tensor(spec, seeded, spread, length)).collect()
 }
 
-fn tensor(spec: &TensorSpec, seeded: &mut Seeded, spread: f64, free_axis: i64) -> Tensor {
+fn tensor(spec: &TensorSpec, seeded: &mut Seeded, spread: f64, length: i64) -> Tensor {
     let size = |(place, &axis): (usize, &i64)| match (place, axis) {
         (0, -1) => 1,
-        (_, -1) => free_axis,
+        (_, -1) => length,
         (_, fixed) => fixed,
     };
     let shape: Shape = spec.shape.iter().enumerate().map(size).collect();

@@ -18,6 +18,11 @@ impl Signature {
         Ok(Signature { inputs, outputs })
     }
 
+    /// Whether rows may differ in shape.
+    pub(crate) fn has_free_axes(&self) -> bool {
+        self.inputs.iter().any(|spec| spec.shape.iter().skip(1).any(|&axis| axis == -1))
+    }
+
     /// Why this signature leaves no room for a batch; `None` when every tensor has a first axis that may vary.
     /// Outputs are judged by what they really are when probed: converters often declare them wrongly.
     pub(crate) fn no_batch_axis(&self) -> Option<String> {

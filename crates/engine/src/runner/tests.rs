@@ -1,13 +1,13 @@
 //! Runners against real models, made here: see `tests/onnx.rs`.
 
-mod onnx;
+pub(crate) mod onnx;
 
 use super::{RunError, Runner, Voice, used_again};
 use crate::{Artifact, Runtime, ScanFacts, beside_executable};
 use bytes::Bytes;
 use flyball_core::{DataType, Digest, Tensor, TensorData};
 
-fn runner(model: Vec<u8>) -> Runner {
+pub(crate) fn runner(model: Vec<u8>) -> Runner {
     let runtime = Runtime::open(&beside_executable().unwrap()).unwrap();
     let facts = ScanFacts::of(&model).unwrap();
     let artifact = Artifact { digest: Digest::of(&model), facts, model, external_data: Vec::new() };
@@ -55,6 +55,44 @@ fn the_rows_of_several_requests_come_out_behind_each_other_in_every_datatype() {
             assert_eq!(outputs[0].data, wanted, "{datatype:?}");
         }
     }
+}
+
+#[test]
+fn strings_come_back_whole_whatever_is_in_them() {
+    let mut runner = runner(onnx::identity(onnx::STRING));
+    let long = "x\0".repeat(5000);
+    let requests: [&[&str]; 4] = [&["he\0llo", "", "\0"], &["grün", "𝄞\0é", ""], &[&long], &["", "日本\0"]];
+    let mut outputs = Vec::new();
+    for requests in [&requests[..], &requests[1..2], &requests[..1]] {
+        runner.clear();
+        for strings in requests {
+            let data = TensorData::Strings(strings.iter().map(|&string| string.to_owned()).collect());
+            runner.add(&[tensor(DataType::Bytes, &[strings.len() as i64], data)]);
+        }
+        runner.run(&mut outputs).unwrap();
+        let wanted: Vec<String> = requests.concat().into_iter().map(str::to_owned).collect();
+        assert_eq!(outputs[0].shape.as_slice(), [wanted.len() as i64]);
+        assert_eq!(outputs[0].data, TensorData::Strings(wanted));
+    }
+}
+
+#[test]
+fn a_request_without_strings_has_an_answer_without_strings() {
+    let mut runner = runner(onnx::identity(onnx::STRING));
+    runner.clear();
+    runner.add(&[tensor(DataType::Bytes, &[0], TensorData::Strings(Vec::new()))]);
+    let mut outputs = Vec::new();
+    runner.run(&mut outputs).unwrap();
+    assert_eq!(outputs[0].data, TensorData::Strings(Vec::new()));
+}
+
+#[test]
+fn fewer_strings_than_the_shape_asks_for_are_refused() {
+    let mut runner = runner(onnx::identity(onnx::STRING));
+    runner.clear();
+    runner.add(&[tensor(DataType::Bytes, &[2], TensorData::Strings(vec!["one".into()]))]);
+    let failed = runner.run(&mut Vec::new());
+    assert!(matches!(&failed, Err(RunError::Failed(text)) if text.contains("1 strings")), "{failed:?}");
 }
 
 #[test]

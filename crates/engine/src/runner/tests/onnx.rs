@@ -3,12 +3,13 @@
 use flyball_core::DataType;
 use prost::Message;
 
-pub(super) const FLOAT: i32 = 1;
+pub(crate) const FLOAT: i32 = 1;
 const INT64: i32 = 7;
+pub(crate) const STRING: i32 = 8;
 const BOOL: i32 = 9;
 
 /// `TensorProto.DataType` of each V2 datatype.
-pub(super) const ELEMENT_TYPES: [(DataType, i32); 14] = [
+pub(crate) const ELEMENT_TYPES: [(DataType, i32); 14] = [
     (DataType::Fp32, FLOAT),
     (DataType::Uint8, 2),
     (DataType::Int8, 3),
@@ -16,7 +17,7 @@ pub(super) const ELEMENT_TYPES: [(DataType, i32); 14] = [
     (DataType::Int16, 5),
     (DataType::Int32, 6),
     (DataType::Int64, INT64),
-    (DataType::Bytes, 8),
+    (DataType::Bytes, STRING),
     (DataType::Bool, BOOL),
     (DataType::Fp16, 10),
     (DataType::Fp64, 11),
@@ -26,7 +27,7 @@ pub(super) const ELEMENT_TYPES: [(DataType, i32); 14] = [
 ];
 
 /// `y = x`, of one free axis.
-pub(super) fn identity(element_type: i32) -> Vec<u8> {
+pub(crate) fn identity(element_type: i32) -> Vec<u8> {
     model(Graph {
         name: "identity".into(),
         node: vec![node("Identity", &["x"], &["y"])],
@@ -36,8 +37,55 @@ pub(super) fn identity(element_type: i32) -> Vec<u8> {
     })
 }
 
+/// `y` is the sum of each row of `x`; -1 is any width.
+pub(crate) fn row_sum(width: i64) -> Vec<u8> {
+    let axis = TensorValue {
+        dims: vec![1],
+        data_type: INT64,
+        int64_data: vec![1],
+        name: "axis".into(),
+        ..TensorValue::default()
+    };
+    model(Graph {
+        name: "row_sum".into(),
+        node: vec![node("ReduceSum", &["x", "axis"], &["y"])],
+        initializer: vec![axis],
+        input: vec![value("x", FLOAT, &[-1, width])],
+        output: vec![value("y", FLOAT, &[-1, 1])],
+    })
+}
+
+/// `y = -x`, of rows of any width.
+pub(crate) fn negated() -> Vec<u8> {
+    model(Graph {
+        name: "negated".into(),
+        node: vec![node("Neg", &["x"], &["y"])],
+        input: vec![value("x", FLOAT, &[-1, -1])],
+        output: vec![value("y", FLOAT, &[-1, -1])],
+        ..Graph::default()
+    })
+}
+
+/// `y = x + 1 1 1 1`: its rows say that they may have any width, and only have four or one.
+pub(crate) fn of_hidden_width() -> Vec<u8> {
+    let ones = TensorValue {
+        dims: vec![4],
+        data_type: FLOAT,
+        float_data: vec![1.0; 4],
+        name: "ones".into(),
+        ..TensorValue::default()
+    };
+    model(Graph {
+        name: "of_hidden_width".into(),
+        node: vec![node("Add", &["x", "ones"], &["y"])],
+        initializer: vec![ones],
+        input: vec![value("x", FLOAT, &[-1, -1])],
+        output: vec![value("y", FLOAT, &[-1, -1])],
+    })
+}
+
 /// `y = 1 + 1 + …`, as many times as the scalar `x` says.
-pub(super) fn looped() -> Vec<u8> {
+pub(crate) fn looped() -> Vec<u8> {
     let float = |name: &str, value: f32| TensorValue {
         data_type: FLOAT,
         float_data: vec![value],
@@ -72,11 +120,11 @@ fn node(op_type: &str, input: &[&str], output: &[&str]) -> Node {
 }
 
 fn value(name: &str, elem_type: i32, shape: &[i64]) -> Value {
-    let axis = |&size: &i64| match size {
-        -1 => Axis { size: None, name: Some("n".into()) },
+    let axis = |(place, &size): (usize, &i64)| match size {
+        -1 => Axis { size: None, name: Some(format!("n{place}")) },
         size => Axis { size: Some(size), name: None },
     };
-    let shape = Some(Axes { dim: shape.iter().map(axis).collect() });
+    let shape = Some(Axes { dim: shape.iter().enumerate().map(axis).collect() });
     let r#type = Some(Type { tensor_type: Some(TensorType { elem_type, shape }) });
     Value { name: name.into(), r#type }
 }
@@ -143,6 +191,8 @@ struct TensorValue {
     data_type: i32,
     #[prost(float, repeated, tag = "4")]
     float_data: Vec<f32>,
+    #[prost(int64, repeated, tag = "7")]
+    int64_data: Vec<i64>,
     #[prost(string, tag = "8")]
     name: String,
 }

@@ -1,0 +1,171 @@
+//! Made-up rows whose answers alone are known, and whether they keep them in company. Knows nothing of what follows
+//! from it: see `probe`.
+
+use crate::runner::{RunError, Runner};
+use crate::sample::{self, Seeded};
+use crate::{Signature, log};
+use flyball_core::{Tensor, TensorData};
+use std::time::{Duration, Instant};
+
+pub(crate) struct Witnesses {
+    rows: Vec<Witness>,
+    length: i64,
+    alone_us: f64,
+}
+
+struct Witness {
+    row: Vec<Tensor>,
+    alone: Vec<Tensor>,
+}
+
+/// Free axes other than the first: lengths to try until the model runs. Five first: such rows begin at every alignment
+/// that their elements can have.
+const LENGTHS: [i64; 5] = [5, 4, 1, 16, 32];
+/// Slow models have fewer witnesses. Of a sum over five floats about one row in four shows that its place matters.
+const COUNT_MIN: usize = 4;
+const COUNT_MAX: usize = 16;
+const ALONE_TIME_MAX: Duration = Duration::from_millis(25);
+/// Floats of different spread in one batch tell whether a model scales over it.
+const SPREADS: [f64; 4] = [1.0, 100.0, 0.01, 7.0];
+
+/// In small batches a single neighbour weighs most, and what is wrong should be found before a larger one is allowed:
+/// they are tried until each witness was at each place, or this time is over.
+const SMALL_ROWS: usize = 4;
+const SMALL_ROUNDS_MIN: usize = 3;
+const SMALL_TIME_MAX: Duration = Duration::from_millis(5);
+
+impl Witnesses {
+    /// Runs a few made-up rows alone. Fails with the model's own words if it runs on none of them.
+    pub(crate) fn find(runner: &mut Runner) -> Result<Witnesses, RunError> {
+        if !runner.signature().has_free_axes() {
+            return Witnesses::alone(runner, 1);
+        }
+        let mut last = RunError::Failed("it was not run".to_owned());
+        for length in LENGTHS {
+            match Witnesses::of_length(runner, length) {
+                Ok(witnesses) => return Ok(witnesses),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Rows whose free axes have this length. A model that does not run on them is no error that someone must act on.
+    pub(crate) fn of_length(runner: &mut Runner, length: i64) -> Result<Witnesses, RunError> {
+        log::without_errors(|| Witnesses::alone(runner, length))
+    }
+
+    fn alone(runner: &mut Runner, length: i64) -> Result<Witnesses, RunError> {
+        let signature = runner.signature().clone();
+        let mut seeded = Seeded::new(1);
+        let mut rows = Vec::with_capacity(COUNT_MAX);
+        // The first runs pay for cold caches and growing arenas; the fastest is nearest to what comes later.
+        let mut alone_us = f64::INFINITY;
+        let began = Instant::now();
+        while rows.len() < COUNT_MIN || (rows.len() < COUNT_MAX && began.elapsed() < ALONE_TIME_MAX) {
+            let row = sample::row(&signature, &mut seeded, SPREADS[rows.len() % SPREADS.len()], length);
+            let (alone, took_us) = run(runner, &[&row])?;
+            alone_us = alone_us.min(took_us);
+            rows.push(Witness { row, alone });
+        }
+        Ok(Witnesses { rows, length, alone_us })
+    }
+
+    pub(crate) fn length(&self) -> i64 {
+        self.length
+    }
+
+    /// The fastest run of one row.
+    pub(crate) fn alone_us(&self) -> f64 {
+        self.alone_us
+    }
+
+    /// Elements of one row over all inputs.
+    pub(crate) fn elements(&self) -> usize {
+        let row = self.rows.first().map_or(&[][..], |witness| &witness.row);
+        row.iter().map(Tensor::size).sum::<usize>().max(1)
+    }
+
+    /// The same, where axes other than the first are free: longer rows take longer.
+    pub(crate) fn row_elements(&self, signature: &Signature) -> Option<usize> {
+        signature.has_free_axes().then(|| self.elements())
+    }
+
+    /// Inputs for a run of `rows` rows, for timing.
+    pub(crate) fn batch(&self, rows: usize) -> Vec<&[Tensor]> {
+        self.turned(rows, 0).map(|witness| witness.row.as_slice()).collect()
+    }
+
+    /// Whether in batches of `rows` rows every row has the answer that it has alone: the microseconds of the fastest,
+    /// or what is different.
+    pub(crate) fn equal_at(&self, runner: &mut Runner, rows: usize) -> Result<f64, String> {
+        let (least, most) = if rows <= SMALL_ROWS { (SMALL_ROUNDS_MIN, self.rows.len()) } else { (1, 1) };
+        let mut fastest_us = f64::INFINITY;
+        let began = Instant::now();
+        for round in 0..most {
+            if round >= least && began.elapsed() > SMALL_TIME_MAX {
+                break;
+            }
+            // The size turns them too, so that over all sizes each witness comes to many places.
+            let turn = rows + round;
+            let batch: Vec<&[Tensor]> =
+                self.turned(rows, turn).map(|witness| witness.row.as_slice()).collect();
+            let (together, took_us) =
+                run(runner, &batch).map_err(|error| format!("the model fails: {error}"))?;
+            fastest_us = fastest_us.min(took_us);
+            for (place, witness) in self.turned(rows, turn).enumerate() {
+                for (output, alone) in together.iter().zip(&witness.alone) {
+                    row_equals(output, alone, rows, place)?;
+                }
+            }
+        }
+        Ok(fastest_us)
+    }
+
+    fn turned(&self, rows: usize, turn: usize) -> impl Iterator<Item = &Witness> {
+        self.rows.iter().cycle().skip(turn % self.rows.len().max(1)).take(rows)
+    }
+}
+
+/// What a run gives, and the microseconds of CPU time that it took.
+fn run(runner: &mut Runner, rows: &[&[Tensor]]) -> Result<(Vec<Tensor>, f64), RunError> {
+    join(runner, rows);
+    let mut outputs = Vec::new();
+    let before = crate::thread_cpu_time();
+    runner.run(&mut outputs)?;
+    Ok((outputs, crate::thread_cpu_time().saturating_sub(before).as_secs_f64() * 1e6))
+}
+
+/// Lays the rows behind each other for the next runs.
+pub(crate) fn join(runner: &mut Runner, rows: &[&[Tensor]]) {
+    runner.clear();
+    rows.iter().for_each(|row| runner.add(row));
+}
+
+/// Whether row `place` of a batch's output is what the row gave alone.
+fn row_equals(output: &Tensor, alone: &Tensor, rows: usize, place: usize) -> Result<(), String> {
+    let name = &output.name;
+    let on_first_axis =
+        output.rows() == rows && alone.rows() == 1 && output.shape.get(1..) == alone.shape.get(1..);
+    if !on_first_axis || output.shape.is_empty() {
+        return Err(format!(
+            "output '{name}' has shape {:?} where one row alone gives {:?}",
+            output.shape.as_slice(),
+            alone.shape.as_slice()
+        ));
+    }
+    let equal = match (&output.data, &alone.data) {
+        (TensorData::Fixed(all), TensorData::Fixed(one)) => {
+            all.get(place * one.len()..(place + 1) * one.len()) == Some(one.as_ref())
+        }
+        (TensorData::Strings(all), TensorData::Strings(one)) => {
+            all.get(place * one.len()..(place + 1) * one.len()) == Some(one.as_slice())
+        }
+        _ => false,
+    };
+    if equal {
+        Ok(())
+    } else {
+        Err(format!("output '{name}' of a row changes with its neighbours or its place"))
+    }
+}
