@@ -88,8 +88,15 @@ def commands(text: str) -> list[str]:
     return found
 
 
+def read_by(page: Path) -> object:
+    """The guide to the benchmark measures for 100 s; its commands have tests of their own in test_bench_command.py."""
+    full = os.environ.get("FLYBALL_TESTS") == "full"
+    long = pytest.mark.skipif(page.name == "benchmark.md" and not full, reason="100 s of measuring: make test-full runs it")
+    return pytest.param(page, id=page.name, marks=long)
+
+
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", map(read_by, PAGES))
 def test_the_commands_of_a_page_work_as_printed(page: Path, tmp_path: Path) -> None:
     blocks = BLOCK.findall(page.read_text())
     assert blocks, f"{page.name} shows no command"

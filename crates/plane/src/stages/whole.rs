@@ -12,7 +12,9 @@ pub(crate) fn whole(body: Bytes, specs: &[TensorSpec], batched: bool) -> Result<
         )));
     };
     let mut shape = Shape::from_slice(&spec.shape);
-    if let Some(rows) = shape.first_mut().filter(|rows| batched && **rows == -1) {
+    // With a further free axis the first one counts rows, whether or not the model is run on several at once.
+    let counts_rows = batched || shape.iter().skip(1).any(|&axis| axis == -1);
+    if let Some(rows) = shape.first_mut().filter(|rows| counts_rows && **rows == -1) {
         *rows = 1;
     }
     let data = match spec.datatype.size() {
@@ -102,6 +104,7 @@ mod tests {
             (&[-1, 3][..], true, 12, &[1, 3][..]),
             (&[-1, 3], false, 24, &[2, 3]),
             (&[-1, -1], true, 20, &[1, 5]),
+            (&[-1, -1], false, 20, &[1, 5]),
             (&[2, -1, 2], false, 48, &[2, 3, 2]),
             (&[3], false, 12, &[3]),
             (&[-1], true, 4, &[1]),
@@ -133,7 +136,7 @@ mod tests {
             (read(fp32(&[-1, 3]), false, &[0; 13]), "the body has 13 bytes"),
             (read(fp32(&[-1, 0]), false, &[0; 4]), "the body has 4 bytes"),
             (read(fp32(&[i64::MAX, -1]), false, &[0; 4]), "the body has 4 bytes"),
-            (read(fp32(&[-1, -1]), false, &[0; 4]), "more than one axis of any size"),
+            (read(fp32(&[-1, -1, -1]), false, &[0; 4]), "more than one axis of any size"),
             (read(fp32(&[-1, -1, -1]), true, &[0; 4]), "more than one axis of any size"),
             (read(spec(DataType::Bool, &[2]), true, &[1, 2]), "a BOOL byte is 0 or 1"),
             (read(spec(DataType::Bytes, &[-1, -1]), true, b"a"), "one body is one text"),
