@@ -26,11 +26,12 @@ EMPTY = b"\x00" * 5
 def limited(start: Callable[..., Server], model: Callable[[str], Path], tmp_path: Path) -> Callable[..., Server]:
     """flyballd with one model and the settings given."""
 
-    def started(**settings: Any) -> Server:
+    def started(*listen: str, **settings: Any) -> Server:
         index = snapshots.write(tmp_path, 1, [snapshots.deployment("linear", model("linear"))])
         config = tmp_path / "config.json"
         config.write_text(json.dumps(settings))
-        return start(*serving.flyballd(), "--snapshot", index, "--listen", "127.0.0.1:0", "--config", config)
+        addresses = [flag for address in listen or ("127.0.0.1:0",) for flag in ("--listen", address)]
+        return start(*serving.flyballd(), "--snapshot", index, *addresses, "--config", config)
 
     return started
 
@@ -41,8 +42,18 @@ def served(server: Server) -> bool | None:
     return None
 
 
+def outer_address() -> str:
+    """This machine's address beyond loopback; nothing is sent to find it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("198.51.100.1", 9))
+        except OSError:
+            pytest.skip("this machine has no address beyond loopback")
+        return str(probe.getsockname()[0])
+
+
 def test_an_address_with_all_its_connections_is_turned_away_at_once_and_counted(limited: Callable[..., Server]) -> None:
-    server = limited(connections_per_address_max=3)
+    server = limited(f"{outer_address()}:0", connections_per_address_max=3, allow_anonymous=True)
     with Http(server) as first, Http(server) as second, Http(server) as third:
         for connection in (first, second, third):
             connection.infer("linear", row("linear", 1))
@@ -51,6 +62,39 @@ def test_an_address_with_all_its_connections_is_turned_away_at_once_and_counted(
         assert "flyball_connections_refused_total 1" in first.get("/metrics").body.decode()
         third.connection.close()
         until("the place is free again", lambda: served(server))
+
+
+def test_connections_of_this_machine_are_not_counted(limited: Callable[..., Server]) -> None:
+    server = limited(connections_per_address_max=1)
+    with Http(server) as first, Http(server) as second:
+        for connection in (first, second):
+            connection.infer("linear", row("linear", 1))
+        assert "flyball_connections_refused_total 0" in first.get("/metrics").body.decode()
+
+
+def test_a_listener_that_nobody_comes_to_keeps_no_place_from_another(limited: Callable[..., Server]) -> None:
+    server = limited("127.0.0.1:0", "127.0.0.1:0", connections_max=1)
+    ports = [server.port, int(server.also[0].rpartition(":")[2])]
+    for port in ports * 2:
+        # The last connection may not have given its place back yet: this one waits in the backlog until then.
+        connection = http.client.HTTPConnection(server.host, port, timeout=10)
+        connection.request("GET", "/v2/health/live")
+        assert connection.getresponse().status == 200
+        connection.close()
+
+
+def test_who_is_beyond_the_limit_waits_unaccepted_and_is_served_later(limited: Callable[..., Server]) -> None:
+    server = limited(connections_max=1)
+    asked = b"GET /v2/health/live HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n"
+    with Http(server) as first:
+        first.infer("linear", row("linear", 1))
+        with socket.create_connection((server.host, server.port), 0.2) as second:
+            second.sendall(asked)
+            with pytest.raises(TimeoutError):
+                second.recv(1)
+            first.connection.close()
+            second.settimeout(10)
+            assert second.recv(12) == b"HTTP/1.1 200"
 
 
 def test_streams_beyond_the_limit_are_refused_and_the_others_answered(limited: Callable[..., Server]) -> None:

@@ -201,6 +201,29 @@ def test_a_handshake_that_dawdles_or_is_none_gives_its_place_back(
         assert infer(client).status_code == 200
 
 
+def test_handshakes_that_dawdle_hold_up_no_other_on_their_lane(
+    secure: Callable[..., Server], authority: Authority, pair: Pair
+) -> None:
+    server = secure(pair, lanes=1, header_timeout_ms=60_000)
+    with contextlib.ExitStack() as held:
+        for place in range(24):
+            connection = held.enter_context(socket.create_connection((server.host, server.port), 10))
+            # Half of them say nothing, and half never answer the server's signature.
+            if place % 2:
+                connection.sendall(hello(authority))
+                assert connection.recv(1)
+        with https(server, trusting(authority)) as client:
+            assert infer(client).status_code == 200
+
+
+def hello(authority: Authority) -> bytes:
+    """What a client says first."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        trusting(authority).wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
+    return outgoing.read()
+
+
 def test_a_caller_is_known_by_the_name_in_its_certificate(
     secure: Callable[..., Server], authority: Authority, pair: Pair, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,6 +71,28 @@ def test_a_dead_socket_is_replaced_and_a_live_one_is_not(
     start(*command, "--listen", f"unix:{path}")
     with unix(path) as client:
         assert client.get("/v2/health/ready").status_code == 200
+
+
+def test_of_two_servers_that_start_at_once_one_has_the_path_and_leaves_nothing_beside_it(
+    command: list[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "sockets"
+    folder.mkdir()
+    path = folder / "flyball.sock"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    starting = [subprocess.Popen([*command, "--listen", f"unix:{path}"], stderr=subprocess.DEVNULL) for _ in range(4)]
+    try:
+        until("only one is left", lambda: sum(process.poll() is None for process in starting) == 1 or None)
+        assert [process.returncode for process in starting].count(3) == 3
+        with unix(path) as client:
+            until("it is ready", lambda: client.get("/v2/health/ready").status_code == 200 or None)
+        assert [file.name for file in folder.iterdir()] == [path.name]
+    finally:
+        for process in starting:
+            process.terminate()
+            process.wait(30)
+    assert not list(folder.iterdir())
 
 
 def test_a_file_that_is_no_socket_is_left_alone(command: list[str], path: Path) -> None:

@@ -39,7 +39,7 @@ def test_defaults_are_those_of_the_native_side():
         "body_bytes_max": 67108864,
         "header_bytes_max": 65536,
         "connections_max": 4096,
-        "connections_per_address_max": 4096,
+        "connections_per_address_max": 1024,
         "streams_max": 1024,
         "in_flight_max": 4096,
         "header_timeout_ms": 10000,

@@ -7,14 +7,16 @@ use crate::errands::Errand;
 use crate::lane_thread::{Carrier, Handover, Shared};
 use crate::listen::{Listener, Socket};
 use crate::unix_socket::SocketFile;
+use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// After an error such as "too many open files", waiting is the only help.
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
@@ -63,17 +65,11 @@ async fn accept(
         Err(error) => return tracing::error!(%error, "a listener could not be used"),
     };
     loop {
-        let accepted = async {
-            // The semaphore is never closed, so a place is only waited for.
-            let place = Arc::clone(&places).acquire_owned().await.ok()?;
-            Some((place, door.accept().await))
-        };
         let accepted = tokio::select! {
-            accepted = accepted => accepted,
+            accepted = door.accept(&places) => accepted,
             () = shared.drain.reached(Phase::LameDuck) => return,
         };
-        let Some((place, accepted)) = accepted else { return };
-        let (carrier, address) = match accepted {
+        let (place, carrier, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -112,19 +108,101 @@ impl Door {
         })
     }
 
-    /// The next connection, and the address that it counts for.
-    async fn accept(&self) -> io::Result<(Carrier, Option<IpAddr>)> {
+    /// The next connection with its place, and the address that it counts for.
+    async fn accept(
+        &self,
+        places: &Arc<Semaphore>,
+    ) -> io::Result<(OwnedSemaphorePermit, Carrier, Option<IpAddr>)> {
         match self {
             Door::Tcp { listener, tls } => {
-                let (stream, peer) = listener.accept().await?;
+                let (place, (stream, peer)) = next(places, |task| listener.poll_accept(task)).await?;
                 stream.set_nodelay(true)?;
                 let stream = stream.into_std()?;
-                Ok((if *tls { Carrier::Tls(stream) } else { Carrier::Tcp(stream) }, Some(peer.ip())))
+                Ok((place, if *tls { Carrier::Tls(stream) } else { Carrier::Tcp(stream) }, Some(peer.ip())))
             }
             Door::Unix(listener, _file) => {
-                let (stream, _peer) = listener.accept().await?;
-                Ok((Carrier::Unix(stream.into_std()?), None))
+                let (place, (stream, _peer)) = next(places, |task| listener.poll_accept(task)).await?;
+                Ok((place, Carrier::Unix(stream.into_std()?), None))
             }
         }
+    }
+}
+
+/// Nobody is accepted before there is a place: whoever is beyond the limit waits in the kernel's backlog. And where nobody
+/// waits the place is given back at once: a listener that nobody comes to would keep it from the others.
+async fn next<T>(
+    places: &Arc<Semaphore>,
+    accept: impl Fn(&mut Context<'_>) -> Poll<io::Result<T>>,
+) -> io::Result<(OwnedSemaphorePermit, T)> {
+    loop {
+        let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
+        if let Poll::Ready(accepted) = poll_fn(|task| Poll::Ready(accept(task))).await {
+            return Ok((place, accepted?));
+        }
+        drop(place);
+        woken().await;
+    }
+}
+
+/// Until the task is woken, which `accept` has seen to when it found nobody. To be woken for something else does no harm.
+async fn woken() {
+    let mut asked = false;
+    poll_fn(|_task| if std::mem::replace(&mut asked, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+
+    async fn soon<T>(what: impl Future<Output = T>) -> T {
+        tokio::time::timeout(Duration::from_secs(10), what).await.expect("it comes in time")
+    }
+
+    #[tokio::test]
+    async fn a_listener_that_nobody_comes_to_holds_no_place() {
+        let places = Arc::new(Semaphore::new(1));
+        let idle = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let busy = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = busy.local_addr().unwrap();
+        let served = async {
+            for _ in 0..3 {
+                let _client = TcpStream::connect(address).unwrap();
+                let _accepted = next(&places, |task| busy.poll_accept(task)).await.unwrap();
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = next(&places, |task| idle.poll_accept(task)) => panic!("nobody came to this one"),
+            () = soon(served) => {}
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_is_beyond_the_limit_is_left_to_the_backlog_until_a_place_is_free() {
+        let places = Arc::new(Semaphore::new(1));
+        let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = door.local_addr().unwrap();
+        let accept = || next(&places, |task| door.poll_accept(task));
+        let (_first, _second) = (TcpStream::connect(address).unwrap(), TcpStream::connect(address).unwrap());
+        let (place, _stream) = soon(accept()).await.unwrap();
+        let beyond = tokio::time::timeout(Duration::from_millis(50), accept()).await;
+        assert!(beyond.is_err(), "there is no place");
+        drop(place);
+        assert!(soon(accept()).await.is_ok(), "the kernel has kept it");
+    }
+
+    #[tokio::test]
+    async fn somebody_who_comes_later_wakes_the_listener() {
+        let places = Arc::new(Semaphore::new(1));
+        let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = door.local_addr().unwrap();
+        let later = async {
+            tokio::task::yield_now().await;
+            TcpStream::connect(address).unwrap()
+        };
+        let (accepted, _client) =
+            soon(async { tokio::join!(next(&places, |task| door.poll_accept(task)), later) }).await;
+        assert!(accepted.is_ok());
     }
 }

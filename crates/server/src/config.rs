@@ -45,7 +45,7 @@ pub struct ServerConfig {
     pub body_bytes_max: usize,
     pub header_bytes_max: usize,
     pub connections_max: usize,
-    /// Of one peer's address; Unix sockets have none.
+    /// Of one peer's address; Unix sockets have none, and loopback is not counted.
     pub connections_per_address_max: usize,
     /// Requests at once on one HTTP/2 connection.
     pub streams_max: usize,
@@ -85,7 +85,7 @@ impl Default for ServerConfig {
             body_bytes_max: 64 << 20,
             header_bytes_max: 64 << 10,
             connections_max: 4096,
-            connections_per_address_max: 4096,
+            connections_per_address_max: 1024,
             streams_max: 1024,
             in_flight_max: 4096,
             header_timeout_ms: 10_000,
@@ -304,6 +304,12 @@ mod tests {
     #[test]
     fn the_defaults_are_sound() {
         assert_eq!(ServerConfig::default().check(), []);
+    }
+
+    #[test]
+    fn one_address_cannot_take_every_place() {
+        let config = ServerConfig::default();
+        assert_eq!(config.connections_per_address_max, config.connections_max / 4);
     }
 
     #[test]

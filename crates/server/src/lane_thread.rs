@@ -10,7 +10,7 @@ use crate::refusals::{self, Refusals};
 use crate::reply::Reply;
 use crate::seats::{Seat, Seats};
 use crate::stream::Stream;
-use crate::tls::Tls;
+use crate::tls::{Tls, Turns};
 use crate::{ServerConfig, machine, stack};
 use ::http::{HeaderMap, header};
 use flyball_plane::{Lane, LaneInbox, Plane};
@@ -66,6 +66,8 @@ pub(crate) struct LaneContext {
     pub(crate) lane: Rc<Lane<LaneSink>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) refusals: Refusals,
+    /// Of the handshakes on this lane.
+    turns: Turns,
 }
 
 impl LaneContext {
@@ -133,7 +135,8 @@ pub(crate) fn start(
             tracing::warn!(lane = id, cpu, "lane could not be pinned");
         }
         let lane = Lane::new(Arc::clone(&shared.plane), id, shared.telemetry.sink(id));
-        let context = Rc::new(LaneContext { lane, shared, refusals: Refusals::default() });
+        let context =
+            Rc::new(LaneContext { lane, shared, refusals: Refusals::default(), turns: Turns::default() });
         LocalSet::new().block_on(&runtime, serve(context, inbox, connections));
     })
 }
@@ -196,7 +199,7 @@ async fn serve(
 async fn connection(context: Rc<LaneContext>, handover: Handover) {
     let open = &context.shared.connections[context.lane.id];
     let _closed = OnDrop(|| open.fetch_sub(1, Ordering::Relaxed));
-    if let Some((stream, mark)) = open_up(&context.shared, handover.carrier).await {
+    if let Some((stream, mark)) = open_up(&context, handover.carrier).await {
         let peer = Peer { anonymous: handover.anonymous, mark };
         stack::connection(Rc::clone(&context), stream, peer).await;
     }
@@ -204,7 +207,8 @@ async fn connection(context: Rc<LaneContext>, handover: Handover) {
 }
 
 /// The connection's bytes, once TLS has shaken hands where it must, and whose they are.
-async fn open_up(shared: &Shared, carrier: Carrier) -> Option<(Stream, Mark)> {
+async fn open_up(context: &LaneContext, carrier: Carrier) -> Option<(Stream, Mark)> {
+    let shared = &context.shared;
     match carrier {
         Carrier::Tcp(stream) => Some((Stream::Tcp(TcpStream::from_std(stream).ok()?), Mark::Nothing)),
         Carrier::Unix(stream) => {
@@ -216,7 +220,7 @@ async fn open_up(shared: &Shared, carrier: Carrier) -> Option<(Stream, Mark)> {
             let (tls, stream) = (shared.tls.as_ref()?, TcpStream::from_std(stream).ok()?);
             let patience = Duration::from_millis(shared.config.header_timeout_ms);
             let stream = tokio::select! {
-                shaken = tls.accept(stream, patience) => shaken?,
+                shaken = tls.accept(stream, patience, &context.turns) => shaken?,
                 () = shared.drain.reached(Phase::Closing) => return None,
             };
             let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);

@@ -14,11 +14,8 @@ pub(crate) struct Seats {
     turned_away: AtomicU64,
 }
 
-/// One connection's place at its address, until dropped.
-pub(crate) struct Seat {
-    seats: Arc<Seats>,
-    address: IpAddr,
-}
+/// One connection's place at its address, until dropped; nothing where the address is not counted.
+pub(crate) struct Seat(Option<(Arc<Seats>, IpAddr)>);
 
 impl Seats {
     pub(crate) fn new(max: usize) -> Arc<Seats> {
@@ -28,6 +25,10 @@ impl Seats {
     /// A seat, or nothing where the address has all of its own.
     pub(crate) fn take(self: &Arc<Seats>, address: IpAddr) -> Option<Seat> {
         let address = address.to_canonical();
+        // Everybody behind a proxy on this machine has its address, and what runs here is not kept out by a count.
+        if address.is_loopback() {
+            return Some(Seat(None));
+        }
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.entry(address).or_insert(0);
         if *count >= self.max {
@@ -35,7 +36,7 @@ impl Seats {
             return None;
         }
         *count += 1;
-        Some(Seat { seats: Arc::clone(self), address })
+        Some(Seat(Some((Arc::clone(self), address))))
     }
 
     pub(crate) fn turned_away(&self) -> u64 {
@@ -45,8 +46,9 @@ impl Seats {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut taken = self.seats.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Entry::Occupied(mut count) = taken.entry(self.address) {
+        let Some((seats, address)) = &self.0 else { return };
+        let mut taken = seats.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut count) = taken.entry(*address) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
                 count.remove();
@@ -74,5 +76,16 @@ mod tests {
         assert!(seats.take(here).is_some());
         drop(second);
         assert!(seats.taken.lock().unwrap().is_empty(), "what is given back leaves nothing behind");
+    }
+
+    #[test]
+    fn connections_of_this_machine_are_not_counted() {
+        let seats = Seats::new(1);
+        for address in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+            let address: IpAddr = address.parse().unwrap();
+            let held = (seats.take(address), seats.take(address));
+            assert!(held.0.is_some() && held.1.is_some(), "{address}");
+        }
+        assert_eq!(seats.turned_away(), 0);
     }
 }

@@ -8,13 +8,22 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use std::future::poll_fn;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
+use tokio::sync::Semaphore;
+use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
+
+/// How many handshakes a lane signs before it looks after everybody else again. A signature takes the lane as long as many
+/// answers do.
+const SIGNED_AT_ONCE: usize = 4;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -82,15 +91,25 @@ impl Tls {
         &self,
         stream: TcpStream,
         patience: Duration,
+        turns: &Turns,
     ) -> Option<Box<TlsStream<TcpStream>>> {
-        let acceptor = TlsAcceptor::from(Arc::clone(&self.loaded.load().config));
         // Boxed: the handshake's state is large, and every connection's task would carry it.
-        let shaken = tokio::time::timeout(patience, Box::pin(acceptor.accept(stream))).await;
+        let shaken = tokio::time::timeout(patience, Box::pin(self.shake(stream, turns))).await;
         if let Ok(Ok(stream)) = shaken {
             return Some(Box::new(stream));
         }
         self.handshakes_failed.fetch_add(1, Ordering::Relaxed);
         None
+    }
+
+    /// A turn is taken once the peer has said all that the signature needs: one that dawdles waits on its own.
+    async fn shake(&self, stream: TcpStream, turns: &Turns) -> io::Result<TlsStream<TcpStream>> {
+        let hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
+        let mut rest = std::pin::pin!(hello.into_stream(Arc::clone(&self.loaded.load().config)));
+        match turns.begin(rest.as_mut()).await {
+            Poll::Ready(shaken) => shaken,
+            Poll::Pending => rest.await,
+        }
     }
 
     /// Takes the files as they are now, or keeps what was.
@@ -119,6 +138,25 @@ impl Tls {
     /// When the certificate expires, in seconds since 1970.
     pub(crate) fn not_after(&self) -> u64 {
         self.loaded.load().not_after
+    }
+}
+
+/// The turns of one lane's handshakes, in order of arrival.
+pub(crate) struct Turns(Semaphore);
+
+impl Default for Turns {
+    fn default() -> Turns {
+        Turns(Semaphore::new(SIGNED_AT_ONCE))
+    }
+}
+
+impl Turns {
+    /// Polls what takes long once, in its turn, and lets the lane's sockets have theirs before the next may begin.
+    async fn begin<F: Future>(&self, mut work: Pin<&mut F>) -> Poll<F::Output> {
+        let _turn = self.0.acquire().await;
+        let begun = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;
+        tokio::task::yield_now().await;
+        begun
     }
 }
 
@@ -174,4 +212,49 @@ fn verifier(path: &Path) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
         .build()
         .map_err(|error| malformed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::rc::Rc;
+    use tokio::task::{JoinSet, LocalSet};
+
+    #[tokio::test]
+    async fn a_burst_of_handshakes_lets_the_lane_breathe_after_a_few() {
+        let (turns, signed) = (Rc::new(Turns::default()), Rc::new(Cell::new(0)));
+        let mut tasks = JoinSet::new();
+        let local = LocalSet::new();
+        for _ in 0..100 {
+            let (turns, signed) = (Rc::clone(&turns), Rc::clone(&signed));
+            let work = async move {
+                let sign = std::pin::pin!(async { signed.set(signed.get() + 1) });
+                assert!(turns.begin(sign).await.is_ready());
+            };
+            tasks.spawn_local_on(work, &local);
+        }
+        let watch = async {
+            let mut most = 0;
+            while signed.get() < 100 {
+                let before = signed.get();
+                tokio::task::yield_now().await;
+                most = most.max(signed.get() - before);
+            }
+            most
+        };
+        let most = tokio::time::timeout(Duration::from_secs(10), local.run_until(watch)).await;
+        let most = most.expect("everybody has a turn");
+        assert!((1..=2 * SIGNED_AT_ONCE).contains(&most), "{most} were signed at once");
+    }
+
+    #[tokio::test]
+    async fn a_handshake_that_waits_for_its_peer_holds_no_turn() {
+        let turns = Turns::default();
+        for _ in 0..=SIGNED_AT_ONCE {
+            let dawdling = std::pin::pin!(std::future::pending::<()>());
+            let begun = tokio::time::timeout(Duration::from_secs(10), turns.begin(dawdling)).await;
+            assert!(begun.expect("a turn is free").is_pending());
+        }
+    }
 }

@@ -1,57 +1,168 @@
 //! The file of a Unix socket: whose it is is settled before anybody can connect, a dead one is replaced, a live one is
-//! not, and ours is gone when the server is.
+//! not, and ours is gone when the server is. The socket is made beside its path and put there when it listens, so that
+//! what is at the path always answers.
 
 use crate::listen::BACKLOG;
+use nix::libc::{O_NOFOLLOW, O_PATH};
 use nix::unistd::{Group, User};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Servers hold a folder while they put a socket there or take it away, which is short.
+const START_PATIENCE: Duration = Duration::from_secs(5);
+/// The thread that stops a listener has connections of others to see to.
+const STOP_PATIENCE: Duration = Duration::from_millis(200);
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// Of the path's last part, in the name that a socket is made under: the whole must stay below the kernel's limit.
+const NAME_BYTES_KEPT: usize = 48;
 
 /// Removes the socket's file when dropped, unless somebody has put another in its place.
 pub(crate) struct SocketFile {
-    path: PathBuf,
-    is: (u64, u64),
+    folder: Folder,
+    name: OsString,
+    /// Held open, so that no other file is given the same number while we compare it.
+    ours: File,
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if identity(&self.path).is_ok_and(|is| is == self.is) {
-            let _ = std::fs::remove_file(&self.path);
+        // Without the lock another server's socket could come in between the look and the removal. What is left is dead,
+        // and the next server replaces it.
+        let Ok(_lock) = self.folder.lock(STOP_PATIENCE) else { return };
+        let path = self.folder.path_of(&self.name);
+        let (there, ours) = (std::fs::symlink_metadata(&path), self.ours.metadata());
+        if let (Ok(there), Ok(ours)) = (there, ours)
+            && identity(&there) == identity(&ours)
+        {
+            let _ = std::fs::remove_file(&path);
         }
     }
 }
 
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    std::fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
+fn identity(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
 }
 
 pub(crate) fn bind(path: &Path, mode: u32, owner: Option<&str>) -> io::Result<(UnixListener, SocketFile)> {
     let owner = owner.map(ids).transpose()?;
-    remove_dead(path)?;
-    let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None)?;
-    socket.bind(&socket2::SockAddr::unix(path)?)?;
-    let file = SocketFile { path: path.to_owned(), is: identity(path)? };
-    // Until `listen` every connection is refused, so nobody gets in under the mode that the file was made with.
-    if let Some((user, group)) = owner {
-        chown(path, Some(user), group)?;
+    let name = path.file_name().ok_or_else(|| io::Error::other("the path names no file"))?.to_owned();
+    let folder = Folder::open(path)?;
+    let lock = folder.lock(START_PATIENCE)?;
+    refuse_unless_dead(path)?;
+    let draft = folder.path_of(&draft_name(&name));
+    let made = make(&draft, mode, owner).and_then(|made| {
+        // Not everybody who makes sockets takes the lock.
+        refuse_unless_dead(path)?;
+        std::fs::rename(&draft, folder.path_of(&name))?;
+        Ok(made)
+    });
+    if made.is_err() {
+        let _ = std::fs::remove_file(&draft);
     }
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
-    socket.listen(BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    Ok((UnixListener::from(socket), file))
+    drop(lock);
+    let (listener, ours) = made?;
+    Ok((listener, SocketFile { folder, name, ours }))
 }
 
-/// What a server left that was killed. A file that is no socket, or that somebody listens on, is left alone.
-fn remove_dead(path: &Path) -> io::Result<()> {
-    let Ok(file) = std::fs::symlink_metadata(path) else { return Ok(()) };
+fn draft_name(name: &OsStr) -> OsString {
+    let kept = &name.as_bytes()[..name.len().min(NAME_BYTES_KEPT)];
+    OsString::from_vec([b".", kept, b".", std::process::id().to_string().as_bytes()].concat())
+}
+
+/// A socket that listens at `draft`, and its file.
+fn make(draft: &Path, mode: u32, owner: Option<(u32, Option<u32>)>) -> io::Result<(UnixListener, File)> {
+    match std::fs::remove_file(draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None)?;
+    socket.bind(&socket2::SockAddr::unix(draft)?)?;
+    let file = OpenOptions::new().read(true).custom_flags(O_PATH | O_NOFOLLOW).open(draft)?;
+    let made = file.metadata()?;
+    // A link under another name would have a file changed that was not made here.
+    if !made.file_type().is_socket() || made.nlink() != 1 {
+        return Err(io::Error::other("somebody has put another file in the new socket's place"));
+    }
+    // By its descriptor, never by its name, which others could put a link under. Until `listen` every connection is
+    // refused, so nobody gets in under the mode that the file was made with.
+    let opened = by_descriptor(&file);
+    if let Some((user, group)) = owner {
+        chown(&opened, Some(user), group)?;
+    }
+    std::fs::set_permissions(&opened, std::fs::Permissions::from_mode(mode))?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok((UnixListener::from(OwnedFd::from(socket)), file))
+}
+
+fn by_descriptor(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// What a server left that was killed may be replaced. A file that is no socket, or that somebody listens on, may not.
+fn refuse_unless_dead(path: &Path) -> io::Result<()> {
+    let file = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        file => file?,
+    };
     if !file.file_type().is_socket() {
         return Err(io::Error::other("a file is there that is no socket"));
     }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
-        Err(error) => Err(error),
-        Ok(_) => Err(io::Error::from(io::ErrorKind::AddrInUse)),
+    let probe = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None)?;
+    // One that has its backlog full would hold us until it accepts.
+    probe.set_nonblocking(true)?;
+    match probe.connect(&socket2::SockAddr::unix(path)?) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+        _ => Err(io::Error::from(io::ErrorKind::AddrInUse)),
+    }
+}
+
+/// The folder of a socket. Paths go through its descriptor: it stays the same folder, and they are short.
+struct Folder(File);
+
+impl Folder {
+    fn open(of: &Path) -> io::Result<Folder> {
+        let folder = of.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new("."))).map(Folder)
+    }
+
+    fn path_of(&self, name: &OsStr) -> PathBuf {
+        by_descriptor(&self.0).join(name)
+    }
+
+    /// On the folder itself, so that no file is left behind.
+    fn lock(&self, patience: Duration) -> io::Result<Lock<'_>> {
+        let until = Instant::now() + patience;
+        loop {
+            match self.0.try_lock() {
+                Ok(()) => return Ok(Lock(&self.0)),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) if Instant::now() >= until => {
+                    return Err(io::Error::other(
+                        "its folder is locked by another process; see who holds it",
+                    ));
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            }
+        }
+    }
+}
+
+/// Given back by hand: a process forked meanwhile has the descriptor too, and would keep what only closing gives back.
+struct Lock<'a>(&'a File);
+
+impl Drop for Lock<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
     }
 }
 
@@ -76,6 +187,7 @@ fn ids(owner: &str) -> io::Result<(u32, Option<u32>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixStream;
 
     #[test]
     fn a_socket_has_its_mode_and_is_gone_with_its_listener() {
@@ -99,6 +211,88 @@ mod tests {
         assert!(bind(&path, 0o600, None).is_err());
         drop((listener, file));
         assert_eq!(std::fs::read(&path).unwrap(), b"mine", "only our own file is removed");
+    }
+
+    fn names(folder: &Path) -> Vec<OsString> {
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    #[test]
+    fn nothing_but_the_socket_is_left_in_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let bound = bind(&path, 0o600, None).unwrap();
+        assert!(bind(&path, 0o600, None).is_err());
+        assert_eq!(names(folder.path()), ["s"]);
+        drop(bound);
+        assert!(names(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn of_servers_that_start_at_once_one_has_the_path_and_answers_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let together = std::sync::Barrier::new(4);
+        let start = || {
+            together.wait();
+            bind(&path, 0o600, None)
+        };
+        for _ in 0..50 {
+            drop(UnixListener::bind(&path).unwrap());
+            let bound: Vec<_> = std::thread::scope(|scope| {
+                let starting: Vec<_> = (0..4).map(|_| scope.spawn(start)).collect();
+                starting.into_iter().filter_map(|thread| thread.join().unwrap().ok()).collect()
+            });
+            assert_eq!(bound.len(), 1);
+            let _client = UnixStream::connect(&path).unwrap();
+            assert!(bound[0].0.accept().is_ok(), "the path is the winner's");
+            drop(bound);
+            assert!(!path.exists());
+        }
+    }
+
+    #[test]
+    fn a_path_as_long_as_the_kernel_takes_is_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = 107 - folder.path().as_os_str().len() - 1;
+        let path = folder.path().join("x".repeat(left));
+        let _bound = bind(&path, 0o600, None).unwrap();
+        assert!(UnixStream::connect(&path).is_ok());
+    }
+
+    #[test]
+    fn a_live_socket_with_its_backlog_full_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+        let address = socket2::SockAddr::unix(&path).unwrap();
+        socket.bind(&address).unwrap();
+        socket.listen(0).unwrap();
+        let _waits = UnixStream::connect(&path).unwrap();
+        assert_eq!(bind(&path, 0o600, None).err().map(|error| error.kind()), Some(io::ErrorKind::AddrInUse));
+    }
+
+    #[test]
+    fn a_link_at_the_path_is_neither_followed_nor_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("s"), folder.path().join("other"));
+        std::fs::write(&other, "mine").unwrap();
+        std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        assert!(bind(&path, 0o666, None).is_err());
+        assert_eq!(std::fs::metadata(&other).unwrap().mode() & 0o777, 0o600);
+        assert!(path.is_symlink());
+    }
+
+    #[test]
+    fn a_socket_that_was_put_in_our_place_stays_when_we_stop() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let bound = bind(&path, 0o600, None).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let _other = UnixListener::bind(&path).unwrap();
+        drop(bound);
+        assert!(UnixStream::connect(&path).is_ok());
     }
 
     #[test]

@@ -70,6 +70,7 @@ class Caller(BaseModel):
     requests_per_second: _Number = None
     burst: _Number = None
     in_flight_max: _Number = None
+    control: Annotated[bool, Allowed("true or false")] = False
 
     @field_validator("burst")
     @classmethod

@@ -178,7 +178,7 @@ class ServerConfig(BaseModel):
         "connections", 1, 1_000_000, 4096, "Open connections of the whole server; more wait unaccepted."
     )
     connections_per_address_max: Annotated[int, _range(1, 1_000_000)] = _whole(
-        "connections", 1, 1_000_000, 4096, "Open connections from one IP address; more are closed at once."
+        "connections", 1, 1_000_000, 1024, "Open connections from one IP address, loopback apart; more are closed at once."
     )
     streams_max: Annotated[int, _range(1, 100_000)] = _whole(
         "requests", 1, 100_000, 1024, "Requests at once on one HTTP/2 connection."
