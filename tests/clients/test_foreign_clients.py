@@ -117,6 +117,8 @@ def test_tritonclient_grpc_reads_health_and_metadata(house: Server) -> None:
         assert client.is_server_live()
         assert client.is_server_ready()
         assert client.is_model_ready("many")
+        assert not client.is_model_ready("nobody")
+        assert not client.is_model_ready("many", "9")
         assert client.get_server_metadata().name == "flyball"
         described = client.get_model_metadata("many")
     assert list(described.versions) == ["1"]

@@ -1,11 +1,14 @@
 """gRPC frames that no library would send: each gets its documented gRPC status, and its neighbours never notice."""
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
+import serving
+import snapshots
 import tritonclient.grpc as triton_grpc
 from crowd import crowd
 from models import Arrays, row
@@ -74,6 +77,49 @@ def test_a_bad_call_gets_its_documented_status(strict: Server, reference: Refere
     if case.kind:
         kind = case.kind
         until(f"{kind} is counted", lambda: metrics(strict).sum("flyball_faults_total", kind=kind) > before or None)
+
+
+@pytest.fixture(scope="module")
+def roomy(model: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A flyballd with the limits that it has by itself: bodies of inference may have 64 MiB."""
+    index = snapshots.write(tmp_path_factory.mktemp("roomy"), 1, [snapshots.deployment("linear", model("linear"))])
+    with serving.serving([*serving.flyballd(), "--snapshot", str(index), "--listen", "127.0.0.1:0"]) as server:
+        yield server
+
+
+QUESTIONS = [
+    "/grpc.health.v1.Health/Check",
+    "/grpc.health.v1.Health/Watch",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    *(
+        f"/inference.GRPCInferenceService/{method}"
+        for method in ("ServerLive", "ServerReady", "ModelReady", "RepositoryModelLoad", "SystemSharedMemoryRegister")
+    ),
+]
+
+
+@pytest.mark.parametrize("path", QUESTIONS)
+def test_what_is_no_inference_has_a_small_limit_of_its_own(roomy: Server, path: str) -> None:
+    plain = bytes(70_000)
+    with Connection(roomy) as connection:
+        large = connection.call(frame(plain), path)
+        bomb = connection.call(frame(gzip.compress(plain), compressed=1), path, grpc_encoding="gzip")
+    for answer in (large, bomb):
+        assert (answer.status, "65536" in answer.message) == (RESOURCE_EXHAUSTED, True), answer.headers
+
+
+@pytest.mark.parametrize("method", ["Check", "Watch"])
+def test_the_health_of_a_service_with_an_endless_name_is_not_kept(roomy: Server, method: str) -> None:
+    with Connection(roomy) as connection:
+        answer = connection.call(frame(b"\x0a\x81\x08" + b"a" * 1025), f"/grpc.health.v1.Health/{method}")
+    assert (answer.status, "1024" in answer.message) == (RESOURCE_EXHAUSTED, True)
+
+
+def test_a_model_that_is_not_there_is_not_ready(strict: Server) -> None:
+    with grpc_client(strict) as client:
+        assert client.is_model_ready("linear")
+        assert not client.is_model_ready("nobody")
+        assert not client.is_model_ready("linear", "9")
 
 
 def test_a_stream_that_is_reset_half_way_is_abandoned_and_the_connection_goes_on(strict: Server) -> None:

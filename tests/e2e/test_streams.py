@@ -16,6 +16,7 @@ import serving
 import snapshots
 import tritonclient.grpc as triton_grpc
 import tritonclient.grpc.aio as triton_aio
+from h2.settings import SettingCodes
 from models import Arrays, row
 from raw_h2 import Answer, Connection, frame
 from runs import in_flight, under_way
@@ -224,6 +225,43 @@ def test_a_stream_beyond_its_requests_in_flight_is_not_read(looped: Server) -> N
         assert metrics(looped).outcomes()["received"] == 256
         connection.reset(stream)
         until("they are counted", lambda: metrics(looped).outcomes()["abandoned"] == 256 or None)
+
+
+def test_a_stream_with_many_bytes_in_flight_is_not_read_further(looped: Server) -> None:
+    unknown_field = b"\xc2\x3e" + b"\xc0\x9a\x0c" + bytes(200_000)  # number 1000, which no reader looks at
+    large = frame(endless()[5:] + unknown_field)
+    with Connection(looped) as connection:
+        stream = connection.open(STREAM)
+        for _ in range(8):
+            connection.send(stream, large, end=False)
+        in_flight(looped, 6)  # the sixth passes one MiB
+        assert metrics(looped).outcomes()["received"] == 6
+        connection.reset(stream)
+        until("they are counted", lambda: metrics(looped).outcomes()["abandoned"] == 6 or None)
+
+
+def test_requests_are_served_whether_or_not_their_client_reads_the_answers(strict: Server) -> None:
+    before = settled(strict)["answered"]
+    with Connection(strict) as connection:
+        connection.h2.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 0})
+        stream = connection.open(STREAM)
+        for sent in (5, 10):
+            connection.send(stream, frame(linear()) * 5, end=False)
+            until("all are answered", lambda sent=sent: metrics(strict).outcomes()["answered"] == before + sent or None)
+        connection.h2.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 65535})
+        connection.h2.end_stream(stream)
+        connection.flush()
+        answer = connection.answer(stream)
+    assert (answer.status, len(read(answer.body))) == (0, 10)
+
+
+def test_a_stream_whose_client_reads_nothing_ends_at_its_deadline(looped: Server) -> None:
+    with Connection(looped) as connection:
+        connection.h2.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 0})
+        stream = connection.open(STREAM, grpc_timeout="700m")
+        connection.send(stream, frame(linear()) + endless() * 20, end=False)
+        in_flight(looped, 20)
+        until("they have ended", lambda: metrics(looped).sum("flyball_in_flight") == 0 or None)
 
 
 def test_the_stream_s_timeout_is_the_deadline_of_each_request_on_it(looped: Server) -> None:

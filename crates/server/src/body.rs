@@ -71,12 +71,21 @@ impl Drop for BodyPart<'_> {
 }
 
 pub(crate) async fn read(
+    body: Incoming,
+    http2: bool,
+    config: &ServerConfig,
+    part: &BodyPart<'_>,
+) -> Result<Bytes, Fault> {
+    read_up_to(config.body_bytes_max, body, http2, config, part).await
+}
+
+async fn read_up_to(
+    bytes_max: usize,
     mut body: Incoming,
     http2: bool,
     config: &ServerConfig,
     part: &BodyPart<'_>,
 ) -> Result<Bytes, Fault> {
-    let bytes_max = config.body_bytes_max;
     let result = {
         let mut read = pin!(read_all(&mut body, bytes_max, http2, part));
         // Most bodies came with their head; a timer is only set up for those that did not.
@@ -86,7 +95,7 @@ pub(crate) async fn read(
         }
     };
     if result.as_ref().is_err_and(|fault| fault.kind == FaultKind::BodyTooLarge) {
-        let _ = tokio::time::timeout(LINGER_MAX, discard(&mut body, bytes_max)).await;
+        let _ = tokio::time::timeout(LINGER_MAX, discard(&mut body, config.body_bytes_max)).await;
     }
     result
 }
@@ -94,6 +103,18 @@ pub(crate) async fn read(
 /// Reads the body of a caller in good standing. Another is heard out for a moment, without anything being kept, so that
 /// it gets to read why it is refused.
 pub(crate) async fn read_from(
+    standing: Result<(), Fault>,
+    body: Incoming,
+    http2: bool,
+    config: &ServerConfig,
+    part: &BodyPart<'_>,
+) -> Result<Bytes, Fault> {
+    read_from_up_to(config.body_bytes_max, standing, body, http2, config, part).await
+}
+
+/// The same, for requests whose bodies have a limit of their own.
+pub(crate) async fn read_from_up_to(
+    bytes_max: usize,
     standing: Result<(), Fault>,
     mut body: Incoming,
     http2: bool,
@@ -104,7 +125,7 @@ pub(crate) async fn read_from(
         let _ = tokio::time::timeout(LINGER_MAX, discard(&mut body, config.body_bytes_max)).await;
     }
     standing?;
-    read(body, http2, config, part).await
+    read_up_to(bytes_max, body, http2, config, part).await
 }
 
 async fn within(timeout: Duration, read: impl Future<Output = Result<Bytes, Fault>>) -> Result<Bytes, Fault> {

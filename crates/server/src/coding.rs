@@ -8,7 +8,7 @@ use flyball_wire::coding::{Coding, Inflater, deflate};
 
 /// More than this, going in or coming out, would hold a lane for too long.
 const ON_LANE_BYTES_MAX: usize = 64 << 10;
-/// What comes out of one step on the other thread, about a millisecond's worth.
+/// What goes in and what comes out of one step on the other thread, about a millisecond's worth.
 const STEP_BYTES: usize = 1 << 20;
 
 pub(crate) async fn inflated(
@@ -17,12 +17,13 @@ pub(crate) async fn inflated(
     bytes_max: usize,
     part: &BodyPart<'_>,
 ) -> Result<Bytes, Fault> {
-    if coding == Coding::Identity {
-        return Ok(source);
-    }
     let length = source.len();
-    let mut inflater = Inflater::new(coding, source, bytes_max);
+    let mut inflater = match Inflater::new(coding, source, bytes_max) {
+        Ok(inflater) => inflater,
+        Err(plain) => return Ok(plain),
+    };
     if length <= ON_LANE_BYTES_MAX && inflater.work(ON_LANE_BYTES_MAX)? {
+        part.grow_to(length + inflater.len())?;
         return Ok(inflater.finish());
     }
     loop {
@@ -99,6 +100,18 @@ mod tests {
         let bomb = deflate(Coding::Gzip, &vec![0; 8 << 20]).expect("zeros shrink");
         let refused = on_lane(inflated(Coding::Gzip, bomb, limit, &budget.part()));
         assert_eq!(refused.expect_err("must be refused").kind, FaultKind::BodyTooLarge);
+    }
+
+    #[test]
+    fn what_comes_out_on_the_lane_is_charged_too() {
+        let noise = std::iter::successors(Some(1_u64), |n| {
+            Some(n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1))
+        });
+        let plain: Vec<u8> = noise.map(|n| (n >> 58) as u8).take(60_000).collect();
+        let packed = deflate(Coding::Gzip, &plain).expect("six bits of eight");
+        let budget = BodyBudget::new(1);
+        let refused = on_lane(inflated(Coding::Gzip, packed, 1 << 20, &budget.part()));
+        assert_eq!(refused.expect_err("must be refused").kind, FaultKind::InFlightFull);
     }
 
     #[test]

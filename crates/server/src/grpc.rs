@@ -10,13 +10,14 @@ mod stream;
 mod stream_infer;
 
 use crate::body;
-use crate::callers::{Peer, Visit, Visitor};
+use crate::callers::{Guest, Peer, Visit, Visitor};
 use crate::http::{is_ready, metadata_of, server_metadata};
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, ReplyBody};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
 use bytes::Bytes;
-use flyball_core::{Dialect, Fault, GrpcCode, ModelRef};
+use flyball_core::{Dialect, Fault, FaultKind, GrpcCode, ModelRef};
+use flyball_wire::body::BYTES_MAX as QUESTION_BYTES_MAX;
 use flyball_wire::proto::inference::{
     ModelMetadataRequest, ModelReadyRequest, ModelReadyResponse, ServerLiveResponse, ServerReadyResponse,
 };
@@ -46,20 +47,33 @@ pub(crate) enum Call {
     Infer(infer::Infer),
     Streams(Reply),
     Other(Request<Incoming>, Visit),
+    /// Anybody may ask for the server's health; a stranger learns no model's name by it.
+    Health {
+        request: Request<Incoming>,
+        stranger: bool,
+    },
 }
 
 pub(crate) fn enter(context: &Rc<LaneContext>, peer: &Peer, request: Request<Incoming>) -> Call {
     let path = request.uri().path();
     let method = path.strip_prefix(SERVICE);
-    let open = path.starts_with(HEALTH) || matches!(method, Some("ServerLive" | "ServerReady"));
-    let visitor = if open { Visitor::Anybody } else { context.visitor(peer, request.headers()) };
+    let visit = || context.visit(peer, request.headers());
     match method {
-        Some("ModelInfer") => Call::Infer(infer::Infer::begin(context, visitor.visit(), request)),
-        Some("ModelStreamInfer") => Call::Streams(stream_infer::begin(context, visitor, request)),
-        None if REFLECTION.contains(&path) => {
-            Call::Streams(reflection::begin(context, visitor.visit(), request))
+        Some("ModelInfer") => Call::Infer(infer::Infer::begin(context, visit(), request)),
+        Some("ModelStreamInfer") => {
+            let guest = Guest::find(context.shared.callers.as_ref(), peer, request.headers());
+            Call::Streams(stream_infer::begin(context, guest, request))
         }
-        _ => Call::Other(request, visitor.visit()),
+        Some("ServerLive" | "ServerReady") => Call::Other(request, Visit::open()),
+        None if REFLECTION.contains(&path) => Call::Streams(reflection::begin(context, visit(), request)),
+        None if path.starts_with(HEALTH) => {
+            let stranger = matches!(context.visitor(peer, request.headers()), Visitor::Nobody(_));
+            Call::Health { request, stranger }
+        }
+        _ => {
+            let visit = visit();
+            Call::Other(request, visit)
+        }
     }
 }
 
@@ -70,6 +84,9 @@ pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
         Call::Other(request, visit) => {
             answer_unary(context, request, visit).await.unwrap_or_else(|fault| refuse(&fault))
         }
+        Call::Health { request, stranger } => {
+            answer_health(context, request, stranger).await.unwrap_or_else(|fault| refuse(&fault))
+        }
     }
 }
 
@@ -79,21 +96,20 @@ async fn answer_unary(
     visit: Visit,
 ) -> Result<Reply, Fault> {
     let path = request.uri().path().to_owned();
-    let (config, part) = (&context.shared.config, context.shared.bodies.part());
-    let coding = encoding::of(request.headers());
+    let control = visit.control;
     let (_in_flight, standing) = visit.split();
-    let body = body::read_from(standing, request.into_body(), true, config, &part).await?;
-    let message = encoding::opened(frame::unary(&body)?, coding?, config, &part).await?;
-    if let Some(method) = path.strip_prefix(HEALTH) {
-        return health::handle(context, method, &message);
-    }
+    let message = question(context, standing, request).await?;
     match path.strip_prefix(SERVICE) {
         Some("ServerLive") => Ok(answer(&ServerLiveResponse { live: true })),
         Some("ServerReady") => Ok(answer(&ServerReadyResponse { ready: context.shared.ready() })),
         Some("ServerMetadata") => Ok(answer(&server_metadata(&context.shared).to_message())),
         Some("ModelReady") => {
             let request: ModelReadyRequest = read(&message)?;
-            let ready = is_ready(&context.shared, &named(request.name, request.version))?;
+            // Triton says of a model that is not there that it is not ready; its client takes a status for a failure.
+            let ready = match is_ready(&context.shared, &named(request.name, request.version)) {
+                Err(Fault { kind: FaultKind::ModelNotFound | FaultKind::VersionNotFound, .. }) => false,
+                known => known?,
+            };
             Ok(answer(&ModelReadyResponse { ready }))
         }
         Some("ModelMetadata") => {
@@ -101,10 +117,51 @@ async fn answer_unary(
             Ok(answer(&metadata_of(context, &named(request.name, request.version))?.to_message()))
         }
         Some(method) if extensions::has(method) => {
-            extensions::answer(&context.shared, method, &message).await
+            extensions::answer(&context.shared, control, method, &message).await
         }
         _ => Ok(status(GrpcCode::Unimplemented, &format!("there is no method {path}"))),
     }
+}
+
+async fn answer_health(
+    context: &LaneContext,
+    request: Request<Incoming>,
+    stranger: bool,
+) -> Result<Reply, Fault> {
+    let method = request.uri().path().strip_prefix(HEALTH).unwrap_or_default().to_owned();
+    let message = question(context, Ok(()), request).await?;
+    health::handle(context, &method, &message, stranger)
+}
+
+/// The one message of a call that is no inference.
+async fn question(
+    context: &LaneContext,
+    standing: Result<(), Fault>,
+    request: Request<Incoming>,
+) -> Result<Bytes, Fault> {
+    let (config, part) = (&context.shared.config, context.shared.bodies.part());
+    let bytes_max = question_bytes_max(context);
+    let coding = encoding::of(request.headers());
+    let message = async {
+        let body =
+            body::read_from_up_to(bytes_max, standing, request.into_body(), true, config, &part).await?;
+        encoding::opened(frame::unary(&body)?, coding?, bytes_max, &part).await
+    };
+    message.await.map_err(|fault| too_large(bytes_max, fault))
+}
+
+/// Messages that are no inference are decoded on the lane, some of them for anybody.
+fn question_bytes_max(context: &LaneContext) -> usize {
+    QUESTION_BYTES_MAX.min(context.shared.config.body_bytes_max)
+}
+
+/// Says which limit it was: those who read know of the one of all bodies only.
+fn too_large(bytes_max: usize, fault: Fault) -> Fault {
+    if fault.kind != FaultKind::BodyTooLarge {
+        return fault;
+    }
+    let text = format!("the message is larger than {bytes_max} bytes, the limit of all that is no inference");
+    Fault::new(fault.kind, fault.stage, text)
 }
 
 /// gRPC says "no version" with an empty string.

@@ -2,13 +2,12 @@
 //!
 //! It works in steps, so that whoever runs it decides where and for how long. It knows nothing of threads.
 
-use bytes::buf::Reader;
 use bytes::{Buf, Bytes};
 use flate2::Compression;
 use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 use flate2::write::{GzEncoder, ZlibEncoder};
 use flyball_core::{Fault, FaultKind, Stage};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 
 /// The codings that are read here, as headers list them.
 pub const CODINGS: &str = "gzip, deflate";
@@ -87,31 +86,71 @@ pub struct Inflater {
 }
 
 enum Source {
-    Plain(Reader<Bytes>),
     // On the heap: a decoder is large, and travels between threads.
-    Gzip(Box<MultiGzDecoder<Reader<Bytes>>>),
-    Zlib(Box<ZlibDecoder<Reader<Bytes>>>),
+    Gzip(Box<MultiGzDecoder<Fed>>),
+    Zlib(Box<ZlibDecoder<Fed>>),
+}
+
+impl Source {
+    fn fed(&mut self) -> &mut Fed {
+        match self {
+            Source::Gzip(source) => source.get_mut(),
+            Source::Zlib(source) => source.get_mut(),
+        }
+    }
 }
 
 impl Read for Source {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         match self {
-            Source::Plain(source) => source.read(out),
             Source::Gzip(source) => source.read(out),
             Source::Zlib(source) => source.read(out),
         }
     }
 }
 
+/// What goes in, as far as a step may take it. Empty gzip members and empty blocks give nothing out, so that a bound on
+/// what comes out does not bound the work.
+struct Fed {
+    bytes: Bytes,
+    allowed: usize,
+}
+
+impl Read for Fed {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let length = self.fill_buf()?.len().min(out.len());
+        self.bytes.copy_to_slice(&mut out[..length]);
+        self.allowed -= length;
+        Ok(length)
+    }
+}
+
+impl BufRead for Fed {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let length = self.bytes.len().min(self.allowed);
+        // The decoders keep their place when they meet this.
+        if length == 0 && !self.bytes.is_empty() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(&self.bytes[..length])
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.bytes.advance(length);
+        self.allowed -= length;
+    }
+}
+
 impl Inflater {
-    pub fn new(coding: Coding, source: Bytes, bytes_max: usize) -> Inflater {
-        let source = source.reader();
+    /// Gives the bytes back where no coding is to be undone.
+    pub fn new(coding: Coding, source: Bytes, bytes_max: usize) -> Result<Inflater, Bytes> {
+        let fed = Fed { bytes: source, allowed: 0 };
         let source = match coding {
-            Coding::Identity => Source::Plain(source),
-            Coding::Gzip => Source::Gzip(Box::new(MultiGzDecoder::new(source))),
-            Coding::Deflate => Source::Zlib(Box::new(ZlibDecoder::new(source))),
+            Coding::Identity => return Err(fed.bytes),
+            Coding::Gzip => Source::Gzip(Box::new(MultiGzDecoder::new(fed))),
+            Coding::Deflate => Source::Zlib(Box::new(ZlibDecoder::new(fed))),
         };
-        Inflater { coding, source, out: Vec::new(), bytes_max }
+        Ok(Inflater { coding, source, out: Vec::new(), bytes_max })
     }
 
     /// Bytes that have come out so far.
@@ -123,8 +162,9 @@ impl Inflater {
         self.out.is_empty()
     }
 
-    /// Takes up to so many bytes more out; true at the end.
+    /// Takes up to so many bytes more out, and no more than that in; true at the end.
     pub fn work(&mut self, bytes: usize) -> Result<bool, Fault> {
+        self.source.fed().allowed = bytes;
         // One byte beyond the limit tells that there is more.
         let bytes = bytes.min(self.bytes_max + 1 - self.out.len());
         // From the second step on, room for all that is allowed: pages that nothing is written to take no memory, and a
@@ -132,7 +172,12 @@ impl Inflater {
         let room = if self.out.is_empty() { bytes } else { self.bytes_max + 1 - self.out.len() };
         self.out.reserve_exact(room);
         let part = (&mut self.source).take(bytes as u64);
-        let came = { part }.read_to_end(&mut self.out).map_err(|error| self.broken(&error))?;
+        // What came before the step ran out of its input stays in `out`.
+        let ended = match { part }.read_to_end(&mut self.out) {
+            Ok(came) => came < bytes,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
+            Err(error) => return Err(self.broken(&error)),
+        };
         if self.out.len() > self.bytes_max {
             let text = format!(
                 "the body takes more than {} bytes once it is inflated, the server's limit (body_bytes_max)",
@@ -140,14 +185,11 @@ impl Inflater {
             );
             return Err(Fault::new(FaultKind::BodyTooLarge, Stage::Parse, text));
         }
-        if came == bytes {
-            return Ok(false);
-        }
         match &self.source {
-            Source::Zlib(source) if source.get_ref().get_ref().has_remaining() => {
+            Source::Zlib(source) if ended && source.get_ref().bytes.has_remaining() => {
                 Err(self.broken(&io::Error::other("bytes follow its end")))
             }
-            _ => Ok(true),
+            _ => Ok(ended),
         }
     }
 

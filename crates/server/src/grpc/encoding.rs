@@ -1,6 +1,5 @@
 //! `grpc-encoding`: how a call's messages are compressed. Answers are not: that is always legal, and they are small.
 
-use crate::ServerConfig;
 use crate::body::BodyPart;
 use crate::coding;
 use ::http::{HeaderMap, HeaderName};
@@ -21,15 +20,15 @@ pub(super) fn of(headers: &HeaderMap) -> Result<Coding, Fault> {
     })
 }
 
-/// A message as it was before its sender compressed it.
+/// A message as it was before its sender compressed it, of so many bytes at most.
 pub(super) async fn opened(
     framed: Framed,
     coding: Coding,
-    config: &ServerConfig,
+    bytes_max: usize,
     part: &BodyPart<'_>,
 ) -> Result<Bytes, Fault> {
     if coding == Coding::Identity || !framed.compressed {
         return framed.plain();
     }
-    coding::inflated(coding, framed.message, config.body_bytes_max, part).await
+    coding::inflated(coding, framed.message, bytes_max, part).await
 }

@@ -1,15 +1,17 @@
 //! Triton's extensions over gRPC: the question is read from a message, the answer is written as one. What is answered is
 //! decided in `crate::extensions`.
 
-use super::{answer as reply, named, read};
+use super::{answer as reply, framed, named, read};
 use crate::extensions::{configuration, logging, repository, shared_memory, statistics, trace};
 use crate::lane_thread::Shared;
 use crate::reply::Reply;
 use bytes::Bytes;
 use flyball_core::Fault;
+use flyball_wire::frame;
 use flyball_wire::proto::inference as proto;
-use flyball_wire::repository::{ControlRequest, IndexRequest};
+use flyball_wire::repository::{ControlRequest, Index, IndexRequest};
 use flyball_wire::shared_memory::RegisterRequest;
+use flyball_wire::statistics::Statistics;
 
 /// Whether there is such a method here, also one that is only told why not.
 pub(super) fn has(method: &str) -> bool {
@@ -31,7 +33,12 @@ pub(super) fn has(method: &str) -> bool {
     METHODS.contains(&method)
 }
 
-pub(super) async fn answer(shared: &Shared, method: &str, message: &Bytes) -> Result<Reply, Fault> {
+pub(super) async fn answer(
+    shared: &Shared,
+    control: bool,
+    method: &str,
+    message: &Bytes,
+) -> Result<Reply, Fault> {
     match method {
         "ModelConfig" => {
             let proto::ModelConfigRequest { name, version } = read(message)?;
@@ -40,28 +47,30 @@ pub(super) async fn answer(shared: &Shared, method: &str, message: &Bytes) -> Re
         "ModelStatistics" => {
             let proto::ModelStatisticsRequest { name, version } = read(message)?;
             let wanted = (!name.is_empty()).then(|| named(name, version));
-            Ok(reply(&statistics::of(shared, wanted).await?.to_message()))
+            let frame = |statistics: &Statistics| frame::encode_message(&statistics.to_message());
+            Ok(framed(statistics::of(shared, wanted, frame).await?))
         }
         "RepositoryIndex" => {
             let request = IndexRequest::from_message(&read(message)?);
-            Ok(reply(&repository::index(shared, request).await?.to_message()))
+            let frame = |index: &Index| frame::encode_message(&index.to_message());
+            Ok(framed(repository::index(shared, request, frame).await?))
         }
         "RepositoryModelLoad" => {
             let request: proto::RepositoryModelLoadRequest = read(message)?;
-            let control = ControlRequest::from_names(request.parameters.keys());
-            repository::load(shared, &request.model_name, &control).await?;
+            let wanted = ControlRequest::from_names(request.parameters.keys());
+            repository::load(shared, control, &request.model_name, &wanted).await?;
             Ok(reply(&proto::RepositoryModelLoadResponse {}))
         }
         "RepositoryModelUnload" => {
             let request: proto::RepositoryModelUnloadRequest = read(message)?;
-            repository::unload(shared, &request.model_name).await?;
+            repository::unload(shared, control, &request.model_name).await?;
             Ok(reply(&proto::RepositoryModelUnloadResponse {}))
         }
-        _ => memory(shared, method, message),
+        _ => memory(shared, control, method, message).await,
     }
 }
 
-fn memory(shared: &Shared, method: &str, message: &Bytes) -> Result<Reply, Fault> {
+async fn memory(shared: &Shared, control: bool, method: &str, message: &Bytes) -> Result<Reply, Fault> {
     match method {
         "SystemSharedMemoryStatus" => {
             let proto::SystemSharedMemoryStatusRequest { name } = read(message)?;
@@ -70,12 +79,13 @@ fn memory(shared: &Shared, method: &str, message: &Bytes) -> Result<Reply, Fault
         "SystemSharedMemoryRegister" => {
             let request: proto::SystemSharedMemoryRegisterRequest = read(message)?;
             let name = request.name.clone();
-            shared_memory::register(shared, &name, &RegisterRequest::from_message(request))?;
+            let request = RegisterRequest::from_message(request);
+            shared_memory::register(shared, control, &name, request).await?;
             Ok(reply(&proto::SystemSharedMemoryRegisterResponse {}))
         }
         "SystemSharedMemoryUnregister" => {
             let proto::SystemSharedMemoryUnregisterRequest { name } = read(message)?;
-            shared_memory::unregister(shared, one_or_all(&name))?;
+            shared_memory::unregister(shared, control, one_or_all(&name))?;
             Ok(reply(&proto::SystemSharedMemoryUnregisterResponse {}))
         }
         "CudaSharedMemoryStatus" => Ok(reply(&proto::CudaSharedMemoryStatusResponse {})),

@@ -7,7 +7,7 @@ use crate::lane_thread::{LaneContext, Shared};
 use crate::reply::{Reply, ReplyBody};
 use ::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
-use flyball_core::{Fault, GrpcCode, ModelRef};
+use flyball_core::{Fault, FaultKind, GrpcCode, ModelRef, Stage};
 use flyball_wire::frame;
 use flyball_wire::proto::health::health_check_response::ServingStatus;
 use flyball_wire::proto::health::{HealthCheckRequest, HealthCheckResponse};
@@ -18,10 +18,26 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::watch;
 
-pub(super) fn handle(context: &LaneContext, method: &str, message: &Bytes) -> Result<Reply, Fault> {
+/// Longer than any model's name. A watch keeps it, and there may be many of them.
+const SERVICE_BYTES_MAX: usize = 1 << 10;
+const INFERENCE: &str = "inference.GRPCInferenceService";
+
+pub(super) fn handle(
+    context: &LaneContext,
+    method: &str,
+    message: &Bytes,
+    stranger: bool,
+) -> Result<Reply, Fault> {
     let HealthCheckRequest { service } = read(message)?;
+    if service.len() > SERVICE_BYTES_MAX {
+        let text = format!(
+            "the service's name has {} bytes; it may have {SERVICE_BYTES_MAX} at most",
+            service.len()
+        );
+        return Err(Fault::new(FaultKind::BodyTooLarge, Stage::Parse, text));
+    }
     match method {
-        "Check" => match health(&context.shared, &service) {
+        "Check" => match health(&context.shared, &service, stranger) {
             ServingStatus::ServiceUnknown => {
                 Ok(status(GrpcCode::NotFound, &format!("there is no service '{service}'")))
             }
@@ -30,16 +46,24 @@ pub(super) fn handle(context: &LaneContext, method: &str, message: &Bytes) -> Re
         "Watch" => {
             let shared = Arc::clone(&context.shared);
             let phase = shared.drain.watch();
-            Ok(response(ReplyBody::Stream(Box::pin(Watch { shared, service, phase, next: Next::Now }))))
+            Ok(response(ReplyBody::Stream(Box::pin(Watch {
+                shared,
+                service,
+                stranger,
+                phase,
+                next: Next::Now,
+            }))))
         }
         _ => Ok(status(GrpcCode::Unimplemented, "grpc.health.v1.Health has Check and Watch")),
     }
 }
 
-/// Of the server as a whole, of the inference service, or of a model by its name.
-fn health(shared: &Shared, service: &str) -> ServingStatus {
-    let ready = if service.is_empty() || service == "inference.GRPCInferenceService" {
+/// Of the server as a whole, of the inference service, or, for those who may ask for it, of a model by its name.
+fn health(shared: &Shared, service: &str, stranger: bool) -> ServingStatus {
+    let ready = if service.is_empty() || service == INFERENCE {
         Ok(shared.ready())
+    } else if stranger {
+        return ServingStatus::ServiceUnknown;
     } else {
         is_ready(shared, &ModelRef { name: service.into(), version: None })
     };
@@ -53,6 +77,7 @@ fn health(shared: &Shared, service: &str) -> ServingStatus {
 struct Watch {
     shared: Arc<Shared>,
     service: String,
+    stranger: bool,
     phase: watch::Receiver<Phase>,
     next: Next,
 }
@@ -99,7 +124,8 @@ impl Body for Watch {
                 phase
             }))
         };
-        let answer = HealthCheckResponse { status: health(&this.shared, &this.service).into() };
+        let answer =
+            HealthCheckResponse { status: health(&this.shared, &this.service, this.stranger).into() };
         Poll::Ready(frame::encode_message(&answer).map(|frame| Ok(Frame::data(frame))))
     }
 }

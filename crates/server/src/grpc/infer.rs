@@ -39,7 +39,7 @@ impl Infer {
         let body = async {
             let body = body::read_from(standing, self.body, true, config, &part).await?;
             let (_, coding) = self.head?;
-            encoding::opened(frame::unary(&body)?, coding, config, &part).await
+            encoding::opened(frame::unary(&body)?, coding, config.body_bytes_max, &part).await
         };
         let dialect = GrpcDialect { regions: context.shared.regions.clone() };
         match decide(&context.lane, &dialect, Arrival { walk: self.walk, body, deadline }).await {

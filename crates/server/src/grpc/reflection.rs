@@ -1,19 +1,20 @@
 //! `grpc.reflection`: tools ask what is served. The answers come from `wire`; here is only the stream.
 
 use super::stream::{Messages, duplex};
-use super::{encoding, read, refuse, status_of, trailers};
+use super::{encoding, question_bytes_max, read, refuse, status_of, too_large, trailers};
 use crate::callers::Visit;
 use crate::drain::Phase;
 use crate::lane_thread::LaneContext;
 use crate::reply::Reply;
 use ::http::{HeaderMap, Request};
 use bytes::Bytes;
-use flyball_core::{Fault, GrpcCode};
+use flyball_core::{Fault, FaultKind, GrpcCode, Stage};
 use flyball_wire::coding::Coding;
 use flyball_wire::{GrpcReply, frame, reflection};
 use hyper::body::Incoming;
 use std::rc::Rc;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 pub(super) fn begin(context: &Rc<LaneContext>, visit: Visit, request: Request<Incoming>) -> Reply {
     let (in_flight, standing) = visit.split();
@@ -39,12 +40,19 @@ async fn serve(
     body: Incoming,
     answers: mpsc::Sender<Bytes>,
 ) -> Result<HeaderMap, Fault> {
-    let mut messages = Messages::new(context, body);
-    while let Some(message) = messages.next().await? {
-        let message = encoding::opened(message.framed, coding, &context.shared.config, &message.part).await?;
+    let bytes_max = question_bytes_max(context);
+    let patience = context.shared.config.body_timeout();
+    let mut messages = Messages::new(context, body, bytes_max);
+    while let Some(message) = messages.next().await.map_err(|fault| too_large(bytes_max, fault))? {
+        let message = encoding::opened(message.framed, coding, bytes_max, &message.part).await;
+        let message = message.map_err(|fault| too_large(bytes_max, fault))?;
         let answer = frame::encode_message(&reflection::answer(read(&message)?));
         let answer = answer.ok_or_else(|| Fault::malformed("the answer is larger than a message can be"))?;
-        if answers.send(answer).await.is_err() {
+        let sent = timeout(patience, answers.send(answer)).await.map_err(|_elapsed| {
+            let text = format!("the answers were not read within {} ms", patience.as_millis());
+            Fault::new(FaultKind::BodyTimeout, Stage::Respond, text)
+        });
+        if sent?.is_err() {
             break;
         }
     }

@@ -1,7 +1,8 @@
 //! What calls share that stream in both directions: messages are read one by one from the request's body, and answers are
-//! written as the response's body is asked for. It knows nothing of what the messages say.
+//! written as the response's body is asked for. The work between them goes on in a task of its own, whether the client reads
+//! or not. It knows nothing of what the messages say.
 
-use super::response;
+use super::{response, status_of, trailers};
 use crate::body::{BodyPart, gone};
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, ReplyBody};
@@ -12,10 +13,14 @@ use flyball_wire::frame::{Framed, Frames};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 /// Answers that wait for room in the client's window; beyond it the call waits too.
@@ -39,8 +44,8 @@ pub(super) struct Received<'c> {
 }
 
 impl<'c> Messages<'c> {
-    pub(super) fn new(context: &'c LaneContext, body: Incoming) -> Messages<'c> {
-        let frames = Frames::new(context.shared.config.body_bytes_max);
+    pub(super) fn new(context: &'c LaneContext, body: Incoming, bytes_max: usize) -> Messages<'c> {
+        let frames = Frames::new(bytes_max);
         Messages { context, body, frames, part: context.shared.bodies.part(), due: None }
     }
 
@@ -89,21 +94,83 @@ impl<'c> Messages<'c> {
     }
 }
 
-/// A call that answers for as long as it is asked to: `work` sends frames and ends with the trailers. It is driven by
-/// whoever reads the answers, so a client that leaves takes all of it along.
+/// Answers on their way to a client. Those for which there is no room wait here, so that nothing else has to.
+pub(super) struct Outbox {
+    answers: mpsc::Sender<Bytes>,
+    waiting: VecDeque<Bytes>,
+    waiting_bytes: usize,
+    patience: Duration,
+    /// When the first that waits must be on its way.
+    due: Instant,
+}
+
+/// The client is gone, or does not read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unread;
+
+impl Outbox {
+    pub(super) fn new(answers: mpsc::Sender<Bytes>, patience: Duration) -> Outbox {
+        Outbox { answers, waiting: VecDeque::new(), waiting_bytes: 0, patience, due: Instant::now() }
+    }
+
+    /// Answers that wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
+    pub(super) fn put(&mut self, mut answer: Bytes) -> Result<(), Unread> {
+        if self.waiting.is_empty() {
+            answer = match self.answers.try_send(answer) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Closed(_)) => return Err(Unread),
+                Err(TrySendError::Full(answer)) => answer,
+            };
+            self.due = Instant::now() + self.patience;
+        }
+        self.waiting_bytes += answer.len();
+        self.waiting.push_back(answer);
+        Ok(())
+    }
+
+    /// Sends the first that waits. Nothing is lost when the future is dropped.
+    pub(super) async fn send(&mut self) -> Result<(), Unread> {
+        let Ok(Ok(place)) = timeout_at(self.due, self.answers.reserve()).await else { return Err(Unread) };
+        if let Some(answer) = self.waiting.pop_front() {
+            self.waiting_bytes -= answer.len();
+            place.send(answer);
+        }
+        self.due = Instant::now() + self.patience;
+        Ok(())
+    }
+}
+
+/// A call that answers for as long as it is asked to: `work` sends frames and ends with the trailers. It has a task of its
+/// own, because hyper asks for no frame while one waits for the client's window; a client that leaves takes it along.
 pub(super) fn duplex<F>(work: impl FnOnce(mpsc::Sender<Bytes>) -> F) -> Reply
 where
     F: Future<Output = HeaderMap> + 'static,
 {
     let (sender, answers) = mpsc::channel(ANSWERS_MAX);
-    let work: Pin<Box<dyn Future<Output = HeaderMap>>> = Box::pin(work(sender));
-    response(ReplyBody::Stream(Box::pin(Duplex { work: Some(work), answers, trailers: None })))
+    let work = Some(tokio::task::spawn_local(work(sender)));
+    response(ReplyBody::Stream(Box::pin(Duplex { work, answers })))
 }
 
 struct Duplex {
-    work: Option<Pin<Box<dyn Future<Output = HeaderMap>>>>,
+    /// None once it has ended, and its trailers are sent.
+    work: Option<JoinHandle<HeaderMap>>,
     answers: mpsc::Receiver<Bytes>,
-    trailers: Option<HeaderMap>,
+}
+
+impl Drop for Duplex {
+    fn drop(&mut self) {
+        if let Some(work) = &self.work {
+            work.abort();
+        }
+    }
 }
 
 impl Body for Duplex {
@@ -115,14 +182,58 @@ impl Body for Duplex {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = self.get_mut();
-        if let Some(work) = &mut this.work
-            && let Poll::Ready(trailers) = work.as_mut().poll(context)
-        {
-            (this.work, this.trailers) = (None, Some(trailers));
+        if let Some(answer) = ready!(this.answers.poll_recv(context)) {
+            return Poll::Ready(Some(Ok(Frame::data(answer))));
         }
-        this.answers.poll_recv(context).map(|answer| {
-            let frame = answer.map(Frame::data).or_else(|| this.trailers.take().map(Frame::trailers));
-            frame.map(Ok)
-        })
+        let Some(work) = &mut this.work else { return Poll::Ready(None) };
+        let ended = ready!(Pin::new(work).poll(context));
+        this.work = None;
+        let trailers = ended.unwrap_or_else(|error| {
+            let text = format!("the stream broke off: {error}");
+            trailers(Some(&status_of(&Fault::new(FaultKind::Panicked, Stage::Respond, text))))
+        });
+        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On a lane's kind of runtime.
+    fn on_lane<T>(work: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("a runtime").block_on(work)
+    }
+
+    #[test]
+    fn an_outbox_keeps_the_order_and_never_makes_its_owner_wait_to_put() {
+        on_lane(async {
+            let (sender, mut answers) = mpsc::channel(1);
+            let mut outbox = Outbox::new(sender, Duration::from_secs(60));
+            for number in 0..5 {
+                assert_eq!(outbox.put(vec![number].into()), Ok(()));
+            }
+            assert_eq!((outbox.len(), outbox.bytes()), (4, 4));
+            for number in 0..5 {
+                assert_eq!(answers.recv().await, Some(vec![number].into()));
+                if outbox.len() > 0 {
+                    assert_eq!(outbox.send().await, Ok(()));
+                }
+            }
+            assert_eq!(outbox.bytes(), 0);
+        });
+    }
+
+    #[test]
+    fn an_outbox_gives_up_on_a_client_that_does_not_read_and_on_one_that_left() {
+        on_lane(async {
+            let (sender, answers) = mpsc::channel(1);
+            let mut outbox = Outbox::new(sender, Duration::from_millis(5));
+            assert_eq!((outbox.put(Bytes::new()), outbox.put(Bytes::new())), (Ok(()), Ok(())));
+            assert_eq!(outbox.send().await, Err(Unread));
+            drop(answers);
+            assert_eq!(outbox.send().await, Err(Unread));
+        });
     }
 }

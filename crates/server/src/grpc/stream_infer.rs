@@ -1,15 +1,15 @@
 //! `ModelStreamInfer`: every message on the stream is a request with a walk of its own, many of them at once; answers come
 //! in the order of the requests, as Triton gives them.
 
-use super::stream::{Messages, Received, duplex};
+use super::stream::{Messages, Outbox, Received, duplex};
 use super::{encoding, infer, refuse, trailers};
-use crate::callers::{Visit, Visitor};
+use crate::callers::{Guest, Visit, Visitor};
 use crate::drain::Phase;
 use crate::lane_thread::LaneContext;
 use crate::reply::Reply;
 use ::http::{HeaderMap, Request};
 use bytes::Bytes;
-use flyball_core::{Fault, GrpcCode, Nanos, Protocol};
+use flyball_core::{Fault, FaultKind, GrpcCode, Nanos, Protocol};
 use flyball_plane::{Arrival, Walk, decide};
 use flyball_telemetry::LaneSink;
 use flyball_wire::coding::Coding;
@@ -17,6 +17,7 @@ use flyball_wire::{GrpcDialect, GrpcReply, StreamDialect, StreamReply};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use hyper::body::Incoming;
+use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -24,6 +25,9 @@ use tokio::sync::mpsc;
 
 /// Requests of one stream that are on their way at once; beyond it the stream is not read.
 const IN_FLIGHT_MAX: usize = 256;
+/// Their bytes and those of answers that wait, the same way; a single message may be larger. Small ones have no part in the
+/// budget of all bodies.
+const IN_FLIGHT_BYTES_MAX: usize = 1 << 20;
 
 /// What the head says of all requests on the stream.
 #[derive(Clone, Copy)]
@@ -45,58 +49,101 @@ impl Terms {
     }
 }
 
-pub(super) fn begin(context: &Rc<LaneContext>, visitor: Visitor, request: Request<Incoming>) -> Reply {
-    if let Visitor::Nobody(fault) = &visitor {
+/// The bytes of the messages that are on their way.
+#[derive(Default)]
+struct Load(Cell<usize>);
+
+/// A message's part in them.
+struct Weight<'l> {
+    load: &'l Load,
+    bytes: usize,
+}
+
+impl Load {
+    fn add(&self, bytes: usize) -> Weight<'_> {
+        self.0.set(self.0.get() + bytes);
+        Weight { load: self, bytes }
+    }
+}
+
+impl Weight<'_> {
+    fn grow_to(&mut self, bytes: usize) {
+        let more = bytes.saturating_sub(self.bytes);
+        self.load.0.set(self.load.0.get() + more);
+        self.bytes += more;
+    }
+}
+
+impl Drop for Weight<'_> {
+    fn drop(&mut self) {
+        self.load.0.set(self.load.0.get() - self.bytes);
+    }
+}
+
+pub(super) fn begin(context: &Rc<LaneContext>, guest: Guest, request: Request<Incoming>) -> Reply {
+    if let Visitor::Nobody(fault) = &guest.visitor {
         return refuse(fault);
     }
     match Terms::read(context, request.headers()) {
-        Ok(terms) => {
-            duplex(|answers| serve(Rc::clone(context), visitor, terms, request.into_body(), answers))
-        }
+        Ok(terms) => duplex(|answers| serve(Rc::clone(context), guest, terms, request.into_body(), answers)),
         Err(fault) => refuse(&fault),
     }
 }
 
 async fn serve(
     context: Rc<LaneContext>,
-    visitor: Visitor,
+    mut guest: Guest,
     terms: Terms,
     body: Incoming,
     answers: mpsc::Sender<Bytes>,
 ) -> HeaderMap {
-    let mut messages = Messages::new(&context, body);
+    let config = &context.shared.config;
+    let mut messages = Messages::new(&context, body, config.body_bytes_max);
+    let mut outbox = Outbox::new(answers, config.body_timeout());
+    let load = Load::default();
     let mut walks = FuturesOrdered::new();
     let mut reading = true;
     let mut over = pin!(reached(&context, terms.deadline));
     let mut leave = pin!(context.shared.drain.reached(Phase::LameDuck));
     let mut end = trailers(None);
-    while reading || !walks.is_empty() {
-        let room = reading && walks.len() < IN_FLIGHT_MAX;
+    while reading || !walks.is_empty() || outbox.len() > 0 {
+        let room = walks.len() + outbox.len() < IN_FLIGHT_MAX
+            && (walks.len() + outbox.len() == 0 || load.0.get() + outbox.bytes() <= IN_FLIGHT_BYTES_MAX);
         tokio::select! {
             biased;
-            message = messages.next(), if room => {
+            message = messages.next(), if reading && room => {
                 reading = matches!(message, Ok(Some(_)));
                 if let Some(message) = message.transpose() {
                     let begun = Walk::begin(&context.lane, Protocol::Grpc, Duration::ZERO);
-                    walks.push_back(walk(&context, begun, visitor.visit(), message, terms));
+                    let weight = load.add(message.as_ref().map_or(0, |message| message.framed.message.len()));
+                    let visit = guest.visit(context.shared.callers.as_ref());
+                    walks.push_back(walk(&context, begun, visit, message, terms, weight));
                 }
             }
             Some((reply, last)) = walks.next(), if !walks.is_empty() => {
-                let frame = match reply {
-                    StreamReply::Answer(frame) => frame,
-                    StreamReply::Fault { status, .. } if last || terms.faults_end_it => return trailers(Some(&status)),
-                    StreamReply::Fault { message, .. } => message,
+                let put = match reply {
+                    StreamReply::Answer(frame) => outbox.put(frame),
+                    StreamReply::Fault { status, .. } if last || terms.faults_end_it => {
+                        (reading, end) = (false, trailers(Some(&status)));
+                        walks = FuturesOrdered::new();
+                        Ok(())
+                    }
+                    StreamReply::Fault { message, .. } => outbox.put(message),
                 };
-                if answers.send(frame).await.is_err() {
+                if put.is_err() {
                     return end;
                 }
             }
+            sent = outbox.send(), if outbox.len() > 0 => if sent.is_err() {
+                let text = format!("the answers were not read within {} ms", config.body_timeout_ms);
+                return ending(GrpcCode::DeadlineExceeded, text.into());
+            },
             () = &mut over => {
                 let text = "the deadline of the stream has passed".into();
                 return ending(GrpcCode::DeadlineExceeded, text);
             }
             // What has come is still answered. An idle stream would hold its connection for the whole grace period.
-            () = &mut leave, if room => {
+            () = &mut leave, if reading => {
                 reading = false;
                 end = ending(GrpcCode::Unavailable, "the server is shutting down; open the stream anew".into());
             }
@@ -117,25 +164,49 @@ async fn reached(context: &LaneContext, deadline: Option<Nanos>) {
     }
 }
 
-/// One request. A message that could not be read is one too, so that it is counted, but nothing comes after it.
+/// One request. A message that could not be read is one too, so that it is counted, but nothing comes after it, nor after
+/// one of a caller that is known no longer.
 async fn walk(
     context: &LaneContext,
     mut walk: Walk<LaneSink>,
     visit: Visit,
     message: Result<Received<'_>, Fault>,
     terms: Terms,
+    mut weight: Weight<'_>,
 ) -> (StreamReply, bool) {
-    let last = message.is_err();
+    let unknown = visit.standing.as_ref().is_err_and(|fault| fault.kind == FaultKind::Unauthenticated);
+    let last = message.is_err() || unknown;
     walk.called_by(visit.caller);
     let (_in_flight, standing) = visit.split();
     let (framed, part) = match message {
         Ok(Received { framed, part }) => (Ok(framed), part),
         Err(fault) => (Err(fault), context.shared.bodies.part()),
     };
+    let config = &context.shared.config;
     let body = async {
         standing?;
-        encoding::opened(framed?, terms.coding, &context.shared.config, &part).await
+        let message = encoding::opened(framed?, terms.coding, config.body_bytes_max, &part).await?;
+        weight.grow_to(message.len());
+        Ok(message)
     };
     let dialect = StreamDialect::new(GrpcDialect { regions: context.shared.regions.clone() });
     (decide(&context.lane, &dialect, Arrival { walk, body, deadline: terms.deadline }).await, last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_weighs_what_it_inflates_to_and_nothing_once_it_is_done() {
+        let load = Load::default();
+        let (plain, mut packed) = (load.add(100), load.add(50));
+        packed.grow_to(5000);
+        packed.grow_to(10);
+        assert_eq!(load.0.get(), 5100);
+        drop(packed);
+        assert_eq!(load.0.get(), 100);
+        drop(plain);
+        assert_eq!(load.0.get(), 0);
+    }
 }

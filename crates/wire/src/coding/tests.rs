@@ -21,7 +21,10 @@ fn packed(coding: Coding, plain: &[u8]) -> Bytes {
 }
 
 fn inflate(coding: Coding, source: Bytes, bytes_max: usize, step: usize) -> Result<Bytes, Fault> {
-    let mut inflater = Inflater::new(coding, source, bytes_max);
+    let mut inflater = match Inflater::new(coding, source, bytes_max) {
+        Ok(inflater) => inflater,
+        Err(plain) => return Ok(plain),
+    };
     while !inflater.work(step)? {}
     Ok(inflater.finish())
 }
@@ -31,7 +34,7 @@ fn a_bomb_is_refused_at_the_limit_and_takes_no_more_memory_than_it() {
     for coding in BOTH {
         let bomb = packed(coding, &vec![0; 10 << 20]);
         assert!(bomb.len() < 64 << 10, "a bomb is small: {}", bomb.len());
-        let mut inflater = Inflater::new(coding, bomb, 1 << 20);
+        let mut inflater = Inflater::new(coding, bomb, 1 << 20).expect("a coding");
         let fault = loop {
             match inflater.work(100_000) {
                 Ok(done) => assert!(!done),
@@ -41,6 +44,26 @@ fn a_bomb_is_refused_at_the_limit_and_takes_no_more_memory_than_it() {
         assert_eq!(fault.kind, FaultKind::BodyTooLarge);
         assert!(fault.text.contains("1048576"), "{fault}");
         assert!(inflater.out.capacity() <= (1 << 20) + 1, "{} bytes were taken", inflater.out.capacity());
+    }
+}
+
+#[test]
+fn a_step_takes_no_more_in_than_its_bytes_even_where_nothing_comes_out() {
+    const STEP: usize = 1000;
+    let members = packed(Coding::Gzip, b"").repeat(500);
+    let mut blocks = vec![0x78, 0x01];
+    // Empty stored blocks, then the last one and the checksum of nothing.
+    blocks.extend([0, 0, 0, 0xff, 0xff].repeat(2000));
+    blocks.extend([1, 0, 0, 0xff, 0xff, 0, 0, 0, 1]);
+    for (coding, body) in [(Coding::Gzip, members), (Coding::Deflate, blocks)] {
+        let least = body.len().div_ceil(STEP);
+        let mut inflater = Inflater::new(coding, body.into(), 1000).expect("a coding");
+        let mut steps = 1;
+        while !inflater.work(STEP).expect("it is sound") {
+            steps += 1;
+        }
+        assert!(steps >= least, "{coding:?} took {steps} steps");
+        assert!(inflater.is_empty());
     }
 }
 
@@ -115,7 +138,7 @@ proptest! {
 
     #[test]
     fn random_bytes_never_panic_and_never_pass_the_limit(source: Vec<u8>, step in 1..100_usize) {
-        for coding in [Coding::Identity, Coding::Gzip, Coding::Deflate] {
+        for coding in BOTH {
             if let Ok(out) = inflate(coding, source.clone().into(), 50, step) {
                 prop_assert!(out.len() <= 50);
             }
