@@ -16,6 +16,7 @@ KEY = "0" * 64
 WHOLE = {
     "name": "a", "keys_sha256": [KEY], "sans": ["spiffe://x/a", "host"], "uids": [0, 4294967294],
     "requests_per_second": 1, "burst": 1_000_000, "in_flight_max": 1_000_000,
+    "control": True,
 }  # fmt: skip
 FAULTY: dict[str, Any] = {
     "a root that is no object": [],
@@ -36,6 +37,9 @@ FAULTY: dict[str, Any] = {
     "too many keys": {"callers": [{"name": "a", "keys_sha256": [f"{n:064x}" for n in range(17)]}]},
     "numbers out of bounds": {"callers": [{**WHOLE, "requests_per_second": 0, "burst": None, "in_flight_max": 1_000_001}]},
     "a burst without a rate": {"callers": [{"name": "a", "uids": [1], "burst": 5}]},
+    "a control that is neither true nor false": {
+        "callers": [{"name": f"c{n}", "uids": [n], "control": control} for n, control in enumerate([1, "true", None, []])]
+    },
     "lists that are null": {"callers": [{"name": "a", "uids": [1], "sans": None}]},
 }
 

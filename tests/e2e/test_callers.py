@@ -11,7 +11,7 @@ import pytest
 import serving
 import snapshots
 from models import row
-from raw_h2 import Connection
+from raw_h2 import Connection, frame
 from serving import Server, until
 from wire import Http, Metrics, infer_path, json_request, metrics, parse_metrics
 
@@ -92,14 +92,47 @@ def test_everything_but_health_needs_a_caller(desk: Desk, path: str) -> None:
 def test_grpc_metadata_carries_the_key_and_health_needs_none(desk: Desk) -> None:
     server = desk.open()
     service = "/inference.GRPCInferenceService/"
-    frame = b"\x00\x00\x00\x00\x00"
+    empty = frame(b"")
     with Connection(server) as connection:
-        assert connection.call(frame, f"{service}ServerMetadata").status == 16
-        assert connection.call(frame, f"{service}ModelInfer").status == 16
-        assert connection.call(frame, f"{service}ServerMetadata", authorization=f"Bearer {KEY}").status == 0
-        assert connection.call(frame, f"{service}ServerMetadata", x_api_key=KEY).status == 0
+        assert connection.call(empty, f"{service}ServerMetadata").status == 16
+        assert connection.call(empty, f"{service}ModelInfer").status == 16
+        assert connection.call(empty, f"{service}ServerMetadata", authorization=f"Bearer {KEY}").status == 0
+        assert connection.call(empty, f"{service}ServerMetadata", x_api_key=KEY).status == 0
         for method in (f"{service}ServerLive", f"{service}ServerReady", "/grpc.health.v1.Health/Check"):
-            assert connection.call(frame, method).status == 0
+            assert connection.call(empty, method).status == 0
+
+
+def test_a_stranger_learns_no_model_s_name_from_health(desk: Desk) -> None:
+    server = desk.open()
+    path = "/grpc.health.v1.Health/Check"
+    with Connection(server) as connection:
+        for service, stranger, caller in (
+            (b"", 0, 0),
+            (b"inference.GRPCInferenceService", 0, 0),
+            (b"linear", 5, 0),
+            (b"nobody", 5, 5),
+        ):
+            asked = frame(b"\x0a" + bytes([len(service)]) + service)
+            assert connection.call(asked, path).status == stranger, service
+            assert connection.call(asked, path, x_api_key="wrong").status == stranger, service
+            assert connection.call(asked, path, x_api_key=KEY).status == caller, service
+
+
+def test_a_stream_ends_at_the_next_message_once_its_key_is_taken_away(desk: Desk) -> None:
+    server = desk.open()
+    desk.write({"name": "checkout", "keys_sha256": [hashed(KEY), hashed("leaked")]})
+    with Connection(server) as connection, Http(server) as http:
+        until("the second key is taken", lambda: ask(http, "leaked").status == 200 or None)
+        before = counted(http).sum("flyball_received_total")
+        stream = connection.open("/inference.GRPCInferenceService/ModelStreamInfer", x_api_key="leaked")
+        connection.send(stream, frame(b""), end=False)
+        until("the message is read", lambda: counted(http).sum("flyball_received_total") == before + 1 or None)
+        desk.write({"name": "checkout", "keys_sha256": [hashed(KEY)]})
+        until("the key is refused", lambda: ask(http, "leaked").status == 401 or None)
+        connection.send(stream, frame(b""), end=False)
+        answer = connection.answer(stream)
+    assert (answer.status, "API key" in answer.message) == (16, True)
+    assert answer.body, "the first message was answered"
 
 
 def test_a_caller_beyond_its_rate_is_told_when_to_come_again_and_others_are_not_held_back(desk: Desk) -> None:

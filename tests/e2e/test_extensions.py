@@ -1,5 +1,6 @@
-"""Triton's extensions over plain HTTP: verbs, paths and bodies that are wrong, each with its own answer."""
+"""Triton's extensions over plain HTTP: wrong verbs, paths and bodies, and who may not ask, each with its own answer."""
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 import serving
 import snapshots
+from raw_h2 import Connection
 from serving import Server
 from wire import Http
 
@@ -30,13 +32,29 @@ ASKED = [
     "/v2/cudasharedmemory/status",
     "/openapi.json",
 ]
+# What changes something for everybody, over HTTP and gRPC; the messages name a model or a region "r" that is not there.
+CHANGES = [
+    "/v2/repository/models/r/load",
+    "/v2/repository/models/r/unload",
+    "/v2/systemsharedmemory/region/r/register",
+    "/v2/systemsharedmemory/region/r/unregister",
+    "/v2/systemsharedmemory/unregister",
+]
+CHANGING_METHODS = {
+    "RepositoryModelLoad": b"\x12\x01r",
+    "RepositoryModelUnload": b"\x12\x01r",
+    "SystemSharedMemoryRegister": b"\x0a\x01r",
+    "SystemSharedMemoryUnregister": b"\x0a\x01r",
+}
+ALLOWED = {"allow_model_control": True, "allow_shared_memory": True}
+REGION = {"key": "/flyball-nobody-made-this", "byte_size": 8}
 
 
 @pytest.fixture(scope="module")
 def server(model: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("extensions")
     config = folder / "config.json"
-    settings = {"listen": ["127.0.0.1:0"], "allow_model_control": True, "allow_shared_memory": True}
+    settings = {"listen": ["127.0.0.1:0"], "cors_origins": ["https://ours.example"], **ALLOWED}
     config.write_text(json.dumps(settings))
     index = snapshots.write(folder / "snapshot", 1, [snapshots.deployment("linear", model("linear"))])
     with serving.serving([*serving.flyballd(), "--snapshot", str(index), "--config", str(config)]) as running:
@@ -115,3 +133,66 @@ def test_an_index_of_what_is_ready_leaves_the_rest_out(server: Server) -> None:
         assert connection.post("/v2/repository/models/linear/load", b"").status == 200
         assert ready == []
         assert connection.post("/v2/repository/index", b"").json == [{"name": "linear", "version": "1", "state": "READY"}]
+
+
+@pytest.fixture
+def known(start: Callable[..., Server], model: Callable[[str], Path], tmp_path: Path) -> Server:
+    """A server with two callers, whose keys are their names; anonymous ones are served beside them."""
+    callers = [
+        {"name": name, "keys_sha256": [hashlib.sha256(name.encode()).hexdigest()], "in_flight_max": 1, "control": control}
+        for name, control in (("reader", False), ("operator", True))
+    ]
+    (tmp_path / "callers.json").write_text(json.dumps({"callers": callers}))
+    (tmp_path / "config.json").write_text(json.dumps({"listen": ["127.0.0.1:0"], **ALLOWED}))
+    index = snapshots.write(tmp_path / "snapshot", 1, [snapshots.deployment("linear", model("linear"))])
+    flags = ("--config", tmp_path / "config.json", "--callers", tmp_path / "callers.json")
+    return start(*serving.flyballd(), "--snapshot", index, *flags)
+
+
+def test_only_a_caller_with_control_changes_what_is_served(known: Server) -> None:
+    body = json.dumps(REGION).encode()
+    with Http(known) as connection:
+        for path in CHANGES:
+            sent = body if path.endswith("/register") else b"{}"
+            for headers in ({"x-api-key": "reader"}, {}):
+                reply = connection.request("POST", path, sent, headers)
+                assert reply.status == 403, path
+                assert '"control": true' in reply.error
+            assert connection.request("POST", path, sent, {"x-api-key": "operator"}).status in (200, 400, 404), path
+        assert connection.request("POST", "/v2/repository/index", b"", {"x-api-key": "reader"}).status == 200
+    service = "/inference.GRPCInferenceService/"
+    with Connection(known) as grpc:
+        for method, message in CHANGING_METHODS.items():
+            frame = b"\x00" + len(message).to_bytes(4, "big") + message
+            assert grpc.call(frame, service + method, x_api_key="reader").status == 7, method
+            assert grpc.call(frame, service + method).status == 7, method
+            assert grpc.call(frame, service + method, x_api_key="operator").status in (0, 3, 5), method
+
+
+@pytest.mark.parametrize("path", CHANGES)
+def test_a_page_of_an_origin_that_is_not_listed_changes_nothing(server: Server, path: str) -> None:
+    body = json.dumps(REGION).encode() if path.endswith("/register") else b"{}"
+    with Http(server) as connection:
+        for origin in ("https://theirs.example", "null"):
+            reply = connection.request("POST", path, body, {"Origin": origin, "Content-Type": "text/plain"})
+            assert reply.status == 403
+            assert "cors_origins" in reply.error
+        assert connection.request("POST", path, body, {"Origin": "https://ours.example"}).status in (200, 400, 404)
+        asked = connection.request("POST", "/v2/repository/index", b"", {"Origin": "https://theirs.example"})
+        assert asked.status == 200, "what changes nothing is answered, and the browser keeps it from the page"
+
+
+def test_a_question_in_flight_counts_for_its_caller(known: Server) -> None:
+    headers = {"x-api-key": "reader"}
+    with Http(known) as first, Http(known) as second:
+        first.connection.putrequest("POST", "/v2/repository/index")
+        for name, value in {**headers, "content-length": "2", "expect": "100-continue"}.items():
+            first.connection.putheader(name, value)
+        first.connection.endheaders()
+        # It says so when it begins to read the body, which does not come yet.
+        assert first.connection.sock.recv(1024).startswith(b"HTTP/1.1 100 ")
+        for path in ("/v2/models/stats", "/metrics"):
+            assert second.request("GET", path, headers=headers).status == 429
+        first.connection.send(b"{}")
+        assert first.connection.getresponse().status == 200
+        assert second.request("GET", "/v2/models/stats", headers=headers).status == 200

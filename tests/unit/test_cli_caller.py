@@ -50,6 +50,16 @@ def test_a_caller_known_by_certificate_or_user_needs_no_key(run, written):
     assert written()["batch"] == {"name": "batch", "sans": ["spiffe://shop/batch"], "uids": [1000]}
 
 
+def test_a_caller_has_control_only_where_it_was_given(run, written):
+    run("add", "checkout")
+    run("add", "operator", "--control")
+    run("rotate", "operator")
+    assert "control" not in written()["checkout"]
+    assert written()["operator"]["control"] is True
+    _, out, _ = run("list")
+    assert [line.split()[-1] for line in out.splitlines()] == ["control", "1", "yes"]
+
+
 def test_rotation_keeps_the_old_key_until_it_is_dropped(run, written):
     _, old, _ = run("add", "a")
     _, new, _ = run("rotate", "a")

@@ -8,6 +8,8 @@ pub struct RequestLimits {
     /// Bytes that one request's tensors may take once decoded. JSON `0,` is two bytes and decodes to eight, so
     /// the body limit alone does not bound this.
     pub tensor_bytes_max: usize,
+    /// Bytes of shared memory that one request's inputs may lie in. They are copied like a body, so they are bounded like one.
+    pub region_bytes_max: usize,
     pub name_bytes_max: usize,
 }
 
@@ -17,6 +19,7 @@ impl RequestLimits {
             tensors_max: 1024,
             rank_max: 16,
             tensor_bytes_max: body_bytes_max.saturating_mul(8),
+            region_bytes_max: body_bytes_max,
             name_bytes_max: 1024,
         }
     }

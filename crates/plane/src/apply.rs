@@ -43,6 +43,17 @@ pub struct VersionAck {
     pub batching: Batching,
 }
 
+/// Why a deployment was neither loaded nor refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotLoaded {
+    /// The snapshot does not name it.
+    Unknown,
+    Leaving,
+}
+
+/// A deployment, and what is still to be learnt about each of its versions.
+type Loaded<M> = (Arc<Deployment<M>>, Vec<Surveyor>);
+
 /// Makes what measures a model of a given name and version.
 type MakeMeter<M> = Box<dyn Fn(&str, &str) -> Arc<M> + Send + Sync>;
 
@@ -69,7 +80,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
         Ok(Loader { runtime, plane, meter, memory, chores: Chores::start()?, _watchdog: watchdog })
     }
 
-    /// Applies a snapshot and says what became of each deployment. Between deployments it asks whether the server is
+    /// Applies a snapshot and says what became of each deployment. Before each version it asks whether the server is
     /// `leaving`, and then stops: what was not reached stays as it was and is not acknowledged.
     pub fn apply(&self, bundle: &Bundle, leaving: &dyn Fn() -> bool) -> Vec<Ack> {
         let entries = &bundle.index.deployments;
@@ -78,8 +89,11 @@ impl<M: Send + Sync + 'static> Loader<M> {
             routes.load(&entry.name);
         }
         self.plane.routes.store(Arc::new(routes));
-        let mut acks: Vec<Ack> =
-            entries.iter().take_while(|_| !leaving()).map(|entry| self.apply_one(bundle, entry)).collect();
+        let mut acks: Vec<Ack> = entries
+            .iter()
+            .take_while(|_| !leaving())
+            .map_while(|entry| self.apply_one(bundle, entry, leaving))
+            .collect();
         let named = |name: &str| entries.iter().any(|entry| entry.name == name);
         let mut routes = (**self.plane.routes.load()).clone();
         for gone in routes.retain(named) {
@@ -91,15 +105,22 @@ impl<M: Send + Sync + 'static> Loader<M> {
         acks
     }
 
-    /// Loads one deployment of a snapshot, and leaves all others as they are; `None` where the snapshot does not name it.
-    pub fn load_one(&self, bundle: &Bundle, name: &str) -> Option<Ack> {
-        let entry = bundle.index.deployments.iter().find(|entry| entry.name == name)?;
+    /// Loads one deployment of a snapshot, and leaves all others as they are. Asks whether the server is `leaving` as
+    /// `apply` does.
+    pub fn load_one(
+        &self,
+        bundle: &Bundle,
+        name: &str,
+        leaving: &dyn Fn() -> bool,
+    ) -> Result<Ack, NotLoaded> {
+        let named = bundle.index.deployments.iter().find(|entry| entry.name == name);
+        let entry = named.ok_or(NotLoaded::Unknown)?;
         let mut routes = (**self.plane.routes.load()).clone();
         routes.load(name);
         self.plane.routes.store(Arc::new(routes));
-        let ack = self.apply_one(bundle, entry);
+        let ack = self.apply_one(bundle, entry, leaving).ok_or(NotLoaded::Leaving)?;
         log(&ack);
-        Some(ack)
+        Ok(ack)
     }
 
     /// Takes a deployment out of the routes. What is in flight ends; its memory is given back then. `None` where it does
@@ -114,13 +135,15 @@ impl<M: Send + Sync + 'static> Loader<M> {
         Some(ack)
     }
 
-    fn apply_one(&self, bundle: &Bundle, entry: &IndexEntry) -> Ack {
+    /// `None` where the server began to leave before all versions were loaded.
+    fn apply_one(&self, bundle: &Bundle, entry: &IndexEntry, leaving: &dyn Fn() -> bool) -> Option<Ack> {
         let mut routes = (**self.plane.routes.load()).clone();
         if let Some(current) = routes.get(&entry.name).filter(|current| current.digest == entry.digest) {
-            return ack(current, AckState::Kept);
+            return Some(ack(current, AckState::Kept));
         }
-        match self.load(bundle, entry) {
-            Ok((deployment, surveyors)) => {
+        match self.load(bundle, entry, leaving) {
+            Ok(None) => None,
+            Ok(Some((deployment, surveyors))) => {
                 let ack = ack(&deployment, AckState::Applied);
                 let before = routes.serve(Arc::clone(&deployment));
                 self.plane.routes.store(Arc::new(routes));
@@ -128,18 +151,18 @@ impl<M: Send + Sync + 'static> Loader<M> {
                 for (surveyor, model) in surveyors.into_iter().zip(&deployment.versions) {
                     self.chores.survey(surveyor, Arc::clone(model));
                 }
-                ack
+                Some(ack)
             }
             Err(reason) => {
                 routes.refuse(&entry.name, &reason);
                 self.plane.routes.store(Arc::new(routes));
-                Ack {
+                Some(Ack {
                     name: entry.name.clone(),
                     digest: entry.digest,
                     state: AckState::Refused,
                     reason: Some(reason),
                     versions: Vec::new(),
-                }
+                })
             }
         }
     }
@@ -148,7 +171,8 @@ impl<M: Send + Sync + 'static> Loader<M> {
         &self,
         bundle: &Bundle,
         entry: &IndexEntry,
-    ) -> Result<(Arc<Deployment<M>>, Vec<Surveyor>), String> {
+        leaving: &dyn Fn() -> bool,
+    ) -> Result<Option<Loaded<M>>, String> {
         let bytes = bundle.document(&entry.digest).ok_or_else(|| {
             format!("its document {} is missing or is not what its digest says", entry.digest)
         })?;
@@ -160,6 +184,9 @@ impl<M: Send + Sync + 'static> Loader<M> {
         let mut versions = Vec::with_capacity(document.versions.len());
         let mut surveyors = Vec::with_capacity(document.versions.len());
         for version in &document.versions {
+            if leaving() {
+                return Ok(None);
+            }
             let (model, surveyor) = self
                 .load_version(&document, version, &gate, &bundle.base)
                 .map_err(|refusal| format!("version {}: {refusal}", version.version))?;
@@ -167,7 +194,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
             surveyors.push(surveyor);
         }
         let (name, route) = (document.name, document.route.version);
-        Ok((Arc::new(Deployment { name, digest: entry.digest, route, versions }), surveyors))
+        Ok(Some((Arc::new(Deployment { name, digest: entry.digest, route, versions }), surveyors)))
     }
 
     fn load_version(
@@ -259,3 +286,6 @@ fn log(ack: &Ack) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,7 +35,7 @@ mod stages {
 mod walk;
 mod watchdog;
 
-pub use apply::{Ack, AckState, Loader, VersionAck};
+pub use apply::{Ack, AckState, Loader, NotLoaded, VersionAck};
 pub use decide::{Arrival, decide};
 pub use lane::Lane;
 pub use loaded::{Deployment, Model};

@@ -70,7 +70,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The thread that loads may be waiting for the GIL, and the server's end waits for that thread.
+        // The thread that loads may be waiting for the GIL, and both the server's end and its drain wait for that thread.
         Python::attach(|py| py.detach(|| self.0.end()));
     }
 }

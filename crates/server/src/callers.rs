@@ -42,12 +42,14 @@ fn list(faults: &[ConfigFault]) -> String {
 }
 
 /// The other end of a connection, as far as the connection itself tells.
+#[derive(Clone)]
 pub(crate) struct Peer {
     /// Whether its listener serves those who are no known caller.
     pub(crate) anonymous: bool,
     pub(crate) mark: Mark,
 }
 
+#[derive(Clone)]
 pub(crate) enum Mark {
     Nothing,
     /// The user at the other end of a Unix socket.
@@ -86,6 +88,8 @@ pub(crate) struct Caller {
 /// What the file said when it was last read.
 #[derive(Default)]
 struct Known {
+    /// Which reading of the file this is.
+    reading: u64,
     callers: Vec<Arc<Caller>>,
     keys: HashMap<Digest, usize>,
     names: HashMap<String, usize>,
@@ -133,7 +137,7 @@ impl Callers {
         let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
         let places = self.telemetry.caller_places(&names);
         let before = self.known.load();
-        let mut known = Known::default();
+        let mut known = Known { reading: before.reading + 1, ..Known::default() };
         for (place, (entry, index)) in entries.into_iter().zip(places).enumerate() {
             known.keys.extend(entry.keys.into_iter().map(|key| (key, place)));
             known.names.extend(entry.sans.into_iter().map(|name| (name, place)));
@@ -150,10 +154,10 @@ impl Callers {
 
     /// The caller of a request: by its key, else by its connection. A key that is nobody's is a fault even where
     /// anonymous callers are served: who sends one means to be known.
-    fn find(&self, peer: &Peer, headers: &HeaderMap) -> Result<Option<Arc<Caller>>, Fault> {
+    fn find(&self, mark: &Mark, key: Option<&Digest>) -> Result<Option<Arc<Caller>>, Fault> {
         let known = self.known.load();
-        let place = match key_of(headers) {
-            Some(key) => match known.keys.get(&Digest::of(key)) {
+        let place = match key {
+            Some(key) => match known.keys.get(key) {
                 Some(place) => Some(place),
                 None => {
                     return Err(unknown(
@@ -161,7 +165,7 @@ impl Callers {
                     ));
                 }
             },
-            None => match &peer.mark {
+            None => match mark {
                 Mark::Nothing => None,
                 Mark::User(user) => known.users.get(user),
                 Mark::Names(names) => names.iter().find_map(|name| known.names.get(name)),
@@ -222,7 +226,7 @@ impl Drop for InFlight {
     }
 }
 
-/// Who asks: known by the connection or by the head of the request, once for all messages of a stream.
+/// Who asks: known by the connection or by the head of the request.
 pub(crate) enum Visitor {
     Anybody,
     Known(Arc<Caller>),
@@ -231,7 +235,12 @@ pub(crate) enum Visitor {
 
 impl Visitor {
     pub(crate) fn find(callers: Option<&Callers>, peer: &Peer, headers: &HeaderMap) -> Visitor {
-        match callers.map_or(Ok(None), |callers| callers.find(peer, headers)) {
+        let Some(callers) = callers else { return Visitor::of(Ok(None), peer) };
+        Visitor::of(callers.find(&peer.mark, digest_of(headers).as_ref()), peer)
+    }
+
+    fn of(found: Result<Option<Arc<Caller>>, Fault>, peer: &Peer) -> Visitor {
+        match found {
             Ok(Some(caller)) => Visitor::Known(caller),
             Ok(None) if peer.anonymous => Visitor::Anybody,
             Ok(None) => Visitor::Nobody(Box::new(unknown(&nobody(&peer.mark)))),
@@ -244,9 +253,46 @@ impl Visitor {
         match self {
             Visitor::Anybody => Visit::open(),
             Visitor::Known(caller) => {
-                Visit { caller: caller.index, standing: caller.admit().map_err(Box::new) }
+                let standing = caller.admit().map_err(Box::new);
+                Visit { caller: caller.index, control: caller.terms.control, standing }
             }
-            Visitor::Nobody(fault) => Visit { caller: CallerIndex::NONE, standing: Err(fault.clone()) },
+            Visitor::Nobody(fault) => {
+                Visit { caller: CallerIndex::NONE, control: false, standing: Err(fault.clone()) }
+            }
+        }
+    }
+}
+
+/// Who asks with every message of a stream. A stream outlives keys, so they are looked up again once the file was read
+/// anew.
+pub(crate) struct Guest {
+    pub(crate) visitor: Visitor,
+    peer: Peer,
+    key: Option<Digest>,
+    reading: u64,
+}
+
+impl Guest {
+    pub(crate) fn find(callers: Option<&Callers>, peer: &Peer, headers: &HeaderMap) -> Guest {
+        let (visitor, key) = (Visitor::of(Ok(None), peer), digest_of(headers));
+        let mut guest = Guest { visitor, peer: peer.clone(), key, reading: 0 };
+        guest.look_again(callers);
+        guest
+    }
+
+    /// One message of theirs.
+    pub(crate) fn visit(&mut self, callers: Option<&Callers>) -> Visit {
+        self.look_again(callers);
+        self.visitor.visit()
+    }
+
+    fn look_again(&mut self, callers: Option<&Callers>) {
+        let Some(callers) = callers else { return };
+        // Taken first: a file that is read in between is seen at the next message.
+        let reading = callers.known.load().reading;
+        if reading != self.reading {
+            self.visitor = Visitor::of(callers.find(&self.peer.mark, self.key.as_ref()), &self.peer);
+            self.reading = reading;
         }
     }
 }
@@ -254,6 +300,8 @@ impl Visitor {
 /// A request's standing with its caller: whose it is, and whether it may go on. To be held while the request lasts.
 pub(crate) struct Visit {
     pub(crate) caller: CallerIndex,
+    /// Whether the callers' file lets the caller change what is served to everybody.
+    pub(crate) control: bool,
     /// Boxed, because every request carries this and few are refused.
     pub(crate) standing: Result<Option<InFlight>, Box<Fault>>,
 }
@@ -261,7 +309,7 @@ pub(crate) struct Visit {
 impl Visit {
     /// Of a request that anybody may make, like a look at the server's health.
     pub(crate) fn open() -> Visit {
-        Visit { caller: CallerIndex::ANONYMOUS, standing: Ok(None) }
+        Visit { caller: CallerIndex::ANONYMOUS, control: false, standing: Ok(None) }
     }
 
     /// What to hold while the request lasts, and whether it may go on.
@@ -284,6 +332,10 @@ fn nobody(mark: &Mark) -> String {
         Mark::User(user) => format!("user {user} is no known caller here; {KEY}"),
         Mark::Names(_) => format!("the client certificate names no known caller; {KEY}"),
     }
+}
+
+fn digest_of(headers: &HeaderMap) -> Option<Digest> {
+    key_of(headers).map(Digest::of)
 }
 
 fn key_of(headers: &HeaderMap) -> Option<&[u8]> {

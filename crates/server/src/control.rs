@@ -1,12 +1,12 @@
 //! What changes the models that serve, beside live traffic: snapshots, and single loads and unloads that clients ask for.
 //! One thing at a time, on a thread that gives way to the lanes; a lane only waits for the answer.
 
-use crate::drain::Phase;
+use crate::drain::{Drain, Phase};
 use crate::lane_thread::Shared;
 use crate::machine;
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Fault, FaultKind, Stage};
-use flyball_plane::{Ack, AckState, Loader};
+use flyball_plane::{Ack, AckState, Loader, NotLoaded};
 use flyball_telemetry::ModelMeter;
 use rustix::process::setpriority_process;
 use std::io;
@@ -48,10 +48,9 @@ pub(crate) struct Order {
 pub(crate) async fn order(shared: &Shared, model: &str, action: Action) -> Result<(), Fault> {
     let (done, outcome) = oneshot::channel();
     let refused = |kind, text: String| Err(Fault::new(kind, Stage::Route, text));
-    let leaving = || refused(FaultKind::ModelNotReady, "the server is leaving".to_owned());
     match shared.orders.try_send(Order { model: model.to_owned(), action, done }) {
         Ok(()) => {}
-        Err(TrySendError::Closed(_)) => return leaving(),
+        Err(TrySendError::Closed(_)) => return Err(leaving()),
         Err(TrySendError::Full(_)) => {
             let text = format!("{ORDERS_MAX} loads wait already; try again later");
             return refused(FaultKind::InFlightFull, text);
@@ -59,7 +58,7 @@ pub(crate) async fn order(shared: &Shared, model: &str, action: Action) -> Resul
     }
     match tokio::time::timeout(ORDER_WAIT_MAX, outcome).await {
         Ok(Ok(outcome)) => outcome,
-        Ok(Err(_dropped)) => leaving(),
+        Ok(Err(_dropped)) => Err(leaving()),
         Err(_elapsed) => {
             let text =
                 format!("model '{model}' is still under way; ask the repository's index for its state");
@@ -100,6 +99,8 @@ impl Control {
 
     fn carry_out(&self, model: &str, action: Action) -> Result<(), Fault> {
         self.beside_the_lanes(|loading| match action {
+            // A snapshot may have been applied meanwhile, for as long as that took.
+            _ if self.shared.drain.leaving() => Err(leaving()),
             Action::Load => self.load(loading, model),
             Action::Unload => self.unload(loading, model),
         })
@@ -117,10 +118,13 @@ impl Control {
             Some(Err(reason)) => return failed(&reason),
         };
         let bundle = newest.as_ref().unwrap_or(&loading.applied);
-        let ack = loading.loader.load_one(bundle, model).ok_or_else(|| unknown(model))?;
-        match ack.state {
-            AckState::Refused => failed(ack.reason.as_deref().unwrap_or("it was refused")),
-            _ => Ok(()),
+        match loading.loader.load_one(bundle, model, &|| self.shared.drain.leaving()) {
+            Err(NotLoaded::Unknown) => Err(unknown(model)),
+            Err(NotLoaded::Leaving) => Err(leaving()),
+            Ok(Ack { state: AckState::Refused, reason, .. }) => {
+                failed(reason.as_deref().unwrap_or("it was refused"))
+            }
+            Ok(_) => Ok(()),
         }
     }
 
@@ -149,6 +153,10 @@ impl Control {
     }
 }
 
+fn leaving() -> Fault {
+    Fault::new(FaultKind::ModelNotReady, Stage::Route, "the server is leaving")
+}
+
 fn unknown(model: &str) -> Fault {
     Fault::new(FaultKind::ModelNotFound, Stage::Route, format!("model '{model}' is not here"))
 }
@@ -162,11 +170,7 @@ pub(crate) fn start(
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     std::thread::Builder::new().name("control".to_owned()).spawn(move || {
         runtime.block_on(async {
-            loop {
-                let order = tokio::select! {
-                    Some(order) = orders.recv() => order,
-                    () = shared.drain.reached(Phase::LameDuck) => return,
-                };
+            while let Some(order) = next(&shared.drain, &mut orders).await {
                 let carry_out = AssertUnwindSafe(|| control.carry_out(&order.model, order.action));
                 // A panic ends its order and no other.
                 let outcome = catch_unwind(carry_out).unwrap_or_else(|_panic| {
@@ -177,4 +181,41 @@ pub(crate) fn start(
             }
         });
     })
+}
+
+/// A server that leaves begins nothing more, whatever waits; those who wait are told so when their orders are dropped.
+async fn next(drain: &Drain, orders: &mut mpsc::Receiver<Order>) -> Option<Order> {
+    tokio::select! {
+        biased;
+        () = drain.reached(Phase::LameDuck) => None,
+        order = orders.recv() => order,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_leaves_begins_no_order_that_waits() {
+        let (drain, (orders, mut waiting)) = (Drain::new(), mpsc::channel(ORDERS_MAX));
+        let order = || {
+            let (done, outcome) = oneshot::channel();
+            let order = Order { model: "m".to_owned(), action: Action::Load, done };
+            orders.try_send(order).expect("there is room");
+            outcome
+        };
+        let _carried_out = order();
+        assert!(next(&drain, &mut waiting).await.is_some());
+        // More than one: a choice by chance would be right now and then.
+        let outcomes = [(); ORDERS_MAX].map(|()| order());
+        drain.enter(Phase::LameDuck);
+        for _ in 0..ORDERS_MAX {
+            assert!(next(&drain, &mut waiting).await.is_none());
+        }
+        drop(waiting);
+        for outcome in outcomes {
+            assert!(outcome.await.is_err(), "whoever waits is told");
+        }
+    }
 }

@@ -37,8 +37,9 @@ pub(crate) struct Call {
 /// An inference that walks, or anything else, which is answered from the head.
 enum Work {
     Infer(infer::Infer),
-    Metrics,
-    Extension(Extension, Request<Incoming>),
+    /// Held until it is answered, like an inference: its caller may have only so many at once.
+    Metrics(Visit),
+    Extension(Extension, Visit, Request<Incoming>),
     Answered(Reply),
 }
 
@@ -90,22 +91,29 @@ fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_un
         }
         Target::Model(model) => model_metadata(context, &model),
         Target::ModelReady(model) => model_ready(context, &model),
-        Target::Metrics => return Work::Metrics,
+        Target::Metrics => return Work::Metrics(visit),
         Target::OpenApi => whole(StatusCode::OK, JSON, Bytes::from_static(OPENAPI)),
-        Target::Extension(extension) => return Work::Extension(extension, request),
+        Target::Extension(extension) => return Work::Extension(extension, visit, request),
     })
 }
 
 pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
+    // Triton compresses inference alone, and its clients do not look for it elsewhere, whatever their library accepts.
+    let wishes = match &call.work {
+        Work::Infer(_) | Work::Metrics(_) => call.wishes,
+        Work::Extension(..) | Work::Answered(_) => call.wishes.uncoded(),
+    };
     let reply = match call.work {
         Work::Infer(infer) => infer.finish(context).await,
-        Work::Metrics => scrape(context).await,
-        Work::Extension(extension, request) => {
-            extensions::answer(context, extension, request).await.unwrap_or_else(|fault| refuse(&fault))
+        Work::Metrics(_visit) => scrape(context).await,
+        Work::Extension(extension, visit, request) => {
+            let answered = extensions::answer(context, extension, visit.control, request).await;
+            drop(visit);
+            answered.unwrap_or_else(|fault| refuse(&fault))
         }
         Work::Answered(reply) => reply,
     };
-    call.wishes.grant(&context.shared.config, reply).await
+    wishes.grant(&context.shared.config, reply).await
 }
 
 fn wrong_method(allowed: &'static str) -> Reply {

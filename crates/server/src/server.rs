@@ -221,9 +221,13 @@ impl Server {
         self.control.on_load(on_load);
     }
 
-    /// Ends the server's threads without waiting for requests. Dropping it does the same.
+    /// Ends the server's threads without waiting for requests, also the one that drains. Dropping it does the same.
     pub fn end(&self) {
         self.running.end();
+        let drainer = self.drainer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(drainer) = drainer {
+            let _ = drainer.join();
+        }
     }
 
     /// Begins to leave; returns at once. Further calls change nothing.
@@ -252,10 +256,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.running.end();
-        if let Some(drainer) = self.drainer.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            let _ = drainer.join();
-        }
+        self.end();
     }
 }
 

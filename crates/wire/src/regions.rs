@@ -6,10 +6,12 @@
 use arc_swap::ArcSwap;
 use flyball_core::{Fault, Stage};
 use rustix::fs::{Mode, OFlags};
+use rustix::process::geteuid;
 use rustix::shm;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use flyball_core::{Region, RegionSpan};
@@ -129,12 +131,27 @@ fn open(name: &str, key: &str) -> Result<File, Fault> {
     }
     let cannot = |error: &dyn std::fmt::Display| refused(name, &format!("'{key}' cannot be opened: {error}"));
     // Anybody may put a link into the folder of shared memory, also one to a file that only this server may write.
-    let no_link = shm::OFlags::from_bits_retain(OFlags::NOFOLLOW.bits());
-    let file =
-        shm::open(segment, shm::OFlags::RDWR | no_link, Mode::empty()).map_err(|error| cannot(&error))?;
+    // Or a pipe, or a file that somebody has a lease on: neither is waited for.
+    let how = shm::OFlags::from_bits_retain((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits());
+    let file = shm::open(segment, shm::OFlags::RDWR | how, Mode::empty()).map_err(|error| cannot(&error))?;
     let file = File::from(file);
-    let kind = file.metadata().map_err(|error| cannot(&error))?.file_type();
-    if kind.is_file() { Ok(file) } else { Err(cannot(&"it is not shared memory")) }
+    let facts = file.metadata().map_err(|error| cannot(&error))?;
+    if !facts.is_file() {
+        return Err(cannot(&"it is not shared memory"));
+    }
+    if private_to_another(facts.uid(), facts.mode(), geteuid().as_raw()) {
+        return Err(cannot(
+            &"it is private to another user than the server's; create it as that user, or for everybody (mode 0666)",
+        ));
+    }
+    Ok(file)
+}
+
+/// A server that runs as root may open everything, and would do so for whoever asks over the network. What a user keeps
+/// from others is that user's.
+fn private_to_another(owner: u32, mode: u32, server: u32) -> bool {
+    const OTHERS: u32 = 0o006;
+    owner != server && mode & OTHERS != OTHERS
 }
 
 fn refused(name: &str, why: &str) -> Fault {

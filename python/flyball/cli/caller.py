@@ -36,6 +36,9 @@ def add(
     requests_per_second: Annotated[int | None, typer.Option(help="Requests a second at most.", show_default=False)] = None,
     burst: Annotated[int | None, typer.Option(help="Requests at once after a pause.", show_default=False)] = None,
     in_flight_max: Annotated[int | None, typer.Option(help="Requests at once at most.", show_default=False)] = None,
+    control: Annotated[
+        bool, typer.Option("--control", help="It may load and unload models, where the server allows that at all.")
+    ] = False,
 ) -> None:
     """Add a caller; where it is known neither by --san nor by --uid, make a key and print it once."""
     from flyball.config.callers import new_key
@@ -45,7 +48,7 @@ def add(
         raise UsageError(f"there is a caller {name} already", next_step=f"flyball caller rotate {name}")
     key, kept = new_key()
     limits = {"requests_per_second": requests_per_second, "burst": burst, "in_flight_max": in_flight_max}
-    entry = {"name": name, "sans": san or [], "uids": uid or [], **limits}
+    entry = {"name": name, "sans": san or [], "uids": uid or [], **limits, "control": control}
     if not san and not uid:
         entry["keys_sha256"] = [kept]
     _write(file, [*callers, entry])
@@ -86,7 +89,7 @@ def show(file: _File = _DEFAULT, json: Annotated[bool, typer.Option("--json", he
     if json:
         print_json([entry.model_dump() for entry in callers])
         return
-    table = Table("caller", "keys", "certificates", "users", "requests/s", "burst", "in flight", box=None)
+    table = Table("caller", "keys", "certificates", "users", "requests/s", "burst", "in flight", "control", box=None)
     for entry in callers:
         table.add_row(*_row(entry))
     console().print(table)
@@ -105,7 +108,7 @@ def _row(entry: Caller) -> list[str]:
 
     limits = (entry.requests_per_second, entry.burst, entry.in_flight_max)
     marks = [str(len(entry.keys_sha256)), escape(" ".join(entry.sans)), " ".join(map(str, entry.uids))]
-    return [entry.name, *marks, *("" if limit is None else str(limit) for limit in limits)]
+    return [entry.name, *marks, *("" if limit is None else str(limit) for limit in limits), "yes" if entry.control else ""]
 
 
 def _read(file: Path, *, new: bool = False) -> list[dict[str, Any]]:

@@ -8,7 +8,9 @@ use flyball_core::{
 use std::cmp::Ordering;
 
 /// Scores of one output, all rows together; a bound on the time that sorting them takes from other requests.
-const SCORES_MAX: usize = 1_000_000;
+const SCORES_MAX: usize = 64 << 10;
+/// Texts of one output, all rows together; each is written and kept on its own.
+const TEXTS_MAX: usize = 16 << 10;
 
 /// Puts classes in the place of each output that was asked for so.
 pub(crate) fn classify<M>(
@@ -49,17 +51,23 @@ fn classes(output: &Tensor, count: usize, in_rows: bool, labels: &[String]) -> R
         Err(Fault::new(FaultKind::AnswerNotRepresentable, Stage::Respond, text))
     };
     let TensorData::Fixed(bytes) = &output.data else { return cannot("it holds texts") };
-    let Some(scores) = scores(output.datatype, bytes) else { return cannot("it has no scores") };
-    if scores.len() > SCORES_MAX {
+    let elements = bytes.len() / output.datatype.size().unwrap_or(1);
+    if elements > SCORES_MAX {
         return cannot(&format!(
-            "it has {} scores, and {SCORES_MAX} are the most; ask for the tensor",
-            scores.len()
+            "it has {elements} scores, and {SCORES_MAX} are the most; ask for the tensor"
         ));
     }
+    let Some(scores) = scores(output.datatype, bytes) else { return cannot("it has no scores") };
     let rows = in_rows.then(|| output.shape.first()).flatten();
     let row_scores = scores.len() / rows.map_or(1, |&rows| usize::try_from(rows).unwrap_or(0)).max(1);
     let count = count.min(row_scores);
-    let mut texts = Vec::with_capacity(scores.len().checked_div(row_scores).unwrap_or(0) * count);
+    let wanted = scores.len().checked_div(row_scores).unwrap_or(0) * count;
+    if wanted > TEXTS_MAX {
+        return cannot(&format!(
+            "its rows have {wanted} classes together, and {TEXTS_MAX} are the most; ask for fewer classes or rows"
+        ));
+    }
+    let mut texts = Vec::with_capacity(wanted);
     for row in scores.chunks(row_scores.max(1)) {
         texts.extend(highest(row, count).into_iter().map(|class| row[class].text(class, labels.get(class))));
     }
@@ -82,7 +90,8 @@ fn highest(row: &[Score], count: usize) -> Vec<usize> {
 
 #[derive(Clone, Copy, Debug)]
 enum Score {
-    Whole(i128),
+    Signed(i64),
+    Unsigned(u64),
     Float(f64),
 }
 
@@ -90,7 +99,8 @@ impl Score {
     /// What is not a number is below every number.
     fn compare(self, other: Score) -> Ordering {
         match (self, other) {
-            (Score::Whole(one), Score::Whole(other)) => one.cmp(&other),
+            (Score::Signed(one), Score::Signed(other)) => one.cmp(&other),
+            (Score::Unsigned(one), Score::Unsigned(other)) => one.cmp(&other),
             (Score::Float(one), Score::Float(other)) => {
                 one.partial_cmp(&other).unwrap_or_else(|| other.is_nan().cmp(&one.is_nan()))
             }
@@ -101,7 +111,8 @@ impl Score {
     /// Floats have six decimals, as C's `%f` has.
     fn text(self, class: usize, label: Option<&String>) -> String {
         let mut text = match self {
-            Score::Whole(score) => format!("{score}:{class}"),
+            Score::Signed(score) => format!("{score}:{class}"),
+            Score::Unsigned(score) => format!("{score}:{class}"),
             Score::Float(score) if score.is_nan() => format!("nan:{class}"),
             Score::Float(score) => format!("{score:.6}:{class}"),
         };
@@ -119,14 +130,14 @@ fn scores(datatype: DataType, bytes: &[u8]) -> Option<Vec<Score>> {
         bytes.as_chunks::<SIZE>().0.iter().map(|&le| score(le)).collect()
     }
     Some(match datatype {
-        DataType::Uint8 => each(bytes, |le| Score::Whole(u8::from_le_bytes(le).into())),
-        DataType::Uint16 => each(bytes, |le| Score::Whole(u16::from_le_bytes(le).into())),
-        DataType::Uint32 => each(bytes, |le| Score::Whole(u32::from_le_bytes(le).into())),
-        DataType::Uint64 => each(bytes, |le| Score::Whole(u64::from_le_bytes(le).into())),
-        DataType::Int8 => each(bytes, |le| Score::Whole(i8::from_le_bytes(le).into())),
-        DataType::Int16 => each(bytes, |le| Score::Whole(i16::from_le_bytes(le).into())),
-        DataType::Int32 => each(bytes, |le| Score::Whole(i32::from_le_bytes(le).into())),
-        DataType::Int64 => each(bytes, |le| Score::Whole(i64::from_le_bytes(le).into())),
+        DataType::Uint8 => each(bytes, |le| Score::Unsigned(u8::from_le_bytes(le).into())),
+        DataType::Uint16 => each(bytes, |le| Score::Unsigned(u16::from_le_bytes(le).into())),
+        DataType::Uint32 => each(bytes, |le| Score::Unsigned(u32::from_le_bytes(le).into())),
+        DataType::Uint64 => each(bytes, |le| Score::Unsigned(u64::from_le_bytes(le))),
+        DataType::Int8 => each(bytes, |le| Score::Signed(i8::from_le_bytes(le).into())),
+        DataType::Int16 => each(bytes, |le| Score::Signed(i16::from_le_bytes(le).into())),
+        DataType::Int32 => each(bytes, |le| Score::Signed(i32::from_le_bytes(le).into())),
+        DataType::Int64 => each(bytes, |le| Score::Signed(i64::from_le_bytes(le))),
         DataType::Fp32 => each(bytes, |le| Score::Float(f32::from_le_bytes(le).into())),
         DataType::Fp64 => each(bytes, |le| Score::Float(f64::from_le_bytes(le))),
         DataType::Bool | DataType::Fp16 | DataType::Bf16 | DataType::Bytes => return None,

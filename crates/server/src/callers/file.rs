@@ -27,10 +27,12 @@ pub(super) struct Terms {
     /// One second's worth where nothing is said.
     pub(super) burst: Option<NonZeroU32>,
     pub(super) in_flight_max: Option<usize>,
+    /// Whether it may change what is served to everybody: load and unload models, register and unregister memory.
+    pub(super) control: bool,
 }
 
-const KEYS: [&str; 7] =
-    ["name", "keys_sha256", "sans", "uids", "requests_per_second", "burst", "in_flight_max"];
+const KEYS: [&str; 8] =
+    ["name", "keys_sha256", "sans", "uids", "requests_per_second", "burst", "in_flight_max", "control"];
 const KEYS_OF_A_CALLER_MAX: usize = 16;
 const NAMES_OF_A_CALLER_MAX: usize = 64;
 const RATE: RangeInclusive<u64> = 1..=1_000_000;
@@ -135,6 +137,7 @@ impl Check {
             per_second: per_second.and_then(NonZeroU32::new),
             burst: burst.and_then(NonZeroU32::new),
             in_flight_max: in_flight_max.map(|max| max as usize),
+            control: self.flag(object, &at("control"), "control"),
         };
         Some(Entry { name, keys, sans, uids, terms })
     }
@@ -179,6 +182,14 @@ impl Check {
         if !self.seen.insert(format!("{key} {mark}")) {
             self.refuse(path, mark, "what no other caller has, and only once");
         }
+    }
+
+    fn flag(&mut self, object: &Map<String, Value>, path: &str, key: &str) -> bool {
+        let Some(value) = object.get(key) else { return false };
+        if !value.is_boolean() {
+            self.refuse(path, &value.to_string(), "true or false");
+        }
+        *value == Value::Bool(true)
     }
 
     fn number(

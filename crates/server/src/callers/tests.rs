@@ -75,6 +75,16 @@ fn a_wrong_key_is_refused_even_where_anonymous_callers_are_served() {
 }
 
 #[test]
+fn only_a_caller_that_was_given_control_has_it() {
+    let desk = Desk::new(&json!([{"name": "a", "uids": [7]}, {"name": "b", "uids": [8], "control": true}]));
+    assert!(!desk.visit(&peer(Mark::User(7)), None).control);
+    assert!(desk.visit(&peer(Mark::User(8)), None).control);
+    assert!(!desk.visit(&Peer { anonymous: true, mark: Mark::Nothing }, None).control);
+    desk.rewrite(r#"{"callers": [{"name": "b", "uids": [8]}]}"#);
+    assert!(!desk.visit(&peer(Mark::User(8)), None).control, "it was taken away");
+}
+
+#[test]
 fn a_caller_is_known_by_its_user_or_by_a_name_in_its_certificate() {
     let desk = Desk::new(&json!([{"name": "a", "uids": [7]}, {"name": "b", "sans": ["spiffe://x/b"]}]));
     let caller = |mark| desk.visit(&peer(mark), None).caller.0 as usize;
@@ -123,4 +133,17 @@ fn what_a_caller_has_used_up_stays_used_up_when_others_change() {
     assert_eq!(kind(&desk.visit(&user, None)), None);
     desk.rewrite(&json!({"callers": [{"name": "new", "uids": [2]}, slow]}).to_string());
     assert_eq!(kind(&desk.visit(&user, None)), Some(FaultKind::CallerLimited));
+}
+
+#[test]
+fn a_guest_whose_key_is_taken_away_is_refused_from_the_next_message_on() {
+    let desk = Desk::new(&known_by_key("K"));
+    let headers = HeaderMap::from_iter([(API_KEY.clone(), HeaderValue::from_static("K"))]);
+    let mut guest = Guest::find(Some(&desk.callers), &peer(Mark::Nothing), &headers);
+    assert_eq!(kind(&guest.visit(Some(&desk.callers))), None);
+    desk.rewrite(&json!({"callers": known_by_key("new")}).to_string());
+    let refused = guest.visit(Some(&desk.callers));
+    assert_eq!((refused.caller, kind(&refused)), (CallerIndex::NONE, Some(FaultKind::Unauthenticated)));
+    desk.rewrite(&json!({"callers": known_by_key("K")}).to_string());
+    assert_eq!(kind(&guest.visit(Some(&desk.callers))), None);
 }

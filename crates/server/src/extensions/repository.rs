@@ -8,13 +8,22 @@ use flyball_plane::Absence;
 use flyball_telemetry::ModelMeter;
 use flyball_wire::repository::{ControlRequest, Index, IndexRequest, Listed, State};
 
-/// Every version that is known, in the order of their names.
-pub(crate) async fn index(shared: &Shared, request: IndexRequest) -> Result<Index, Fault> {
-    aside(shared, move |shared| gather(shared, request)).await
+/// Every version that is known, in the order of their names; written by `write`, which takes as long as the gathering.
+pub(crate) async fn index<T: Send + 'static>(
+    shared: &Shared,
+    request: IndexRequest,
+    write: fn(&Index) -> T,
+) -> Result<T, Fault> {
+    aside(shared, move |shared| write(&gather(shared, request))).await
 }
 
-pub(crate) async fn load(shared: &Shared, model: &str, request: &ControlRequest) -> Result<(), Fault> {
-    allowed(shared)?;
+pub(crate) async fn load(
+    shared: &Shared,
+    control: bool,
+    model: &str,
+    request: &ControlRequest,
+) -> Result<(), Fault> {
+    allowed(shared, control)?;
     let sent = |name: &&String| *name == "config" || name.starts_with("file:");
     if let Some(name) = request.parameters.iter().find(sent) {
         let text = format!(
@@ -27,14 +36,14 @@ pub(crate) async fn load(shared: &Shared, model: &str, request: &ControlRequest)
 }
 
 /// No model depends on another here: whether dependents are to be unloaded, too, makes no difference.
-pub(crate) async fn unload(shared: &Shared, model: &str) -> Result<(), Fault> {
-    allowed(shared)?;
+pub(crate) async fn unload(shared: &Shared, control: bool, model: &str) -> Result<(), Fault> {
+    allowed(shared, control)?;
     order(shared, model, Action::Unload).await
 }
 
-fn allowed(shared: &Shared) -> Result<(), Fault> {
+fn allowed(shared: &Shared, control: bool) -> Result<(), Fault> {
     if shared.config.allow_model_control {
-        return Ok(());
+        return super::may_control(shared, control);
     }
     Err(Fault::not_offered(
         "loading and unloading models is switched off; start the server with --allow-model-control",

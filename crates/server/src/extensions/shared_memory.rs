@@ -1,20 +1,35 @@
 //! Regions of shared memory that clients register, where that is allowed. There are none of CUDA's.
 
+use super::may_control;
+use crate::errands::aside;
 use crate::lane_thread::Shared;
 use flyball_core::Fault;
 use flyball_wire::regions::Regions;
 use flyball_wire::shared_memory::{RegisterRequest, Status};
+use std::sync::Arc;
 
 pub(crate) fn status(shared: &Shared, region: Option<&str>) -> Result<Status, Fault> {
     regions(shared)?.status(region).map(Status)
 }
 
-pub(crate) fn register(shared: &Shared, region: &str, request: &RegisterRequest) -> Result<(), Fault> {
-    regions(shared)?.register(region, &request.key, request.offset, request.byte_size)
+/// A file is opened and looked at, which is not for a lane.
+pub(crate) async fn register(
+    shared: &Shared,
+    control: bool,
+    region: &str,
+    request: RegisterRequest,
+) -> Result<(), Fault> {
+    let regions = Arc::clone(regions(shared)?);
+    may_control(shared, control)?;
+    let name = region.to_owned();
+    aside(shared, move |_shared| regions.register(&name, &request.key, request.offset, request.byte_size))
+        .await?
 }
 
-pub(crate) fn unregister(shared: &Shared, region: Option<&str>) -> Result<(), Fault> {
-    regions(shared)?.unregister(region);
+pub(crate) fn unregister(shared: &Shared, control: bool, region: Option<&str>) -> Result<(), Fault> {
+    let regions = regions(shared)?;
+    may_control(shared, control)?;
+    regions.unregister(region);
     Ok(())
 }
 
@@ -24,8 +39,8 @@ pub(crate) fn register_cuda() -> Fault {
     Fault::not_offered(text)
 }
 
-fn regions(shared: &Shared) -> Result<&Regions, Fault> {
-    shared.regions.as_deref().ok_or_else(|| {
+fn regions(shared: &Shared) -> Result<&Arc<Regions>, Fault> {
+    shared.regions.as_ref().ok_or_else(|| {
         Fault::not_offered(
             "system shared memory is switched off; start the server with --allow-shared-memory, or send tensors themselves",
         )

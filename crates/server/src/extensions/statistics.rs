@@ -9,9 +9,13 @@ use flyball_wire::statistics::Statistics;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Of one version, of all versions of a model, or of all models.
-pub(crate) async fn of(shared: &Shared, wanted: Option<ModelRef>) -> Result<Statistics, Fault> {
-    aside(shared, move |shared| gather(shared, wanted.as_ref())).await?
+/// Of one version, of all versions of a model, or of all models; written by `write`, which takes as long as the gathering.
+pub(crate) async fn of<T: Send + 'static>(
+    shared: &Shared,
+    wanted: Option<ModelRef>,
+    write: fn(&Statistics) -> T,
+) -> Result<T, Fault> {
+    aside(shared, move |shared| gather(shared, wanted.as_ref()).map(|statistics| write(&statistics))).await?
 }
 
 fn gather(shared: &Shared, wanted: Option<&ModelRef>) -> Result<Statistics, Fault> {

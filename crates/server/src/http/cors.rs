@@ -7,6 +7,7 @@ use ::http::header::{
     ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
 };
 use ::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use flyball_core::{Fault, FaultKind, Stage};
 
 const ANY: &str = "*";
 const METHODS: &str = "GET, HEAD, POST";
@@ -25,6 +26,18 @@ pub(super) fn origin(allowed: &[String], headers: &HeaderMap) -> Option<HeaderVa
         return Some(HeaderValue::from_static(ANY));
     }
     allowed.iter().any(|allowed| origin == allowed.as_str()).then(|| origin.clone())
+}
+
+/// Whether a request comes from a page that is not allowed. A browser sends some requests without asking first, and only
+/// keeps the answer from the page; on loopback, where nobody needs a key, any page could change what is served.
+pub(super) fn foreign(allowed: &[String], headers: &HeaderMap) -> bool {
+    headers.contains_key(ORIGIN) && origin(allowed, headers).is_none()
+}
+
+/// What such a page is told where it would change something.
+pub(super) fn refusal() -> Fault {
+    let text = "a page of this origin may not change what is served; add the origin to cors_origins";
+    Fault::new(FaultKind::Forbidden, Stage::Admit, text)
 }
 
 /// The answer to a browser that asks whether it may; none where it does not ask.
@@ -76,5 +89,20 @@ mod tests {
         let both = ["https://a.example", "https://b.example"];
         assert_eq!(named(&both, Some("https://b.example")).expect("listed"), "https://b.example");
         assert_eq!(named(&["*"], Some("https://b.example")).expect("any"), "*");
+    }
+
+    #[test]
+    fn a_page_is_foreign_unless_its_origin_is_listed_and_what_is_no_page_never_is() {
+        let is_foreign = |allowed: &[&str], from: Option<&'static str>| {
+            let allowed: Vec<_> = allowed.iter().map(ToString::to_string).collect();
+            let headers = from.map(|from| (ORIGIN, HeaderValue::from_static(from)));
+            foreign(&allowed, &HeaderMap::from_iter(headers))
+        };
+        assert!(is_foreign(&[], Some("https://a.example")));
+        assert!(is_foreign(&[], Some("null")));
+        assert!(is_foreign(&["https://a.example"], Some("https://b.example")));
+        assert!(!is_foreign(&["https://a.example"], Some("https://a.example")));
+        assert!(!is_foreign(&["*"], Some("https://b.example")));
+        assert!(!is_foreign(&[], None));
     }
 }

@@ -2,7 +2,7 @@
 //! is decided in `crate::extensions`.
 
 use super::path::{Extension, MemoryVerb};
-use super::{JSON, whole};
+use super::{JSON, cors, whole};
 use crate::body;
 use crate::extensions::{configuration, logging, repository, shared_memory, statistics, trace};
 use crate::lane_thread::{LaneContext, Shared};
@@ -10,8 +10,9 @@ use crate::reply::Reply;
 use ::http::{Request, StatusCode, Version};
 use bytes::Bytes;
 use flyball_core::Fault;
-use flyball_wire::repository::{ControlRequest, IndexRequest};
+use flyball_wire::repository::{ControlRequest, Index, IndexRequest};
 use flyball_wire::shared_memory::{RegisterRequest, Status};
+use flyball_wire::statistics::Statistics;
 use hyper::body::Incoming;
 
 /// What is done has nothing to tell.
@@ -20,25 +21,32 @@ const NOTHING: Bytes = Bytes::new();
 pub(super) async fn answer(
     context: &LaneContext,
     extension: Extension,
+    control: bool,
     request: Request<Incoming>,
 ) -> Result<Reply, Fault> {
     let shared = &context.shared;
+    let foreign = cors::foreign(&shared.config.cors_origins, request.headers());
     let body = read(context, request).await?;
+    if foreign && extension.changes() {
+        return Err(cors::refusal());
+    }
     let page = match extension {
-        Extension::Statistics(model) => statistics::of(shared, model).await?.to_json(),
+        Extension::Statistics(model) => statistics::of(shared, model, Statistics::to_json).await?,
         Extension::Configuration(model) => configuration::of(shared, &model)?.to_json(),
-        Extension::Index => repository::index(shared, IndexRequest::from_json(&body)?).await?.to_json(),
+        Extension::Index => {
+            repository::index(shared, IndexRequest::from_json(&body)?, Index::to_json).await?
+        }
         Extension::Load(model) => {
-            repository::load(shared, &model, &ControlRequest::from_json(&body)?).await?;
+            repository::load(shared, control, &model, &ControlRequest::from_json(&body)?).await?;
             NOTHING
         }
         Extension::Unload(model) => {
             ControlRequest::from_json(&body)?;
-            repository::unload(shared, &model).await?;
+            repository::unload(shared, control, &model).await?;
             NOTHING
         }
         Extension::Memory { cuda: false, region, verb } => {
-            memory(&context.shared, region.as_deref(), verb, &body)?
+            memory(shared, control, region.as_deref(), verb, &body).await?
         }
         Extension::Memory { cuda: true, verb, .. } => match verb {
             MemoryVerb::Status => Status::default().to_json(),
@@ -51,12 +59,19 @@ pub(super) async fn answer(
     Ok(whole(StatusCode::OK, JSON, page))
 }
 
-fn memory(shared: &Shared, region: Option<&str>, verb: MemoryVerb, body: &Bytes) -> Result<Bytes, Fault> {
+async fn memory(
+    shared: &Shared,
+    control: bool,
+    region: Option<&str>,
+    verb: MemoryVerb,
+    body: &Bytes,
+) -> Result<Bytes, Fault> {
     match verb {
         MemoryVerb::Status => return Ok(shared_memory::status(shared, region)?.to_json()),
-        MemoryVerb::Unregister => shared_memory::unregister(shared, region)?,
+        MemoryVerb::Unregister => shared_memory::unregister(shared, control, region)?,
         MemoryVerb::Register => {
-            shared_memory::register(shared, region.unwrap_or_default(), &RegisterRequest::from_json(body)?)?;
+            let request = RegisterRequest::from_json(body)?;
+            shared_memory::register(shared, control, region.unwrap_or_default(), request).await?;
         }
     }
     Ok(NOTHING)

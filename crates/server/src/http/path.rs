@@ -34,6 +34,17 @@ pub(crate) enum Extension {
     Logging,
 }
 
+impl Extension {
+    /// Whether it changes what is served, and is more than a question.
+    pub(crate) fn changes(&self) -> bool {
+        match self {
+            Extension::Load(_) | Extension::Unload(_) => true,
+            Extension::Memory { verb, .. } => *verb != MemoryVerb::Status,
+            _ => false,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryVerb {
     Status,

@@ -19,6 +19,11 @@ impl Wishes {
         Wishes { coding: accepted(headers), origin: cors::origin(&config.cors_origins, headers) }
     }
 
+    /// The same, but for an answer that is never compressed.
+    pub(super) fn uncoded(self) -> Wishes {
+        Wishes { coding: None, ..self }
+    }
+
     /// A browser that asks before it sends a request is answered at once.
     pub(super) fn preflight<B>(&self, request: &Request<B>) -> Option<Reply> {
         self.origin.as_ref().and_then(|_allowed| cors::preflight(request))

@@ -67,6 +67,21 @@ fn a_link_is_not_shared_memory() {
 }
 
 #[test]
+fn what_is_private_to_another_user_is_not_opened_even_by_root() {
+    assert!(private_to_another(1000, 0o100_600, 0));
+    assert!(private_to_another(1000, 0o100_604, 0), "it is opened to read and to write");
+    assert!(!private_to_another(1000, 0o100_600, 1000));
+    assert!(!private_to_another(1000, 0o100_666, 0));
+    // Only root can give a segment away, and only root could open it then.
+    if !geteuid().is_root() {
+        return;
+    }
+    let memory = SharedMemory::holding(&[0; 8]);
+    std::os::unix::fs::chown(memory.path(), Some(12345), None).expect("root may");
+    refused(Regions::default().register("r", memory.key(), 0, 8), "private to another user");
+}
+
+#[test]
 fn there_are_never_more_regions_than_the_limit() {
     let memory = SharedMemory::holding(&[0]);
     let regions = Regions::default();

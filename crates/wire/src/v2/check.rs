@@ -98,11 +98,14 @@ impl Described {
 pub(super) struct Budget {
     max: usize,
     left: usize,
+    region_max: usize,
+    region_left: usize,
 }
 
 impl Budget {
     pub(super) fn of(limits: &RequestLimits) -> Budget {
-        Budget { max: limits.tensor_bytes_max, left: limits.tensor_bytes_max }
+        let (max, region_max) = (limits.tensor_bytes_max, limits.region_bytes_max);
+        Budget { max, left: max, region_max, region_left: region_max }
     }
 
     /// Takes what the elements of `tensor` cost at least; the texts of strings are taken as they are read.
@@ -114,6 +117,19 @@ impl Budget {
     pub(super) fn take(&mut self, name: &str, bytes: usize) -> Result<(), Fault> {
         self.check(name, bytes)?;
         self.left -= bytes;
+        Ok(())
+    }
+
+    /// Takes what is about to be copied out of shared memory.
+    pub(super) fn take_region(&mut self, name: &str, bytes: usize) -> Result<(), Fault> {
+        self.region_left = self.region_left.checked_sub(bytes).ok_or_else(|| {
+            let text = format!(
+                "input '{name}': the request's inputs in shared memory take more than {} bytes, the server's limit \
+                 (body_bytes_max); send fewer rows in one request",
+                self.region_max
+            );
+            Fault::new(FaultKind::BodyTooLarge, Stage::Parse, text)
+        })?;
         Ok(())
     }
 

@@ -55,6 +55,7 @@ pub(super) fn read(tensor: Described, span: &RegionSpan, budget: &mut Budget) ->
     let bytes = usize::try_from(span.bytes()).unwrap_or(usize::MAX);
     binary::check_size(&tensor, bytes)?;
     budget.check(&tensor.name, bytes)?;
+    budget.take_region(&tensor.name, bytes)?;
     let bytes = span.read().map_err(|fault| tensor.invalid(fault.text))?;
     binary::read(tensor, bytes, budget)
 }

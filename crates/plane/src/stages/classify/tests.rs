@@ -70,9 +70,20 @@ fn only_numbers_have_classes() {
         let without = [DataType::Bool, DataType::Fp16, DataType::Bf16, DataType::Bytes].contains(&datatype);
         assert_eq!(check(&spec).is_err(), without, "{datatype:?}");
     }
-    let many = tensor(DataType::Int8, &[1_000_001], vec![0; 1_000_001]);
-    let fault = classes(&many, 1, false, &[]).unwrap_err();
-    assert!(fault.text.contains("1000000 are the most"), "{fault}");
+}
+
+#[test]
+fn more_scores_or_classes_than_a_lane_has_time_for_are_refused_with_the_bound() {
+    let scores = |rows: usize, columns: usize| {
+        tensor(DataType::Int8, &[rows as i64, columns as i64], vec![0; rows * columns])
+    };
+    let refused = |tensor: &Tensor, count| classes(tensor, count, true, &[]).unwrap_err().text;
+    assert!(classes(&scores(1, 65_536), 1, true, &[]).is_ok());
+    let text = refused(&scores(1, 65_537), 1);
+    assert!(text.contains("65537 scores, and 65536 are the most"), "{text}");
+    assert_eq!(texts(&classes(&scores(8_192, 4), 2, true, &[]).unwrap()).len(), 16_384);
+    let text = refused(&scores(8_192, 4), 3);
+    assert!(text.contains("24576 classes together, and 16384 are the most"), "{text}");
 }
 
 proptest! {

@@ -13,13 +13,14 @@ fn a_whole_caller_is_read() {
     let key = Digest::of(b"key");
     let document = json!({"callers": [{
         "name": "checkout", "keys_sha256": [key.hex()], "sans": ["spiffe://x/Y", "Host.Example"], "uids": [1000],
-        "requests_per_second": 1000, "burst": 100, "in_flight_max": 64,
+        "requests_per_second": 1000, "burst": 100, "in_flight_max": 64, "control": true,
     }]});
     let entries = parse(document.to_string().as_bytes()).unwrap();
     assert_eq!(entries[0].keys, [key]);
     assert_eq!(entries[0].sans, ["spiffe://x/Y", "host.example"]);
     assert_eq!(entries[0].uids, [1000]);
     assert_eq!(entries[0].terms.burst.map(NonZeroU32::get), Some(100));
+    assert!(entries[0].terms.control);
     assert_eq!(parse(br#"{"callers": []}"#), Ok(Vec::new()));
 }
 
@@ -30,7 +31,7 @@ fn every_fault_is_told_at_once() {
         {"name": "b", "uids": [7], "burst": 5, "in_flight_max": 0, "speed": 1},
         {"name": "b", "uids": [7]},
         {"name": "c"},
-        {"uids": [8]},
+        {"uids": [8], "control": 1},
         "d",
     ]});
     let mut found = paths(&document);
@@ -47,6 +48,7 @@ fn every_fault_is_told_at_once() {
         "callers[2].uids[0]",
         "callers[3]",
         "callers[4].name",
+        "callers[4].control",
         "callers[5]",
     ];
     wanted.sort_unstable();

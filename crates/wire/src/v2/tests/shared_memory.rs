@@ -157,6 +157,19 @@ fn a_region_counts_against_the_limit_on_a_request_s_tensors() {
 }
 
 #[test]
+fn inputs_of_a_request_may_not_lie_in_more_shared_memory_than_a_body_may_have() {
+    let world = World::new();
+    let shared = |name: &str| InferInputTensor { parameters: parameters("r", 0, 3).into(), ..input(name) };
+    let message = ModelInferRequest { inputs: vec![shared("a"), shared("b")], ..Default::default() };
+    let body = message.encode_to_vec().into();
+    let parsed = |bytes_max| world.grpc().parse(&body, &RequestLimits::for_body(bytes_max), Vec::new());
+    assert!(parsed(6).is_ok());
+    let fault = parsed(5).expect_err("together they take six bytes");
+    assert_eq!(fault.kind, BodyTooLarge, "{fault}");
+    assert!(fault.text.starts_with("input 'b': ") && fault.text.contains("more than 5 bytes"), "{fault}");
+}
+
+#[test]
 fn an_output_may_not_go_into_a_region_and_back_in_the_answer_as_well() {
     let world = World::new();
     for (parameter, text) in
