@@ -96,7 +96,7 @@ def read_by(page: Path) -> object:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("page", map(read_by, PAGES))
+@pytest.mark.parametrize("page", [read_by(page) for page in PAGES])
 def test_the_commands_of_a_page_work_as_printed(page: Path, tmp_path: Path) -> None:
     blocks = BLOCK.findall(page.read_text())
     assert blocks, f"{page.name} shows no command"
