@@ -3,8 +3,10 @@
 Run `python fuzz/seeds.py` after a form is added; what it writes is checked in. Knows the wire's messages and nothing else.
 """
 
+import gzip
 import json
 import struct
+import zlib
 from pathlib import Path
 
 from flyball.client import _oip_pb2 as pb
@@ -86,6 +88,18 @@ def main() -> None:
         write("grpc_message", name, message)
         write("grpc_frame", name, struct.pack(">BI", 0, len(message)) + message)
     write("grpc_frame", "compressed", struct.pack(">BI", 1, 3) + b"abc")
+    write("grpc_stream", "two", b"\x07" + (struct.pack(">BI", 0, 3) + b"abc") * 2 + struct.pack(">BI", 1, 0))
+    text = b'{"inputs":[]}' * 9
+    write("inflate", "gzip", b"\x00" + gzip.compress(text, mtime=0) * 2)
+    write("inflate", "deflate", b"\x21" + zlib.compress(text))
+    bodies = {
+        "index": {"ready": True}, "load": {"parameters": {"config": "{}", "unload_dependents": True}},
+        "register": {"key": "/k", "offset": 8, "byte_size": 64},
+    }  # fmt: skip
+    for name, body in bodies.items():
+        write("control", name, json.dumps(body).encode())
+    symbol = b"inference.GRPCInferenceService"
+    write("control", "reflection", bytes([0x22, len(symbol)]) + symbol)  # file_containing_symbol
 
 
 if __name__ == "__main__":
