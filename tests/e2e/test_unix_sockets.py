@@ -81,7 +81,9 @@ def test_of_two_servers_that_start_at_once_one_has_the_path_and_leaves_nothing_b
     path = folder / "flyball.sock"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
-    starting = [subprocess.Popen([*command, "--listen", f"unix:{path}"], stderr=subprocess.DEVNULL) for _ in range(4)]
+    listening = [*command, "--listen", f"unix:{path}"]
+    environment = serving.environment()
+    starting = [subprocess.Popen(listening, env=environment, stderr=subprocess.DEVNULL) for _ in range(4)]
     try:
         until("only one is left", lambda: sum(process.poll() is None for process in starting) == 1 or None)
         assert [process.returncode for process in starting].count(3) == 3
