@@ -8,7 +8,7 @@ use crate::loaded::{Home, Terms};
 use crate::schedule::{BatchWait, ModelKey};
 use crate::service::Service;
 use crate::watchdog::Watchdog;
-use crate::{Deployment, Model, Plane};
+use crate::{Deployment, Model, Plane, Routes};
 use flyball_core::Digest;
 use flyball_core::snapshot::{self, Bundle, Document, IndexEntry};
 use flyball_engine::{Artifact, Batching, LoadOptions, MemoryBudget, Runtime, Surveyor};
@@ -84,23 +84,17 @@ impl<M: Send + Sync + 'static> Loader<M> {
     /// `leaving`, and then stops: what was not reached stays as it was and is not acknowledged.
     pub fn apply(&self, bundle: &Bundle, leaving: &dyn Fn() -> bool) -> Vec<Ack> {
         let entries = &bundle.index.deployments;
-        let mut routes = (**self.plane.routes.load()).clone();
-        for entry in entries {
-            routes.load(&entry.name);
-        }
-        self.plane.routes.store(Arc::new(routes));
+        self.change(|routes| entries.iter().for_each(|entry| routes.load(&entry.name)));
         let mut acks: Vec<Ack> = entries
             .iter()
             .take_while(|_| !leaving())
             .map_while(|entry| self.apply_one(bundle, entry, leaving))
             .collect();
         let named = |name: &str| entries.iter().any(|entry| entry.name == name);
-        let mut routes = (**self.plane.routes.load()).clone();
-        for gone in routes.retain(named) {
+        for gone in self.change(|routes| routes.retain(named)) {
             acks.push(ack(&gone, AckState::Removed));
             self.chores.reap(gone);
         }
-        self.plane.routes.store(Arc::new(routes));
         acks.iter().for_each(log);
         acks
     }
@@ -115,9 +109,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
     ) -> Result<Ack, NotLoaded> {
         let named = bundle.index.deployments.iter().find(|entry| entry.name == name);
         let entry = named.ok_or(NotLoaded::Unknown)?;
-        let mut routes = (**self.plane.routes.load()).clone();
-        routes.load(name);
-        self.plane.routes.store(Arc::new(routes));
+        self.change(|routes| routes.load(name));
         let ack = self.apply_one(bundle, entry, leaving).ok_or(NotLoaded::Leaving)?;
         log(&ack);
         Ok(ack)
@@ -126,27 +118,32 @@ impl<M: Send + Sync + 'static> Loader<M> {
     /// Takes a deployment out of the routes. What is in flight ends; its memory is given back then. `None` where it does
     /// not serve.
     pub fn unload(&self, name: &str) -> Option<Ack> {
-        let mut routes = (**self.plane.routes.load()).clone();
-        let gone = routes.unload(name)?;
-        self.plane.routes.store(Arc::new(routes));
+        let gone = self.change(|routes| routes.unload(name))?;
         let ack = ack(&gone, AckState::Removed);
         self.chores.reap(gone);
         log(&ack);
         Some(ack)
     }
 
+    /// Lanes see the routes as they were or as they are afterwards. A loader is the only one that changes them.
+    fn change<T>(&self, edit: impl FnOnce(&mut Routes<M>) -> T) -> T {
+        let mut routes = (**self.plane.routes.load()).clone();
+        let edited = edit(&mut routes);
+        self.plane.routes.store(Arc::new(routes));
+        edited
+    }
+
     /// `None` where the server began to leave before all versions were loaded.
     fn apply_one(&self, bundle: &Bundle, entry: &IndexEntry, leaving: &dyn Fn() -> bool) -> Option<Ack> {
-        let mut routes = (**self.plane.routes.load()).clone();
-        if let Some(current) = routes.get(&entry.name).filter(|current| current.digest == entry.digest) {
+        let same = |current: &&Arc<Deployment<M>>| current.digest == entry.digest;
+        if let Some(current) = self.plane.routes.load().get(&entry.name).filter(same) {
             return Some(ack(current, AckState::Kept));
         }
         match self.load(bundle, entry, leaving) {
             Ok(None) => None,
             Ok(Some((deployment, surveyors))) => {
                 let ack = ack(&deployment, AckState::Applied);
-                let before = routes.serve(Arc::clone(&deployment));
-                self.plane.routes.store(Arc::new(routes));
+                let before = self.change(|routes| routes.serve(Arc::clone(&deployment)));
                 before.into_iter().for_each(|before| self.chores.reap(before));
                 for (surveyor, model) in surveyors.into_iter().zip(&deployment.versions) {
                     self.chores.survey(surveyor, Arc::clone(model));
@@ -154,8 +151,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
                 Some(ack)
             }
             Err(reason) => {
-                routes.refuse(&entry.name, &reason);
-                self.plane.routes.store(Arc::new(routes));
+                self.change(|routes| routes.refuse(&entry.name, &reason));
                 Some(Ack {
                     name: entry.name.clone(),
                     digest: entry.digest,
