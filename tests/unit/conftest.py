@@ -1,10 +1,13 @@
 """Makes the unit tests' own modules importable under importlib mode, and has the fixtures that several of them share."""
 
+import io
 import sys
 from pathlib import Path
 
 import models
 import pytest
+
+from flyball.cli import app as cli
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -16,3 +19,18 @@ def here(monkeypatch, tmp_path):
     models.linear(tmp_path, "a", seed=1)
     models.linear(tmp_path, "b", seed=2)
     return tmp_path
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """The command line in this process: its exit code, and what it wrote to either stream."""
+
+    def call(*arguments, stdin=""):
+        monkeypatch.setattr(sys, "argv", ["flyball", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        out, errors = capsys.readouterr()
+        return caught.value.code or 0, out, errors
+
+    return call

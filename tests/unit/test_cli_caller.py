@@ -3,25 +3,14 @@
 import hashlib
 import json
 import stat
-import sys
 
 import pytest
 
-from flyball.cli import app as cli
-
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
+def run(run, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["flyball", "caller", *arguments])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        out, errors = capsys.readouterr()
-        return caught.value.code or 0, out, errors
-
-    return call
+    return lambda *arguments: run("caller", *arguments)
 
 
 @pytest.fixture

@@ -6,22 +6,9 @@ import sys
 import pytest
 import repositories
 
-from flyball.cli import app as cli
 from flyball.cli.repository import tell
 from flyball.repository import read_repository
 from flyball.snapshot import read
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["flyball", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        out, errors = capsys.readouterr()
-        return caught.value.code or 0, out, errors
-
-    return call
 
 
 @pytest.fixture

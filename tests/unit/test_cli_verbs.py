@@ -21,21 +21,6 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
-    def call(*arguments, stdin=""):
-        import io
-
-        monkeypatch.setattr(sys, "argv", ["flyball", *arguments])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        out, errors = capsys.readouterr()
-        return caught.value.code or 0, out, errors
-
-    return call
-
-
-@pytest.fixture
 def server():
     with V2Server() as running:
         running.metadata["inputs"] = [{"name": "input", "datatype": "FP32", "shape": [-1, 2]}]
