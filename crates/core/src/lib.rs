@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod decided;
 mod dialect;
 mod digest;
 mod fault;
@@ -11,12 +12,16 @@ mod limits;
 mod priority;
 mod record;
 mod region;
+mod rows;
 pub mod snapshot;
 mod stage;
 mod statistics;
 mod tensor;
 
 pub use clock::{Clock, Nanos, nanos};
+pub use decided::{
+    Decided, DecidedBy, DecidedRow, DecisionId, Decisions, FieldFault, Reason, Remedied, RowOutcome,
+};
 pub use dialect::{Answer, Dialect, InferRequest, ModelRef, Place, Protocol, RequestedOutput};
 pub use digest::{Digest, DigestError};
 pub use fault::{Blame, Fault, FaultKind, GrpcCode, Outcome};
@@ -24,6 +29,7 @@ pub use limits::RequestLimits;
 pub use priority::Priority;
 pub use record::{CallerIndex, RunRecord, Sink, WalkRecord};
 pub use region::{Region, RegionSpan};
+pub use rows::{Scalar, TakeRows};
 pub use stage::Stage;
 pub use statistics::{ModelStatistics, Timed};
 pub use tensor::{DataType, Shape, Tensor, TensorData, TensorSpec};

@@ -1,0 +1,130 @@
+//! What a decision is when it is made, before it is written in the caller's protocol.
+
+use crate::{Digest, FaultKind, Stage};
+use bytestring::ByteString;
+use smallvec::SmallVec;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A UUID of version 7: its first 48 bits are the milliseconds since 1970.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DecisionId(pub u128);
+
+impl DecisionId {
+    /// `random` gives the bits that are not time, version or variant.
+    pub const fn new(unix_ms: u64, random: u128) -> DecisionId {
+        const VERSION: u128 = 7 << 76;
+        const VARIANT: u128 = 2 << 62;
+        const FREE: u128 = (0xfff << 64) | ((1 << 62) - 1);
+        let time = (unix_ms as u128 & 0xffff_ffff_ffff) << 80;
+        DecisionId(time | VERSION | VARIANT | (random & FREE))
+    }
+}
+
+impl fmt::Display for DecisionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let id = self.0;
+        let part = |shift: u32, bits: u32| (id >> shift) & ((1 << bits) - 1);
+        let (a, b, c, d, e) = (part(96, 32), part(80, 16), part(64, 16), part(48, 16), part(0, 48));
+        write!(f, "{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")
+    }
+}
+
+impl fmt::Debug for DecisionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Why a decision came out as it did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reason {
+    pub code: Arc<str>,
+    pub text: Option<Arc<str>>,
+    /// From the model: the field or feature, and how far it moved the score. None: a rule's.
+    pub contribution: Option<(Arc<str>, f64)>,
+}
+
+/// That something failed and what was done instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remedied {
+    pub cause: FaultKind,
+    pub stage: Stage,
+    /// `retry`, `rules`, `previous` or `outcome`.
+    pub remedy: &'static str,
+}
+
+/// One field that is not as the schema wants it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldFault {
+    pub field: ByteString,
+    /// What stands there, as JSON and cut to a readable length; none: it is missing.
+    pub is: Option<String>,
+    pub allowed: String,
+}
+
+/// A row's decision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decided {
+    pub id: DecisionId,
+    pub outcome: Arc<str>,
+    pub band: Option<Arc<str>>,
+    pub score: Option<f64>,
+    /// Each model's own score, where there are several.
+    pub scores: SmallVec<[(Arc<str>, f64); 2]>,
+    pub reasons: SmallVec<[Reason; 4]>,
+    /// The variant that gave the score.
+    pub variant: Option<Arc<str>>,
+    pub remedy: Option<Remedied>,
+}
+
+/// What became of one row: its decision, or the faults of its fields, or why nothing could be decided.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RowOutcome {
+    Decided(Decided),
+    Invalid(Vec<FieldFault>),
+    Failed { kind: FaultKind, stage: Stage, text: String },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct DecidedRow {
+    pub id: Option<ByteString>,
+    pub outcome: RowOutcome,
+}
+
+/// A version of a model that took part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecidedBy {
+    pub model: Arc<str>,
+    pub version: Arc<str>,
+    pub digest: Digest,
+}
+
+/// The answer to one request for decisions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decisions {
+    pub decision: Arc<str>,
+    /// The caller sent one row, and not a list.
+    pub single: bool,
+    pub rows: Vec<DecidedRow>,
+    pub models: Arc<[DecidedBy]>,
+    pub policy: Digest,
+    pub schema: Digest,
+    /// An earlier request with the same idempotency key was decided so.
+    pub repeated: bool,
+    /// How long each stage took until now, where the caller asked.
+    pub timings: Option<[Option<Duration>; Stage::COUNT]>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_a_uuid_of_version_seven_that_begins_with_its_time() {
+        let id = DecisionId::new(0x0192_f6c1_2345, u128::MAX).to_string();
+        assert_eq!(id, "0192f6c1-2345-7fff-bfff-ffffffffffff");
+        assert_eq!(DecisionId::new(1, 0).to_string(), "00000000-0001-7000-8000-000000000000");
+    }
+}

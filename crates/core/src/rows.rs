@@ -1,0 +1,23 @@
+//! Named fields on their way from a protocol into a decision. Each protocol reads its own bytes and hands over field by
+//! field; what a field may hold is the decision's to say.
+
+/// A field's value as it stands in a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scalar<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(&'a str),
+    /// A list, an object, a number beyond 64 bits: named, and no field takes it.
+    Other(&'static str),
+}
+
+/// Who takes the rows of a request. Faults are kept with their row: the others go on.
+pub trait TakeRows {
+    /// Begins the next row. `id` is the caller's own name for it.
+    fn row(&mut self, id: Option<&str>);
+
+    /// A field of the row that was begun last.
+    fn field(&mut self, name: &str, value: Scalar<'_>);
+}

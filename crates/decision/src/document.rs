@@ -1,0 +1,553 @@
+//! A decision as the Snapshot states it: the `decision` part of a deployment's document. `python/flyball/spec` writes it
+//! from what its author wrote, with every shorthand expanded and every file read; its paths are the author's own.
+//!
+//! Reading finds the first fault of shape; everything that needs meaning (names, types, bands) is the program's to check,
+//! and told all at once.
+
+use flyball_core::snapshot::SnapshotFault;
+use serde::Deserialize;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DecisionDocument {
+    pub owner: String,
+    pub purpose: String,
+    pub input: Vec<FieldDocument>,
+    #[serde(default)]
+    pub features: Vec<FeatureDocument>,
+    /// Stores of features, by the names that lookups use.
+    #[serde(default)]
+    pub sources: BTreeMap<String, SourceDocument>,
+    /// The field that says when the event happened; none: when the request came.
+    #[serde(default)]
+    pub event_time: Option<String>,
+    #[serde(default)]
+    pub transforms: Vec<TransformDocument>,
+    pub models: Vec<ModelDocument>,
+    /// Ways from columns to a score. The first is the champion.
+    pub variants: Vec<VariantDocument>,
+    #[serde(default)]
+    pub route: RouteDocument,
+    pub policy: PolicyDocument,
+    #[serde(default)]
+    pub remedies: RemediesDocument,
+    #[serde(default)]
+    pub idempotency: IdempotencyDocument,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FieldType {
+    Bool,
+    Int,
+    Float,
+    String,
+    Category,
+    /// RFC 3339, or seconds since 1970.
+    Time,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FieldDocument {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: FieldType,
+    #[serde(default = "yes")]
+    pub required: bool,
+    /// What stands for a value that was not sent. None: missing.
+    #[serde(default)]
+    pub default: Option<Json>,
+    #[serde(default)]
+    pub min: Option<f64>,
+    #[serde(default)]
+    pub max: Option<f64>,
+    /// Of a category.
+    #[serde(default)]
+    pub values: Vec<String>,
+    /// What a value that is not among them is taken for; none: it is refused.
+    #[serde(default)]
+    pub unknown: Option<String>,
+    /// Of a text, in bytes.
+    #[serde(default = "text_bytes_max")]
+    pub length_max: u32,
+    /// Identifies what is decided about; requests stick to a variant by it.
+    #[serde(default)]
+    pub key: bool,
+    #[serde(default)]
+    pub pii: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeatureDocument {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: FieldType,
+    #[serde(default)]
+    pub values: Vec<String>,
+    #[serde(default)]
+    pub unknown: Option<String>,
+    /// Just one of the three.
+    #[serde(default)]
+    pub window: Option<WindowDocument>,
+    #[serde(default)]
+    pub lookup: Option<LookupDocument>,
+    /// An expression over fields and features that stand before it.
+    #[serde(default)]
+    pub compute: Option<String>,
+    #[serde(default)]
+    pub max_age_ms: Option<u64>,
+    #[serde(default)]
+    pub on_missing: Reaction,
+    #[serde(default)]
+    pub on_stale: Reaction,
+    #[serde(default)]
+    pub on_error: Reaction,
+}
+
+/// What becomes of a feature that is not there as it should be.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reaction {
+    /// It is missing, and everything that reads it knows.
+    #[default]
+    Missing,
+    /// What is known of it is used, however old. Where nothing is known: missing.
+    UseStale,
+    /// The request meets the remedy for `feature_error`.
+    Fault,
+    Value(Json),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WindowOp {
+    Count,
+    Sum,
+    Mean,
+    Distinct,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WindowDocument {
+    pub op: WindowOp,
+    /// The field; none for `count`.
+    #[serde(default)]
+    pub of: Option<String>,
+    pub by: String,
+    pub last_ms: u64,
+    /// Whether the event that is being decided counts.
+    #[serde(default = "yes")]
+    pub current: bool,
+    /// A source of kind redis that several replicas share; none: embedded, of this replica alone.
+    #[serde(default)]
+    pub source: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LookupDocument {
+    pub source: String,
+    /// The field whose value is the key.
+    pub key: String,
+    /// The record's field.
+    pub field: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, tag = "kind", rename_all = "snake_case")]
+pub enum SourceDocument {
+    /// Just one of `url` (without a password) and `url_env` (the environment variable that has it).
+    Redis {
+        #[serde(default)]
+        url: Option<String>,
+        #[serde(default)]
+        url_env: Option<String>,
+        set: String,
+        timeout_ms: u64,
+        #[serde(default)]
+        cache: CacheDocument,
+    },
+    /// The embedded store: a file that `flyball features push` fills.
+    Store {
+        path: String,
+        set: String,
+        #[serde(default)]
+        cache: CacheDocument,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CacheDocument {
+    /// How long a record that was found is used without asking again.
+    pub ttl_ms: u64,
+    /// The same for "there is none".
+    pub absent_ttl_ms: u64,
+    pub entries_max: u64,
+}
+
+impl Default for CacheDocument {
+    fn default() -> CacheDocument {
+        CacheDocument { ttl_ms: 60_000, absent_ttl_ms: 1_000, entries_max: 100_000 }
+    }
+}
+
+/// One step from values to columns. Each takes the columns `of`, which at first are the fields and features under their
+/// names, and puts what it makes in their place, or beside them under `into`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, tag = "op", rename_all = "snake_case")]
+pub enum TransformDocument {
+    /// One value for each column; `indicator` adds `x=missing`, 0 or 1.
+    Impute {
+        of: Vec<String>,
+        values: Vec<Json>,
+        #[serde(default)]
+        indicator: bool,
+    },
+    Cast {
+        of: Vec<String>,
+        to: CastTo,
+    },
+    /// x * factor + offset, as MinMaxScaler does it.
+    Scale {
+        of: Vec<String>,
+        factor: Vec<f64>,
+        offset: Vec<f64>,
+    },
+    /// (x - mean) / scale, as StandardScaler does it.
+    Standardize {
+        of: Vec<String>,
+        mean: Vec<f64>,
+        scale: Vec<f64>,
+    },
+    Log {
+        of: Vec<String>,
+    },
+    Log1p {
+        of: Vec<String>,
+    },
+    Clip {
+        of: Vec<String>,
+        #[serde(default)]
+        min: Option<f64>,
+        #[serde(default)]
+        max: Option<f64>,
+    },
+    /// How many edges are at or below x, as `numpy.digitize` counts.
+    Bucket {
+        of: Vec<String>,
+        edges: Vec<f64>,
+    },
+    /// Columns `x=value`, in the order of `values` (one list for each column).
+    OneHot {
+        of: Vec<String>,
+        values: Vec<Vec<String>>,
+    },
+    /// The place among the values; `unknown` for others.
+    Ordinal {
+        of: Vec<String>,
+        values: Vec<Vec<String>>,
+        unknown: f64,
+    },
+    /// MurmurHash3 (x86, 32 bits, seed 0) of the text, modulo `buckets`.
+    Hash {
+        of: Vec<String>,
+        buckets: u32,
+    },
+    /// A number for each text: target and frequency encoding.
+    Encode {
+        of: Vec<String>,
+        maps: Vec<BTreeMap<String, f64>>,
+        default: Vec<f64>,
+    },
+    /// Numbers: their product. Texts: joined by '|'.
+    Cross {
+        of: Vec<String>,
+        into: String,
+    },
+    /// Columns `x.hour` and so on, in UTC.
+    DateParts {
+        of: Vec<String>,
+        parts: Vec<DatePart>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CastTo {
+    Float,
+    /// Towards zero.
+    Int,
+    Bool,
+    Text,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DatePart {
+    Year,
+    Month,
+    Day,
+    Hour,
+    Minute,
+    /// Monday is 0.
+    Weekday,
+    /// 1 on Saturday and Sunday.
+    Weekend,
+}
+
+/// A model of the deployment, and how it is asked.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelDocument {
+    pub name: String,
+    /// Of the deployment's versions.
+    pub version: String,
+    /// In the model's order. A column may be `NAME.score` of a model that runs before.
+    pub inputs: Vec<InputDocument>,
+    pub score: ScoreDocument,
+    /// How its answers are explained; none: not at all.
+    #[serde(default)]
+    pub explain: Option<ExplainDocument>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InputDocument {
+    pub tensor: String,
+    pub columns: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScoreDocument {
+    pub output: String,
+    /// Of a row.
+    #[serde(default)]
+    pub element: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, tag = "by", rename_all = "snake_case")]
+pub enum ExplainDocument {
+    /// Exact contributions of a tree ensemble; the file beside the model has its nodes and covers.
+    Trees { path: String, digest: flyball_core::Digest },
+    /// `coefficients[i] * (x[i] - means[i])`.
+    Linear { coefficients: Vec<f64>, means: Vec<f64> },
+    /// Each column in turn takes its value here, and the score's change is its contribution.
+    Ablation { baseline: Vec<f64> },
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VariantDocument {
+    pub name: String,
+    /// In the order in which they run.
+    pub models: Vec<String>,
+    /// The score is the sum of the models' scores, each times its weight.
+    pub weights: BTreeMap<String, f64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RouteDocument {
+    /// Shares of requests (0 to 1) that go to other variants than the champion.
+    pub split: BTreeMap<String, f64>,
+    /// The field by which requests stick to their variant; none: each is drawn anew.
+    pub sticky: Option<String>,
+    /// Variants that run beside it and are never in the answer.
+    pub shadow: Vec<String>,
+    /// The previous known-good way, kept warm.
+    pub fallback: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyDocument {
+    #[serde(default)]
+    pub guards: Vec<GuardDocument>,
+    #[serde(default)]
+    pub rules: Vec<RuleDocument>,
+    pub bands: Vec<BandDocument>,
+    /// Other bands where `when` holds; the first that does counts.
+    #[serde(default)]
+    pub segments: Vec<SegmentDocument>,
+    /// From mild to severe.
+    pub outcomes: Vec<String>,
+    /// Those that owe their subject reasons.
+    #[serde(default)]
+    pub adverse: Vec<String>,
+    /// While set, every decision has this outcome and no model is run.
+    #[serde(default)]
+    pub kill_switch: Option<KillSwitchDocument>,
+    #[serde(default)]
+    pub reasons: ReasonsDocument,
+    /// Judged beside it, and never in the answer.
+    #[serde(default)]
+    pub shadow: Option<Box<PolicyDocument>>,
+}
+
+/// `of` is `score`, a field or a feature. NaN never passes.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuardDocument {
+    pub of: String,
+    #[serde(default)]
+    pub min: Option<f64>,
+    #[serde(default)]
+    pub max: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleDocument {
+    pub when: String,
+    /// The outcome; none: the rule gives its reason only.
+    #[serde(default)]
+    pub then: Option<String>,
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// Higher first.
+    #[serde(default)]
+    pub priority: i32,
+    /// Decides alone: what is less severe too, and no rule of lower priority is asked.
+    #[serde(default, rename = "final")]
+    pub is_final: bool,
+    /// What the rule takes a condition for that cannot be told, because something in it is missing.
+    #[serde(default)]
+    pub missing: bool,
+}
+
+/// `from` is in the band, `to` is not; none: without end.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BandDocument {
+    pub name: String,
+    /// The outcome; none: the band's own name.
+    #[serde(default)]
+    pub outcome: Option<String>,
+    #[serde(default)]
+    pub from: Option<f64>,
+    #[serde(default)]
+    pub to: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SegmentDocument {
+    pub when: String,
+    pub bands: Vec<BandDocument>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KillSwitchDocument {
+    pub outcome: String,
+    pub reason: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExplainWhen {
+    /// When the caller asks, and on adverse outcomes.
+    #[default]
+    Adverse,
+    Asked,
+    Always,
+    Never,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReasonsDocument {
+    pub when: ExplainWhen,
+    pub most: u32,
+    /// The text of each code that rules give.
+    pub texts: BTreeMap<String, String>,
+    /// The code of each field or feature, for reasons from the model; those without one get their name.
+    pub codes: BTreeMap<String, String>,
+}
+
+impl Default for ReasonsDocument {
+    fn default() -> ReasonsDocument {
+        ReasonsDocument {
+            when: ExplainWhen::default(),
+            most: 4,
+            texts: BTreeMap::new(),
+            codes: BTreeMap::new(),
+        }
+    }
+}
+
+/// What is done instead of failing.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RemedyDocument {
+    /// The fault is the answer.
+    #[default]
+    Reject,
+    /// The fault is the answer, as overload: come again later.
+    Shed,
+    /// Once more the same way, where the deadline leaves time.
+    Retry,
+    /// The rules alone, without a score. What no rule decides gets the most severe outcome but one.
+    Rules,
+    /// The fallback variant.
+    Previous,
+    /// This outcome, for example that a person looks at it.
+    Outcome(String),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RemediesDocument {
+    /// The model is not there, breaks or fails on this input.
+    pub model_unavailable: RemedyDocument,
+    pub timeout: RemedyDocument,
+    pub queue_full: RemedyDocument,
+    /// A feature's reaction is `fault`.
+    pub feature_error: RemedyDocument,
+    /// The input does not hold to the schema.
+    pub invalid_input: RemedyDocument,
+    /// An input or the score is outside its guard.
+    pub guard_violated: RemedyDocument,
+    /// The record cannot be kept.
+    pub record_error: RemedyDocument,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct IdempotencyDocument {
+    pub window_s: u32,
+    pub entries_max: u32,
+}
+
+impl Default for IdempotencyDocument {
+    fn default() -> IdempotencyDocument {
+        IdempotencyDocument { window_s: 3600, entries_max: 100_000 }
+    }
+}
+
+const fn yes() -> bool {
+    true
+}
+
+const fn text_bytes_max() -> u32 {
+    1024
+}
+
+impl DecisionDocument {
+    /// The document, or its first fault of shape.
+    pub fn read(value: &Json) -> Result<DecisionDocument, SnapshotFault> {
+        serde_path_to_error::deserialize(value).map_err(|error| {
+            let path = error.path().to_string();
+            let path = if path == "." { String::new() } else { path };
+            SnapshotFault { path, is: Json::Null, allowed: error.into_inner().to_string() }
+        })
+    }
+}

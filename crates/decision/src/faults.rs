@@ -1,0 +1,14 @@
+//! Collects everything that is wrong with a decision, so that its author is told all at once.
+
+use flyball_core::snapshot::SnapshotFault;
+use serde_json::Value as Json;
+
+#[derive(Debug, Default)]
+pub struct Faults(pub Vec<SnapshotFault>);
+
+impl Faults {
+    /// `path` is the author's: `input.amount.min`, `policy.rules[0].when`.
+    pub fn add(&mut self, path: impl Into<String>, is: impl Into<Json>, allowed: impl Into<String>) {
+        self.0.push(SnapshotFault { path: path.into(), is: is.into(), allowed: allowed.into() });
+    }
+}

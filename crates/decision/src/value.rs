@@ -1,0 +1,47 @@
+//! Values of fields and features, small enough to copy. Texts lie in their request's own memory (`Rows`).
+
+use crate::document::FieldType;
+
+/// A text in `Rows`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextRef {
+    pub(crate) start: u32,
+    pub(crate) length: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    Missing,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(TextRef),
+    /// The place among the values of its field.
+    Category(u32),
+    /// Nanoseconds since 1970, UTC.
+    Time(i64),
+}
+
+/// What a slot holds, where it is not missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Bool,
+    Int,
+    Float,
+    Text,
+    Category,
+    Time,
+}
+
+impl From<FieldType> for Kind {
+    fn from(field: FieldType) -> Kind {
+        match field {
+            FieldType::Bool => Kind::Bool,
+            FieldType::Int => Kind::Int,
+            FieldType::Float => Kind::Float,
+            FieldType::String => Kind::Text,
+            FieldType::Category => Kind::Category,
+            FieldType::Time => Kind::Time,
+        }
+    }
+}
