@@ -7,11 +7,14 @@
 mod document;
 mod faults;
 mod names;
+mod nearest;
+mod policy;
 mod rows;
 mod value;
 
 pub use document::*;
 pub use faults::Faults;
 pub use names::{Name, Names};
+pub use policy::{Computed, EXPRESSION_BYTES_MAX, Expr, ExprFault};
 pub use rows::{FeatureFact, Origin, Rows};
 pub use value::{Kind, TextRef, Value};
