@@ -7,11 +7,13 @@
 mod document;
 mod faults;
 mod names;
+mod reasons;
 mod rows;
 mod value;
 
 pub use document::*;
 pub use faults::Faults;
 pub use names::{Name, Names};
+pub use reasons::{Ablation, AdverseEnd, Explainer, Linear, ReasonTable, Trees, Workspace};
 pub use rows::{FeatureFact, Origin, Rows};
 pub use value::{Kind, TextRef, Value};
