@@ -15,6 +15,8 @@ mod value;
 pub use document::*;
 pub use faults::Faults;
 pub use names::{Name, Names};
-pub use policy::{Computed, EXPRESSION_BYTES_MAX, Expr, ExprFault};
+pub use policy::{
+    Computed, EXPRESSION_BYTES_MAX, Expr, ExprFault, Fired, GuardFault, KillSwitch, Policy, Verdict,
+};
 pub use rows::{FeatureFact, Origin, Rows};
 pub use value::{Kind, TextRef, Value};
