@@ -224,3 +224,45 @@ fn each_refusal_says_what_to_do() {
         assert!(told.contains(words), "{source}: {told}");
     }
 }
+
+#[test]
+fn long_and_deep_texts_are_refused_or_read_but_never_bring_the_process_down() {
+    let most = EXPRESSION_BYTES_MAX;
+    for (piece, open, close) in [
+        ("1+", "", "1"),
+        ("(", "", ""),
+        ("(", "", "1"),
+        ("[", "", ""),
+        ("{", "", ""),
+        ("!", "", "new"),
+        ("-", "", "count"),
+        ("a.", "", "b"),
+        ("a(", "", ""),
+        ("a?", "", ""),
+        ("a?1:", "", "2"),
+        ("a<", "", "a"),
+        (".a()", "note", ""),
+        ("[0]", "note", ""),
+        ("'", "", ""),
+        ("\"\"\"", "", ""),
+        ("&&", "", ""),
+        ("a||", "", "a"),
+        ("é", "", ""),
+        ("\u{0}", "", ""),
+        ("a in ", "", "[1]"),
+        ("has(", "", ""),
+        ("{a:", "", ""),
+        ("/", "", ""),
+        ("//", "", ""),
+        ("a{", "", ""),
+    ] {
+        let source =
+            format!("{open}{}{close}", piece.repeat((most - open.len() - close.len()) / piece.len()));
+        let started = std::time::Instant::now();
+        match Expr::compile(&source, &names()) {
+            Ok(expr) => println!("{piece} read {:?} {:?}", expr.kind(), started.elapsed()),
+            Err(fault) => println!("{piece} {:?} {} {:?}", fault.at, fault.text, started.elapsed()),
+        }
+    }
+    assert!(refused(&"1".repeat(most + 1)).contains("allowed are 4096"));
+}
