@@ -259,3 +259,6 @@ fn digest(kind: &[u8], value: &[u8]) -> u128 {
     first.copy_from_slice(&digest[..16]);
     u128::from_be_bytes(first)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,6 @@ use crate::window::WindowState;
 use crate::window::codec;
 use crate::window::embedded::Embedded;
 use crate::window::span::Span;
-use crate::window::tally::Tally;
 use crate::window::warmth::Marks;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
 use std::path::Path;
