@@ -241,7 +241,9 @@ impl Fault {
     /// A row that does not hold to its decision's schema.
     pub fn fields_invalid(stage: Stage, fields: Vec<FieldFault>) -> Fault {
         let text = match &*fields {
-            [one] => format!("field '{}' is not as the decision wants it: allowed is {}", one.field, one.allowed),
+            [one] => {
+                format!("field '{}' is not as the decision wants it: allowed is {}", one.field, one.allowed)
+            }
             many => format!("{} fields are not as the decision wants them; each is named", many.len()),
         };
         Fault { fields: fields.into(), ..Fault::new(FaultKind::FieldsInvalid, stage, text) }

@@ -287,7 +287,11 @@ impl Check {
     fn decision(&mut self, root: &Map<String, Value>) {
         let decision = root.get("decision").filter(|value| !value.is_null());
         if decision.is_some_and(|value| !value.is_object()) {
-            self.fault("decision", decision, "an object: a decision, as 'flyball plan' compiles it; null for none");
+            self.fault(
+                "decision",
+                decision,
+                "an object: a decision, as 'flyball plan' compiles it; null for none",
+            );
         }
     }
 }
