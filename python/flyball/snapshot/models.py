@@ -186,5 +186,5 @@ class Deployment(ThirdDeployment):
 
     decision: dict[str, Any] | None = Field(
         default=None,
-        description="an object: what is decided with its models, which has checks of its own; null to serve them as they are",
+        description="an object: what is decided with its models, which has checks of its own; null to serve models as such",
     )
