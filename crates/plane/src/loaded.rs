@@ -1,5 +1,6 @@
 //! What runs, as opposed to the documents that describe it: models with their sessions, ready on their home lanes.
 
+use crate::Decision;
 use crate::admission::Gate;
 use crate::backlog::Backlog;
 use crate::breaker::Breaker;
@@ -49,6 +50,8 @@ pub struct Deployment<M> {
     /// The version for callers who name none.
     pub route: String,
     pub versions: Vec<Arc<Model<M>>>,
+    /// What the models are asked for; none: they are served as they are.
+    pub decision: Option<Arc<Decision<M>>>,
 }
 
 impl<M> Deployment<M> {

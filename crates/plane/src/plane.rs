@@ -8,8 +8,9 @@ use crate::job::Job;
 use crate::loaded::{Home, Model};
 use crate::watchdog::Runs;
 use arc_swap::ArcSwap;
-use flyball_core::{Clock, Nanos, Priority, RequestLimits, nanos};
+use flyball_core::{Clock, Nanos, Priority, Recorder, RequestLimits, nanos};
 use flyball_engine::thread_cpu_time;
+use flyball_features::{FeatureSettings, Features, Wall};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -21,6 +22,24 @@ pub struct PlaneLimits {
     pub in_flight_max: usize,
     /// The longest run that may hold a lane's sockets back.
     pub inline_run_max: Duration,
+}
+
+/// What decisions need beside models.
+#[derive(Clone)]
+pub struct Means {
+    pub features: Arc<Features>,
+    pub wall: Wall,
+    /// Rows come from files: they may bring features along, and windows are only read.
+    pub offline: bool,
+    pub recorder: Option<Arc<dyn Recorder>>,
+}
+
+impl Means {
+    /// By these clocks, with windows in memory alone and nobody who records.
+    pub fn in_memory(clock: Clock, wall: Wall) -> Result<Means, String> {
+        let settings = FeatureSettings { clock, wall: wall.clone(), ..FeatureSettings::default() };
+        Ok(Means { features: Features::new(settings)?, wall, offline: false, recorder: None })
+    }
 }
 
 /// How many lanes there are of each kind.
@@ -39,6 +58,7 @@ pub struct Plane<M> {
     pub routes: ArcSwap<Routes<M>>,
     pub limits: PlaneLimits,
     pub clock: Clock,
+    pub means: Means,
     pub(crate) thread_time: fn() -> Duration,
     pub lanes: Lanes,
     pub(crate) gate: Arc<Gate>,
@@ -65,8 +85,13 @@ struct Peer<M> {
 pub struct LaneInbox<M>(pub(crate) mpsc::Receiver<Job<M>>);
 
 impl<M> Plane<M> {
-    pub fn new(lanes: Lanes, limits: PlaneLimits, clock: Clock) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
-        Plane::with_thread_time(lanes, limits, clock, thread_cpu_time)
+    pub fn new(
+        lanes: Lanes,
+        limits: PlaneLimits,
+        clock: Clock,
+        means: Means,
+    ) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
+        Plane::with_thread_time(lanes, limits, clock, means, thread_cpu_time)
     }
 
     /// The same with another source of threads' CPU time, for simulations that must not depend on the machine.
@@ -74,6 +99,7 @@ impl<M> Plane<M> {
         lanes: Lanes,
         limits: PlaneLimits,
         clock: Clock,
+        means: Means,
         thread_time: fn() -> Duration,
     ) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
         let lanes =
@@ -95,7 +121,7 @@ impl<M> Plane<M> {
         let routes = ArcSwap::from_pointee(Routes::default());
         let gate = Gate::new(limits.in_flight_max);
         let runs = Runs::new(count);
-        (Arc::new(Plane { routes, limits, clock, thread_time, lanes, gate, runs, peers }), inboxes)
+        (Arc::new(Plane { routes, limits, clock, means, thread_time, lanes, gate, runs, peers }), inboxes)
     }
 
     pub fn has_sockets(&self, lane: usize) -> bool {
