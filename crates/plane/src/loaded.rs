@@ -132,6 +132,12 @@ impl<M> Model<M> {
         self.key
     }
 
+    /// The most rows of one request that run together: as many as may lie in a batch, so that who sends many gets what each
+    /// would get alone.
+    pub(crate) fn rows_at_once(&self) -> usize {
+        if self.batching.on() { self.batching.rows_max.max(1) } else { 1 }
+    }
+
     /// How many rows of the latency table a request amounts to, by what it says itself: its shapes are not checked yet, and
     /// rows without elements are the client's word only.
     pub(crate) fn rows_asked(&self, request: &InferRequest) -> usize {

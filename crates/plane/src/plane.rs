@@ -37,7 +37,7 @@ pub struct Means {
 impl Means {
     /// By these clocks, with windows in memory alone and nobody who records.
     pub fn in_memory(clock: Clock, wall: Wall) -> Result<Means, String> {
-        let settings = FeatureSettings { clock, wall: wall.clone(), ..FeatureSettings::default() };
+        let settings = FeatureSettings { folder: None, window_keys_max: WINDOW_KEYS_MAX, clock, wall: wall.clone() };
         Ok(Means { features: Features::new(settings)?, wall, offline: false, recorder: None })
     }
 }
@@ -53,6 +53,7 @@ pub struct Lanes {
 /// How many jobs other lanes may have sent and this one not yet taken in.
 const INBOX_JOBS_MAX: usize = 1024;
 const UNSTRETCHED: u32 = 1000;
+const WINDOW_KEYS_MAX: usize = 1_000_000;
 
 pub struct Plane<M> {
     pub routes: ArcSwap<Routes<M>>,

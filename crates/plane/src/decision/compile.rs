@@ -44,7 +44,7 @@ pub(crate) fn compile<M>(
     let windows = windows(&deployment.name, &document, &program, &sources, around.features)?;
     Ok(Decision {
         name: deployment.name.as_str().into(),
-        meter: around.meters.decision(&deployment.name, &outcomes(&program)),
+        meter: around.meters.decision(&deployment.name, &outcomes(&document)),
         models,
         by,
         decided_by,
@@ -56,8 +56,8 @@ pub(crate) fn compile<M>(
     })
 }
 
-fn outcomes(program: &Program) -> Vec<Arc<str>> {
-    (0..program.policy.outcomes()).map(|outcome| Arc::clone(program.policy.outcome(outcome))).collect()
+fn outcomes(document: &DecisionDocument) -> Vec<Arc<str>> {
+    document.policy.outcomes.iter().map(|outcome| outcome.as_str().into()).collect()
 }
 
 /// Checks the document against the models as they were loaded.

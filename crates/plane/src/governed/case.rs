@@ -11,12 +11,11 @@ use crate::stages::features::{EventIs, Occasion, features};
 use crate::stages::policy::{guard, judge};
 use crate::walk::Walk;
 use crate::{Decision, Lane};
-use flyball_core as core;
 use flyball_core::{
     DecidedBy, DecidedRow, Decided, DecisionRecord, Decisions, Fault, FaultKind, Nanos, RowOutcome, RowsAsk,
     Sink, Stage,
 };
-use flyball_decision::{Remedy, Verdict};
+use flyball_decision::{Fired, Remedy, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +49,7 @@ impl<'a, S: Sink> Case<'a, S> {
         self.route();
         walk.stage(Stage::Route, ());
         match self.decision.program.policy.kill_switch() {
-            Some(killed) => self.decide_open(|| killed.clone()),
+            Some(killed) => self.decide_open(killed.outcome),
             None => {
                 self.attempt(walk).await;
                 self.remedy(walk).await;
@@ -211,7 +210,7 @@ impl<'a, S: Sink> Case<'a, S> {
                     Err(_) => continue,
                 },
                 (Remedy::Outcome(outcome), _) => {
-                    State::Judged { verdict: Verdict::of(outcome), score: None }
+                    State::Judged { verdict: declared(outcome), score: None }
                 }
                 (Remedy::Retry, _) => State::Open,
                 (Remedy::Previous, Some(fallback)) => {
@@ -244,9 +243,9 @@ impl<'a, S: Sink> Case<'a, S> {
     }
 
     /// The same verdict for each open row.
-    fn decide_open(&mut self, verdict: impl Fn() -> Verdict) {
+    fn decide_open(&mut self, outcome: usize) {
         for line in self.work.lines.iter_mut().filter(|line| line.open()) {
-            line.state = State::Judged { verdict: verdict(), score: None };
+            line.state = State::Judged { verdict: declared(outcome), score: None };
         }
     }
 
@@ -297,7 +296,7 @@ impl<'a, S: Sink> Case<'a, S> {
         Decided {
             id: self.lane.desk.ids.id(self.unix_ms),
             outcome: Arc::clone(program.policy.outcome(verdict.outcome)),
-            band: verdict.band.as_ref().map(|band| program.policy.band(band).clone()),
+            band: verdict.band.map(|band| Arc::clone(program.policy.band(band))),
             score,
             scores: several.iter().flat_map(|variant| &variant.models).map(of).collect(),
             reasons: program.policy.reasons_of(verdict),
@@ -351,4 +350,9 @@ fn wants_features(line: &Line, remedy: impl Fn(FaultKind) -> Remedy) -> bool {
                 && matches!(remedy(fault.kind), Remedy::Rules | Remedy::Retry | Remedy::Previous)
         }
     }
+}
+
+/// What was declared for a case, and not judged.
+fn declared(outcome: usize) -> Verdict {
+    Verdict { outcome, band: None, fired: Fired::new() }
 }

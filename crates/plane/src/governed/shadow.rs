@@ -31,7 +31,7 @@ impl<M> Default for Shadows<M> {
 /// Leaves a request's rows for its decision's shadows, where it has some.
 pub(crate) fn offer<S: Sink>(lane: &Lane<S>, decision: Arc<Decision<S::Model>>, work: Lent) {
     let program = &decision.program;
-    if program.route.shadow.is_empty() && program.policy.shadow().is_none() {
+    if program.route.shadow.is_empty() && program.policy.shadow.is_none() {
         return;
     }
     let shadows = &lane.desk.shadows;
@@ -40,7 +40,7 @@ pub(crate) fn offer<S: Sink>(lane: &Lane<S>, decision: Arc<Decision<S::Model>>, 
             each(lane, &decision, &work, Shadow::Variant, |_, _| Some(Shadowed::Dropped));
         }
         return each(lane, &decision, &work, Shadow::Policy, |_, _| {
-            program.policy.shadow().map(|_| Shadowed::Dropped)
+            program.policy.shadow.as_ref().map(|_| Shadowed::Dropped)
         });
     }
     shadows.waiting.borrow_mut().push_back((decision, work));
@@ -62,7 +62,7 @@ async fn beside<S: Sink>(lane: &Lane<S>, decision: &Decision<S::Model>, mut work
     let program = &decision.program;
     each(lane, decision, &work, Shadow::Policy, |row, line| {
         let State::Judged { verdict, score } = &line.state else { return None };
-        let judged = program.policy.shadow()?.judge(&work.rows, row, *score);
+        let judged = program.policy.shadow.as_ref()?.judge(&work.rows, row, *score);
         Some(judged.map_or(Shadowed::Failed, |other| Shadowed::Compared {
             agrees: other.outcome == verdict.outcome,
             apart: 0.0,

@@ -78,8 +78,8 @@ fn compute(program: &Program, work: &mut Work, which: &[usize]) {
     for (feature, plan) in program.features.iter().enumerate().filter(|(_, plan)| computed(plan)) {
         for &row in which {
             let given = work.rows.fact(row, feature).origin == Origin::Given;
-            if !given && work.lines[row].open() && !program.compute(&mut work.rows, row, feature) {
-                work.lines[row].state = State::Failed(unavailable(plan, "it cannot be told from what is there"));
+            if !given && !program.compute(&mut work.rows, row, feature) {
+                fail(work, row, plan, "it cannot be told from what is there");
             }
         }
     }
@@ -179,7 +179,7 @@ fn settle(program: &Program, work: &mut Work, row: usize, feature: usize, found:
         Found::Record(lookup) => looked_up(program, rows, (row, feature), lookup),
     };
     if let Some(why) = failed {
-        work.lines[row].state = State::Failed(unavailable(plan, why));
+        fail(work, row, plan, why);
     }
 }
 
@@ -256,7 +256,10 @@ fn react(
     (!program.react(rows, row, feature, reaction)).then_some(why)
 }
 
-fn unavailable(plan: &FeaturePlan, why: &str) -> Fault {
-    let text = format!("feature '{}' is not there: {why}; try again, or see its source", plan.name);
-    Fault::new(FaultKind::FeatureUnavailable, Stage::Features, text)
+/// A row that failed before goes on to its remedy without the feature.
+fn fail(work: &mut Work, row: usize, plan: &FeaturePlan, why: &str) {
+    if work.lines[row].open() {
+        let text = format!("feature '{}' is not there: {why}; try again, or see its source", plan.name);
+        work.lines[row].state = State::Failed(Fault::new(FaultKind::FeatureUnavailable, Stage::Features, text));
+    }
 }
