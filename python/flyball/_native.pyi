@@ -15,6 +15,7 @@ __all__ = [
     "Server",
     "build_info",
     "check_snapshot",
+    "contributions",
     "inspect",
     "machine",
     "model_files",
@@ -49,6 +50,9 @@ def inspect(path: str, options: bytes) -> bytes:
 
 def check_snapshot(kind: str, document: bytes) -> bytes:
     """All faults of an "index" or "deployment" document: [{"path", "is", "allowed"}]."""
+
+def contributions(sidecar: bytes, rows: bytes, columns: int) -> bytes:
+    """What each column added to a row's raw margin, and last the base: little-endian, f32 rows in, f64 rows out."""
 
 @final
 class Server:

@@ -301,6 +301,21 @@ pub enum DatePart {
     Weekend,
 }
 
+impl DatePart {
+    /// Behind the column's name and a dot.
+    pub const fn label(self) -> &'static str {
+        match self {
+            DatePart::Year => "year",
+            DatePart::Month => "month",
+            DatePart::Day => "day",
+            DatePart::Hour => "hour",
+            DatePart::Minute => "minute",
+            DatePart::Weekday => "weekday",
+            DatePart::Weekend => "weekend",
+        }
+    }
+}
+
 /// A model of the deployment, and how it is asked.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]

@@ -58,6 +58,23 @@ enum Taken<'a> {
 }
 
 impl Field {
+    /// Any value of a kind.
+    pub(crate) fn plain(kind: Kind) -> Field {
+        Field {
+            name: "".into(),
+            kind,
+            values: Arc::from([]),
+            places: TextMap::default(),
+            unknown: None,
+            min: None,
+            max: None,
+            length_max: usize::MAX,
+            required: false,
+            default: None,
+            pii: false,
+        }
+    }
+
     /// The value as this field holds it; none where it does not fit. An int takes 3 and 3.0, not 3.5; a float takes ints
     /// (to the nearest); a time takes RFC 3339 or seconds since 1970; a bool takes bools, texts and categories take texts.
     pub(crate) fn take(&self, value: Scalar<'_>, rows: &mut Rows) -> Option<Value> {

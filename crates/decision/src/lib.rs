@@ -9,12 +9,18 @@ mod faults;
 mod feature;
 mod field;
 mod names;
+mod nearest;
+mod policy;
 mod program;
 mod reader;
+mod reasons;
 mod route;
 mod rows;
+mod schema;
 mod scores;
 mod slot;
+mod source;
+mod transform;
 mod value;
 
 pub use document::*;
@@ -22,10 +28,15 @@ pub use faults::Faults;
 pub use feature::{CompiledReaction, FeatureFrom, FeaturePlan};
 pub use field::{Constant, Field};
 pub use names::{Name, Names};
-pub use program::{ModelFacts, ModelPlan, Program, Remedies, Remedy, Scratch, StageText, Variant};
+pub use policy::{
+    Computed, EXPRESSION_BYTES_MAX, Expr, ExprFault, Fired, GuardFault, KillSwitch, Policy, Verdict,
+};
+pub use program::{ModelFacts, ModelPlan, Program, Remedies, Remedy, StageText, Variant};
 pub use reader::RowReader;
+pub use reasons::{Ablation, AdverseEnd, Explainer, Linear, ReasonTable, Trees, Workspace};
 pub use route::RoutePlan;
 pub use rows::{FeatureFact, Origin, Rows};
 pub use scores::Scores;
 pub use slot::{KeyBuffer, Slot};
+pub use transform::Scratch;
 pub use value::{Kind, TextRef, Value};

@@ -4,6 +4,7 @@
 
 mod engine;
 mod error;
+mod explain;
 mod load;
 mod server;
 
@@ -21,6 +22,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engine::model_files, module)?)?;
     module.add_function(wrap_pyfunction!(engine::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(engine::check_snapshot, module)?)?;
+    module.add_function(wrap_pyfunction!(explain::contributions, module)?)?;
     module.add_function(wrap_pyfunction!(load::read_histograms, module)?)?;
     module.add_class::<server::Server>()?;
     module.add_class::<load::LoadRun>()?;

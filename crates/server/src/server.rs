@@ -16,7 +16,8 @@ use crate::{ServerConfig, acceptor, errands};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, RequestLimits};
 use flyball_engine::{LibraryError, MemoryBudget, Runtime};
-use flyball_plane::{Ack, AckState, LaneInbox, Lanes, Loader, Plane, PlaneLimits};
+use flyball_features::Wall;
+use flyball_plane::{Ack, AckState, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits};
 use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
 use flyball_wire::regions::Regions;
 use std::io;
@@ -47,6 +48,8 @@ pub enum StartError {
     Callers(#[from] CallersError),
     #[error("the setting mlock cannot be kept: {0}")]
     MemoryLock(io::Error),
+    #[error("features cannot be kept: {0}")]
+    Features(String),
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
 }
@@ -127,7 +130,9 @@ impl Server {
             in_flight_max: config.in_flight_max,
             inline_run_max: config.inline_run_max(),
         };
-        let (plane, inboxes) = Plane::new(lanes, limits, Clock::system());
+        let clock = Clock::system();
+        let means = Means::in_memory(clock.clone(), Wall::system()).map_err(StartError::Features)?;
+        let (plane, inboxes) = Plane::new(lanes, limits, clock, means);
         let telemetry = Telemetry::new(inboxes.len());
         let callers = open_callers(&config, &telemetry, &mut watches)?;
         let bodies = BodyBudget::new(config.body_bytes_max);
@@ -157,8 +162,7 @@ impl Server {
             running.add(files::start(Arc::clone(&shared), watches)?);
         }
         running.add(acceptor::start(Arc::clone(&shared), listeners, senders, errands_in)?);
-        let loader =
-            Loader::new(runtime, plane, memory, move |name, version| telemetry.meter(name, version))?;
+        let loader = Loader::new(runtime, plane, memory, telemetry)?;
         let acks = loader.apply(bundle, &|| shared.drain.leaving());
         let control = Control::new(Arc::clone(&shared), loader, bundle.clone());
         running.add(control::start(Arc::clone(&shared), Arc::clone(&control), orders_in)?);

@@ -4,7 +4,7 @@
 use crate::callers::{CallerNames, CallerTally};
 use crate::statistics::Sums;
 use crate::{Counter, Histogram};
-use flyball_core::{FaultKind, Outcome, Protocol, RunRecord, Sink, Stage, WalkRecord, nanos};
+use flyball_core::{FaultKind, Meters, Outcome, Protocol, RunRecord, Sink, Stage, WalkRecord, nanos};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Requests by protocol and outcome, faults by kind and stage.
@@ -156,6 +156,16 @@ impl Totals {
 pub struct LaneSink {
     telemetry: Arc<Telemetry>,
     lane: usize,
+}
+
+impl Meters<ModelMeter> for Telemetry {
+    fn model(&self, name: &str, version: &str) -> Arc<ModelMeter> {
+        self.meter(name, version)
+    }
+
+    fn decision(&self, name: &str, _outcomes: &[Arc<str>]) -> Arc<ModelMeter> {
+        self.meter(name, "decision")
+    }
 }
 
 impl LaneSink {
