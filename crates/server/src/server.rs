@@ -16,7 +16,7 @@ use crate::{ServerConfig, acceptor, errands};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, RequestLimits};
 use flyball_engine::{LibraryError, MemoryBudget, Runtime};
-use flyball_features::Wall;
+use flyball_features::{FeatureSettings, Features, Wall};
 use flyball_plane::{Ack, AckState, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits};
 use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
 use flyball_wire::regions::Regions;
@@ -131,7 +131,7 @@ impl Server {
             inline_run_max: config.inline_run_max(),
         };
         let clock = Clock::system();
-        let means = Means::in_memory(clock.clone(), Wall::system()).map_err(StartError::Features)?;
+        let means = means(&config, clock.clone()).map_err(StartError::Features)?;
         let (plane, inboxes) = Plane::new(lanes, limits, clock, means);
         let telemetry = Telemetry::new(inboxes.len());
         let callers = open_callers(&config, &telemetry, &mut watches)?;
@@ -267,6 +267,16 @@ impl Drop for Server {
 fn open_runtime(config: &ServerConfig) -> Result<Runtime, LibraryError> {
     let library = config.ort_path.clone().map_or_else(flyball_engine::beside_executable, Ok)?;
     Runtime::open(&library)
+}
+
+/// Keys of one embedded window: what a gigabyte holds, roughly.
+const WINDOW_KEYS_MAX: usize = 1_000_000;
+
+/// What decisions need beside models.
+fn means(config: &ServerConfig, clock: Clock) -> Result<Means, String> {
+    let (folder, wall) = (config.features_folder.clone(), Wall::system());
+    let settings = FeatureSettings { folder, window_keys_max: WINDOW_KEYS_MAX, clock, wall: wall.clone() };
+    Ok(Means { features: Features::new(settings)?, wall, offline: config.offline, recorder: None })
 }
 
 /// What was set, else what the cgroup allows, else what the machine has.
