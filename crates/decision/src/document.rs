@@ -131,6 +131,17 @@ pub enum WindowOp {
     Distinct,
 }
 
+impl WindowOp {
+    pub const fn label(self) -> &'static str {
+        match self {
+            WindowOp::Count => "count",
+            WindowOp::Sum => "sum",
+            WindowOp::Mean => "mean",
+            WindowOp::Distinct => "distinct",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WindowDocument {

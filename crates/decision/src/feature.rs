@@ -12,8 +12,8 @@ use crate::value::Kind;
 use std::sync::Arc;
 
 pub(crate) const FEATURES_MAX: usize = 128;
-/// A window is at least as long as a bucket of the shared ones, and at most as long as memory is kept: a quarter.
-const WINDOW_MS: std::ops::RangeInclusive<u64> = 1_000..=92 * 86_400_000;
+/// As long as the features crate keeps events: a second to 400 days.
+const WINDOW_MS: std::ops::RangeInclusive<u64> = 1_000..=400 * 86_400_000;
 /// Of a text that a store gives.
 const TEXT_BYTES_MAX: usize = 1024;
 
@@ -32,8 +32,19 @@ pub struct FeaturePlan {
 #[derive(Clone, Debug)]
 pub enum FeatureFrom {
     /// `of` is read as a number for `sum` and `mean`, as a text for `distinct`.
-    Window { op: WindowOp, of: Option<Slot>, by: Slot, last_ms: u64, current: bool, source: Option<usize> },
-    Lookup { source: usize, key: Slot, field: Arc<str> },
+    Window {
+        op: WindowOp,
+        of: Option<Slot>,
+        by: Slot,
+        last_ms: u64,
+        current: bool,
+        source: Option<usize>,
+    },
+    Lookup {
+        source: usize,
+        key: Slot,
+        field: Arc<str>,
+    },
     Compute(Expr),
 }
 
@@ -79,7 +90,16 @@ pub(crate) fn features(
         }
         if let Some(from) = from {
             let (name, max_age_ms) = (Arc::clone(&field.name), document.max_age_ms);
-            features.push(FeaturePlan { name, slot, from, max_age_ms, on_missing, on_stale, on_error, field });
+            features.push(FeaturePlan {
+                name,
+                slot,
+                from,
+                max_age_ms,
+                on_missing,
+                on_stale,
+                on_error,
+                field,
+            });
         }
     }
     features
@@ -111,7 +131,9 @@ fn from(
             let path = format!("{path}.window");
             Windowed { window, kind, path: &path }.compile(fields, sources, scope)
         }
-        (None, Some(lookup), None) => compile_lookup(lookup, &format!("{path}.lookup"), fields, sources, scope),
+        (None, Some(lookup), None) => {
+            compile_lookup(lookup, &format!("{path}.lookup"), fields, sources, scope)
+        }
         (None, None, Some(source)) => compile_compute(source, kind, &format!("{path}.compute"), scope),
         _ => {
             scope.faults.add(path, document.name.as_str(), "just one of `window`, `lookup` and `compute`");
@@ -212,7 +234,8 @@ impl Windowed<'_> {
             let allowed = format!("{} to {} milliseconds", WINDOW_MS.start(), WINDOW_MS.end());
             scope.faults.add(format!("{path}.last_ms"), window.last_ms, allowed);
         }
-        let of_int = of.as_ref().is_ok_and(|of| of.as_ref().is_some_and(|of| fields[of.slot].kind == Kind::Int));
+        let of_int =
+            of.as_ref().is_ok_and(|of| of.as_ref().is_some_and(|of| fields[of.slot].kind == Kind::Int));
         let fits = match (window.op, self.kind) {
             (_, Kind::Float) | (WindowOp::Count | WindowOp::Distinct, Kind::Int) => true,
             (WindowOp::Sum, Kind::Int) => of_int,
@@ -258,7 +281,11 @@ impl Windowed<'_> {
         let path = format!("{}.source", self.path);
         let place = source(path.clone(), name, sources, scope).ok_or(())?;
         if matches!(sources[place].1, SourceDocument::Store { .. }) {
-            scope.faults.add(path, name.as_str(), "a source of kind redis; without one the window is this server's");
+            scope.faults.add(
+                path,
+                name.as_str(),
+                "a source of kind redis; without one the window is this server's",
+            );
             return Err(());
         }
         Ok(Some(place))

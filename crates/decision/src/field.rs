@@ -100,15 +100,18 @@ impl Field {
             (Kind::Float, Scalar::Int(value)) => Value::Float(self.in_range(value as f64)?),
             (Kind::Float, Scalar::Float(value)) => Value::Float(self.in_range(value)?),
             (Kind::Time, value) => Value::Time(self.time(value)?),
-            (Kind::Category, Scalar::Text(text)) => {
-                Value::Category(self.places.get(text).copied().or(self.unknown)?)
-            }
+            (Kind::Category, Scalar::Text(text)) => Value::Category(self.place_of(text)?),
             (Kind::Text, Scalar::Text(text)) if text.len() <= self.length_max => {
                 return Some(Taken::Text(text));
             }
             _ => return None,
         };
         Some(Taken::Plain(plain))
+    }
+
+    /// Of a category: the place of a value, or of what it is taken for.
+    pub(crate) fn place_of(&self, text: &str) -> Option<u32> {
+        self.places.get(text).copied().or(self.unknown)
     }
 
     /// Neither NaN nor infinite, and within the bounds.

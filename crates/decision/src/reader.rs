@@ -12,7 +12,7 @@ use bytestring::ByteString;
 use flyball_core::{FieldFault, Scalar, TakeRows};
 
 /// Faults that are told of one row.
-pub const ROW_FAULTS_MAX: usize = 16;
+const ROW_FAULTS_MAX: usize = 16;
 /// Names that are looked for in a request because they are like one that was sent: it costs more than reading it.
 const SUGGESTIONS_MAX: u32 = 8;
 

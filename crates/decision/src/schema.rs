@@ -4,8 +4,8 @@ use crate::document::{FieldDocument, FieldType};
 use crate::faults::Faults;
 use crate::field::{Field, TextMap, scalar};
 use crate::names::{Name, Names};
+use crate::nearest::did_you_mean;
 use crate::slot::Slot;
-use crate::suggest;
 use crate::value::Kind;
 use std::sync::Arc;
 
@@ -20,8 +20,30 @@ const LENGTH_DEFAULT: u32 = 1024;
 
 /// Words of the expression language, and `score`, which guards and rules know as the model's.
 const RESERVED: [&str; 24] = [
-    "as", "break", "const", "continue", "else", "false", "for", "function", "has", "if", "import", "in", "let",
-    "loop", "namespace", "null", "package", "return", "score", "size", "true", "var", "void", "while",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "false",
+    "for",
+    "function",
+    "has",
+    "if",
+    "import",
+    "in",
+    "let",
+    "loop",
+    "namespace",
+    "null",
+    "package",
+    "return",
+    "score",
+    "size",
+    "true",
+    "var",
+    "void",
+    "while",
 ];
 
 /// What the parts of a program share while they are compiled.
@@ -97,8 +119,8 @@ impl Scope<'_> {
     /// A field that others refer to, of one of these kinds.
     pub(crate) fn slot(&mut self, path: &str, name: &str, fields: &[Field], kinds: &[Kind]) -> Option<Slot> {
         let Some(place) = fields.iter().position(|field| &*field.name == name) else {
-            let known = fields.iter().map(|field| &*field.name);
-            self.faults.add(path, name, suggest::allowed("a field of the input", name, known, "a field"));
+            let near = did_you_mean(name, fields.iter().map(|field| &*field.name));
+            self.faults.add(path, name, format!("a field of the input{near}"));
             return None;
         };
         let field = &fields[place];
@@ -121,8 +143,7 @@ pub(crate) fn fields(documents: &[FieldDocument], scope: &mut Scope<'_>) -> Vec<
     for document in documents.iter().take(FIELDS_MAX) {
         if scope.name("input", &document.name) {
             let field = field(document, scope);
-            let entry =
-                Name { slot: fields.len(), kind: field.kind, values: Arc::clone(&field.values) };
+            let entry = Name { slot: fields.len(), kind: field.kind, values: Arc::clone(&field.values) };
             scope.names.add(&document.name, entry);
             fields.push(field);
         }

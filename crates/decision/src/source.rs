@@ -38,7 +38,8 @@ fn check(document: &SourceDocument, path: &str, faults: &mut Faults) {
                 faults.add(path, Json::Null, "just one of `url` and `url_env`");
             }
             if url.as_deref().is_some_and(has_password) {
-                let allowed = "an address without a password; put it in the environment and name it in `url_env`";
+                let allowed =
+                    "an address without a password; put it in the environment and name it in `url_env`";
                 faults.add(format!("{path}.url"), "hidden", allowed);
             }
             if !TIMEOUT_MS.contains(timeout_ms) {

@@ -137,7 +137,8 @@ impl<'f> Build<'f> {
     /// Whether there is room for `count` columns more; else it is a fault.
     pub(super) fn room(&mut self, path: &str, count: usize) -> bool {
         let made: usize = self.sizes.iter().sum();
-        let fits = count <= COLUMNS_MAX && self.columns.len() + count <= COLUMNS_MAX + 1 && made + count <= MADE_MAX;
+        let fits =
+            count <= COLUMNS_MAX && self.columns.len() + count <= COLUMNS_MAX + 1 && made + count <= MADE_MAX;
         if !fits {
             let allowed = format!("at most {COLUMNS_MAX} columns, and {MADE_MAX} made by all transforms");
             self.faults.add(path, count, allowed);
@@ -150,7 +151,8 @@ impl<'f> Build<'f> {
         self.made_bytes = self.made_bytes.saturating_add(bytes);
         let fits = self.made_bytes <= MADE_BYTES_MAX;
         if !fits {
-            let allowed = format!("at most {MADE_BYTES_MAX} bytes of text made for a row; shorten `length_max`");
+            let allowed =
+                format!("at most {MADE_BYTES_MAX} bytes of text made for a row; shorten `length_max`");
             self.faults.add(path, self.made_bytes, allowed);
         }
         fits
@@ -213,7 +215,8 @@ impl<'f> Build<'f> {
         match column.register {
             Register::Number(of) => Some(of),
             other => {
-                let allowed = format!("columns of numbers; this one has {}, encode or cast it first", other.label());
+                let allowed =
+                    format!("columns of numbers; this one has {}, encode or cast it first", other.label());
                 self.faults.add(format!("{path}.of"), name, allowed);
                 None
             }

@@ -45,7 +45,11 @@ pub(super) fn transform<'s, I: Iterator<Item = &'s Field>>(
                 & build.finite(path, "mean", mean.iter().copied())
                 & build.finite(path, "scale", scale.iter().copied());
             if scale.contains(&0.0) {
-                build.faults.add(format!("{path}.scale"), 0, "no zero: a column that never varies has scale 1");
+                build.faults.add(
+                    format!("{path}.scale"),
+                    0,
+                    "no zero: a column that never varies has scale 1",
+                );
                 sound = false;
             }
             let map = |place: usize| Map::Standardize { mean: mean[place], scale: scale[place] };
@@ -238,8 +242,7 @@ fn impute(path: &str, of: &[String], values: &[Json], indicator: bool, build: &m
             continue;
         };
         if let Some(register) = missing {
-            let missing =
-                Column { register, whole: true, may_miss: false, category: None, ..column.clone() };
+            let missing = Column { register, whole: true, may_miss: false, category: None, ..column.clone() };
             build.add(path, format!("{name}=missing"), missing);
         }
         build.replace(&name, Column { may_miss: false, ..imputed });

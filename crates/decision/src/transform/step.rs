@@ -1,10 +1,10 @@
 //! One step of the compiled transforms: what it reads, where it writes, how it runs over the rows of a frame.
 
+use super::Transforms;
 use super::build::Register;
 use super::coding::Coding;
 use super::frame::{Cell, Frame, Words};
 use super::map::Map;
-use super::Transforms;
 use crate::document::DatePart;
 use crate::field::seconds_of;
 use crate::rows::Rows;
@@ -14,21 +14,64 @@ use jiff::{Timestamp, civil, tz::Offset};
 /// `of` and `into` are columns of the kind that the step reads and writes; `into` lies behind `of`.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    Number { slot: usize, into: usize },
-    Text { slot: usize, into: usize },
-    Time { slot: usize, into: usize },
-    Map { of: usize, into: usize, map: Map },
+    Number {
+        slot: usize,
+        into: usize,
+    },
+    Text {
+        slot: usize,
+        into: usize,
+    },
+    Time {
+        slot: usize,
+        into: usize,
+    },
+    Map {
+        of: usize,
+        into: usize,
+        map: Map,
+    },
     /// ((a * b) * c) …
-    Product { of: Box<[usize]>, into: usize },
+    Product {
+        of: Box<[usize]>,
+        into: usize,
+    },
     /// Whole numbers as texts, in decimal.
-    Print { of: usize, into: usize },
-    ImputeText { of: usize, into: usize, constant: u32 },
+    Print {
+        of: usize,
+        into: usize,
+    },
+    ImputeText {
+        of: usize,
+        into: usize,
+        constant: u32,
+    },
     /// a|b|c; missing if one is.
-    Join { of: Box<[usize]>, into: usize },
-    Read { of: usize, into: usize, read: Read },
-    OneHot { of: usize, into: usize, count: usize, places: Coding<u32> },
-    ImputeTime { of: usize, into: usize, nanos: i64 },
-    Tell { of: usize, into: usize, tell: Tell },
+    Join {
+        of: Box<[usize]>,
+        into: usize,
+    },
+    Read {
+        of: usize,
+        into: usize,
+        read: Read,
+    },
+    OneHot {
+        of: usize,
+        into: usize,
+        count: usize,
+        places: Coding<u32>,
+    },
+    ImputeTime {
+        of: usize,
+        into: usize,
+        nanos: i64,
+    },
+    Tell {
+        of: usize,
+        into: usize,
+        tell: Tell,
+    },
 }
 
 /// From a text to a number.
