@@ -35,9 +35,9 @@ def found(step: dict[str, Any], **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("step", "wanted"),
     [
-        ({"op": "impute", "of": ["amount"], "with": "mean"}, {"values": [4.0]}),
+        ({"op": "impute", "of": ["amount"], "by": "mean"}, {"values": [4.0]}),
         ({"op": "impute", "of": ["amount"]}, {"values": [3.0]}),
-        ({"op": "impute", "of": ["amount", "country"], "with": "most_frequent"}, {"values": [1.0, "DE"]}),
+        ({"op": "impute", "of": ["amount", "country"], "by": "most_frequent"}, {"values": [1.0, "DE"]}),
         ({"op": "scale", "of": ["amount"]}, {"factor": [1 / 7], "offset": [-1 / 7]}),
         ({"op": "scale", "of": ["flat"], "range": [0, 2]}, {"factor": [2.0], "offset": [-4.0]}),
         (
@@ -73,7 +73,7 @@ def test_a_step_is_fitted_on_what_the_steps_before_it_leave() -> None:
 def test_what_has_its_parameters_is_left_alone_and_how_is_not_kept() -> None:
     steps = [
         {"op": "clip", "of": ["amount"], "min": 0.0},
-        {"op": "impute", "of": ["amount"], "with": "median"},
+        {"op": "impute", "of": ["amount"], "by": "median"},
         {"op": "ordinal", "of": ["country"], "values": [["FR"]], "unknown": 9.0},
     ]
     fitted = fit_transforms(steps, columns())

@@ -1,7 +1,7 @@
 """Learns from rows what transforms leave open, step by step: each step sees the columns as those before it leave them.
 
 A step is a transform as the deployment's document has it, less the parameters that are open, with what its author said about
-how to find them: `with` (impute), `range` (scale), `quantiles` (bucket), `by` and `smoothing` (encode). NumPy alone; every
+how to find them: `by` (impute, encode), `range` (scale), `quantiles` (bucket), `smoothing` (encode). NumPy alone; every
 choice among equals is by order, so that the same rows give the same parameters.
 """
 
@@ -32,7 +32,7 @@ FITTED_KEYS = {
     "encode": ("maps", "default"),
 }
 # What only fitting reads; the deployment's document has none of it.
-HOW_KEYS = ("with", "range", "quantiles", "by", "smoothing")
+HOW_KEYS = ("by", "range", "quantiles", "smoothing")
 
 
 def is_open(step: Mapping[str, Any]) -> bool:
@@ -94,7 +94,7 @@ Held = list[tuple[str, Column]]
 
 
 def _learn_impute(step: Mapping[str, Any], held: Held) -> dict[str, Any]:
-    return {"values": [_stand_in(step.get("with"), name, column) for name, column in held]}
+    return {"values": [_stand_in(step.get("by"), name, column) for name, column in held]}
 
 
 def _stand_in(how: str | None, name: str, column: Column) -> Any:
@@ -111,7 +111,7 @@ def _stand_in(how: str | None, name: str, column: Column) -> Any:
         return float(np.mean(values))
     if how == "median":
         return float(np.median(values))
-    raise InvalidInputError(f"impute with {how!r}: allowed are mean, median and most_frequent")
+    raise InvalidInputError(f"impute by {how!r}: allowed are mean, median and most_frequent")
 
 
 def _learn_scale(step: Mapping[str, Any], held: Held) -> dict[str, Any]:
