@@ -96,7 +96,9 @@ def _shape_fault(origin: Origin, place: Place, item: dict[str, Any], root: type[
     kind = item["type"]
     if kind == "extra_forbidden":
         known = _keys(_model_at(root, place[:-1]))
-        return fault_at(origin, place, item["input"], f"one of {', '.join(known)}", f"is no key here; {near(str(place[-1]), known)}")
+        return fault_at(
+            origin, place, item["input"], f"one of {', '.join(known)}", f"is no key here; {near(str(place[-1]), known)}"
+        )
     if kind == "missing":
         allowed = _description(root, place)
         return fault_at(origin, place, None, allowed, f"is missing: {allowed}")

@@ -119,13 +119,9 @@ class Feature(Part):
     values_file: Path | None = words("a text file that has them, one on each line")
     unknown: Annotated[str, Allowed("a text")] | None = words("what other values are taken for")
     max_age: WholeMs | None = words("older values are stale")
-    on_missing: Reaction = Words(
-        default=Reaction.model_validate("missing"), description="when there is none"
-    )
+    on_missing: Reaction = Words(default=Reaction.model_validate("missing"), description="when there is none")
     on_stale: Reaction = Words(default=Reaction.model_validate("missing"), description="when it is too old")
-    on_error: Reaction = Words(
-        default=Reaction.model_validate("missing"), description="when its source is down or slow"
-    )
+    on_error: Reaction = Words(default=Reaction.model_validate("missing"), description="when its source is down or slow")
 
     @model_validator(mode="before")
     @classmethod

@@ -57,6 +57,8 @@ def _text(path: Path) -> str:
         # JSON indented with tabs is JSON, but no YAML; within JSON's strings a tab cannot stand.
         return raw.decode().replace("\t", " ") if path.suffix == ".json" else raw.decode()
     except OSError as error:
-        raise DecisionRefusedError(f"cannot read {path}: {error.strerror}", next_step="name the decision's YAML file") from error
+        raise DecisionRefusedError(
+            f"cannot read {path}: {error.strerror}", next_step="name the decision's YAML file"
+        ) from error
     except UnicodeDecodeError as error:
         raise DecisionRefusedError(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from error

@@ -62,6 +62,9 @@ class Impute(Step):
         "the value of each column; by default the fitted ones"
     )
     indicator: Switch = Words(default=False, description="add a column `x=missing`, 0 or 1")
+    by: Annotated[Literal["mean", "median", "most_frequent"], Allowed("mean, median or most_frequent")] | None = words(
+        "how `flyball fit` finds them; by default median, of texts most_frequent"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -89,6 +92,9 @@ class Scale(Step):
 
     factor: Numbers | None = words("for each column; by default the fitted ones")
     offset: Numbers | None = words("for each column; by default the fitted ones")
+    range: Annotated[Numbers, Words(min_length=2, max_length=2)] | None = words(
+        "what `flyball fit` scales to; by default [0, 1]"
+    )
 
     @model_validator(mode="after")
     def _each_has_both(self) -> Scale:
@@ -137,6 +143,9 @@ class Bucket(Step):
     """How many edges are at or below x, as `numpy.digitize` counts."""
 
     edges: Numbers | None = words("rising; by default the fitted ones")
+    quantiles: Annotated[int, Words(ge=2, le=1000), Allowed("a whole number, 2 to 1000")] | None = words(
+        "into how many equal parts `flyball fit` cuts"
+    )
 
 
 class OneHot(_Categories):
@@ -165,6 +174,12 @@ class Encode(Step):
 
     maps: Annotated[list[_Map], Words(max_length=4096)] | None = words("for each column; by default the fitted ones")
     default: Numbers | None = words("for other texts, for each column; by default the fitted ones")
+    by: Annotated[Literal["target", "frequency"], Allowed("target or frequency")] | None = words(
+        "what `flyball fit` encodes"
+    )
+    smoothing: Annotated[Number, Words(ge=0), Allowed("a number, 0 or more")] | None = words(
+        "rows of the mean that `flyball fit` adds to each text; by default 20"
+    )
 
     @model_validator(mode="before")
     @classmethod
