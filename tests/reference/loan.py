@@ -50,9 +50,7 @@ class Loan:
         checked = [check(row) for row in rows]
         sound = [values for values, faults in checked if not faults]
         scores = iter(self.scores([columns(values) for values in sound]) if sound else [])
-        return [
-            Decided(faults=faults) if faults else judge(values, float(next(scores))) for values, faults in checked
-        ]
+        return [Decided(faults=faults) if faults else judge(values, float(next(scores))) for values, faults in checked]
 
     def scores(self, made: list[list[float]]) -> NDArray[Any]:
         (probabilities,) = self.session.run(["probabilities"], {"x": np.array(made, dtype=np.float64).astype(np.float32)})

@@ -13,7 +13,22 @@ from typing import Any
 import numpy as np
 from reference import loan
 
-WORDS = ["", "vip", "VIP", "straße", "日本", "é", "e\u0301", "🙂" * 6, "a|b", "null", "\u202eabc", "x" * 64, "x" * 65, "ü" * 33]
+WORDS = [
+    "",
+    "vip",
+    "VIP",
+    "straße",
+    "日本",
+    "é",
+    "e\u0301",
+    "🙂" * 6,
+    "a|b",
+    "null",
+    "\u202eabc",
+    "x" * 64,
+    "x" * 65,
+    "ü" * 33,
+]
 TIMES = [
     "2026-11-15T07:30:00Z", "1969-12-31T23:59:59.999999999Z", "2024-02-29T12:00:00+05:30", "1900-01-01T00:00:00Z",
     0, -1, 1763191800, 1763191800.25, -0.5, 253402300799,
@@ -40,7 +55,9 @@ def row(chance: random.Random) -> loan.Json:
         "at": chance.choice([*TIMES, chance.randint(0, 2 * 10**9)]),
         "note": chance.choice(WORDS[:12] if chance.random() < 0.97 else WORDS),
     }
-    for name in [name for name in made if chance.random() < (0.02 if name in ("customer", "amount", "age", "currency") else 0.2)]:
+    for name in [
+        name for name in made if chance.random() < (0.02 if name in ("customer", "amount", "age", "currency") else 0.2)
+    ]:
         made[name] = None
         if chance.random() < 0.5:
             del made[name]

@@ -1,4 +1,4 @@
-"""Reads rows from Parquet or CSV into columns, each of the kind that its field has. Needs pyarrow.
+"""Reads rows from Parquet, CSV or JSON Lines into columns, each of the kind that its field has. Needs pyarrow.
 
 Must not know specs: it is given names and types.
 """
@@ -35,16 +35,16 @@ def read_columns(path: Path, kinds: Mapping[str, str], *, target: str | None = N
 
 def _table(path: Path) -> Any:
     try:
-        from pyarrow import ArrowInvalid, csv, parquet
+        from pyarrow import ArrowInvalid, csv, json, parquet
     except ImportError as error:
         raise MissingExtraError(
-            "reading rows needs pyarrow, which is not installed", next_step="install it:  pip install 'flyball[bench]'"
+            "reading rows needs pyarrow, which is not installed", next_step="install it:  pip install 'flyball[rows]'"
         ) from error
     try:
         if path.suffix == ".csv":
             # Texts stay what they are; an empty cell is missing.
             return csv.read_csv(path, convert_options=csv.ConvertOptions(strings_can_be_null=True, null_values=[""]))
-        return parquet.read_table(path)
+        return json.read_json(path) if path.suffix == ".jsonl" else parquet.read_table(path)
     except ArrowInvalid as error:
         raise InvalidInputError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
 
