@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 Columns = dict[str, Column]
 
-DAY_S = 86_400
-
 
 def is_text(column: Column) -> bool:
     """Whether a column holds texts."""
@@ -119,8 +117,7 @@ def _one_hot(transform: Mapping[str, Any], place: int, name: str, column: Column
 
 def _ordinal(transform: Mapping[str, Any], place: int, name: str, column: Column) -> Columns:
     places = {value: float(at) for at, value in enumerate(transform["values"][place])}
-    unknown = float(transform["unknown"])
-    return {name: np.array([places.get(value, unknown) for value in texts(name, column)], dtype=np.float64)}
+    return {name: _coded(texts(name, column), places, float(transform["unknown"]))}
 
 
 def _hash(transform: Mapping[str, Any], _: int, name: str, column: Column) -> Columns:
@@ -130,8 +127,12 @@ def _hash(transform: Mapping[str, Any], _: int, name: str, column: Column) -> Co
 
 
 def _encode(transform: Mapping[str, Any], place: int, name: str, column: Column) -> Columns:
-    known, default = transform["maps"][place], float(transform["default"][place])
-    return {name: np.array([known.get(value, default) for value in texts(name, column)], dtype=np.float64)}
+    return {name: _coded(texts(name, column), transform["maps"][place], float(transform["default"][place]))}
+
+
+def _coded(column: Column, codes: Mapping[str, float], other: float) -> NDArray[np.float64]:
+    """The number of each text; missing stays missing."""
+    return np.array([np.nan if text is None else codes.get(text, other) for text in column], dtype=np.float64)
 
 
 def _date_parts(transform: Mapping[str, Any], _: int, name: str, column: Column) -> Columns:
@@ -147,14 +148,13 @@ def _date_parts(transform: Mapping[str, Any], _: int, name: str, column: Column)
 def _cast(transform: Mapping[str, Any], _: int, name: str, column: Column) -> Columns:
     to = transform["to"]
     if to == "text":
-        if is_text(column):
-            return {name: column}
-        raise InvalidInputError(
-            f"column {name!r}: fitting behind a cast of numbers to text is not done; cast it in the rows"
-        )
-    values = column if is_text(column) else numbers(name, column)
+        return {name: column if is_text(column) else _printed(numbers(name, column))}
     if is_text(column):
         values = np.array([_parsed(text) for text in column], dtype=np.float64)
+    elif is_time(column):
+        values = np.where(np.isnat(column), np.nan, column.astype(np.int64).astype(np.float64) / 1e9)
+    else:
+        values = numbers(name, column)
     if to == "int":
         return {name: np.trunc(values)}
     if to == "bool":
@@ -162,11 +162,20 @@ def _cast(transform: Mapping[str, Any], _: int, name: str, column: Column) -> Co
     return {name: values}
 
 
+def _printed(values: NDArray[np.float64]) -> Column:
+    """Whole numbers in decimal."""
+    made = np.empty(len(values), dtype=object)
+    made[:] = [None if np.isnan(value) else str(int(value)) for value in values]
+    return made
+
+
 def _parsed(text: str | None) -> float:
+    """What is no finite number is missing; Python alone would take underscores and spaces."""
     try:
-        return float("nan" if text is None else text)
+        value = float("nan" if text is None or not text.isascii() or "_" in text or text != text.strip() else text)
     except ValueError:
         return float("nan")
+    return value if np.isfinite(value) else float("nan")
 
 
 def _crossed(of: list[str], columns: Columns) -> Column:
