@@ -62,9 +62,15 @@ class InvalidInputError(RefusedError):
 
 
 class NotFoundError(RefusedError):
-    """No such model or version on this server."""
+    """No such model, version or decision on this server."""
 
     code = "model_not_found"
+
+
+class KeyConflictError(RefusedError):
+    """The idempotency key was used for another request; a retry sends the same one."""
+
+    code = "key_conflict"
 
 
 class UnauthenticatedError(RefusedError):
@@ -149,14 +155,18 @@ _BY_KIND: dict[str, type[FlyballError]] = {
     "unauthenticated": UnauthenticatedError,
     "forbidden": ForbiddenError,
     "caller_limited": OverloadedError,
+    "fields_invalid": InvalidInputError,
+    "key_conflict": KeyConflictError,
     "answer_not_representable": InvalidInputError,
     "model_not_found": NotFoundError,
     "version_not_found": NotFoundError,
+    "decision_not_found": NotFoundError,
     "model_refused": ModelRefusedError,
     "snapshot_refused": SnapshotRefusedError,
     "invalid_config": ConfigRefusedError,
     "model_not_ready": UnavailableError,
     "client_gone": UnavailableError,
+    "feature_unavailable": UnavailableError,
     "body_timeout": DeadlineError,
     "deadline_passed": DeadlineError,
     "deadline_unreachable": DeadlineError,
@@ -166,6 +176,7 @@ _BY_KIND: dict[str, type[FlyballError]] = {
     "breaker_open": OverloadedError,
     "run_failed": ServerFaultError,
     "run_stopped": ServerFaultError,
+    "guard_violated": ServerFaultError,
     "panicked": ServerFaultError,
 }
 
@@ -184,6 +195,7 @@ _BY_HTTP_STATUS: dict[int, type[FlyballError]] = {
     403: ForbiddenError,
     404: NotFoundError,
     408: DeadlineError,
+    409: KeyConflictError,
     413: InvalidInputError,
     415: InvalidInputError,
     422: InvalidInputError,
@@ -198,6 +210,7 @@ _BY_GRPC_STATUS: dict[str, type[FlyballError]] = {
     "CANCELLED": UnavailableError,
     "INVALID_ARGUMENT": InvalidInputError,
     "NOT_FOUND": NotFoundError,
+    "ALREADY_EXISTS": KeyConflictError,
     "FAILED_PRECONDITION": InvalidInputError,
     "PERMISSION_DENIED": ForbiddenError,
     "UNAUTHENTICATED": UnauthenticatedError,

@@ -56,7 +56,7 @@ pub struct Remedied {
 }
 
 /// One field that is not as the schema wants it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldFault {
     pub field: ByteString,
     /// What stands there, as JSON and cut to a readable length; none: it is missing.

@@ -22,7 +22,9 @@ pub use clock::{Clock, Nanos, nanos};
 pub use decided::{
     Decided, DecidedBy, DecidedRow, DecisionId, Decisions, FieldFault, Reason, Remedied, RowOutcome,
 };
-pub use dialect::{Answer, Dialect, InferRequest, ModelRef, Place, Protocol, RequestedOutput};
+pub use dialect::{
+    Answer, DecisionDialect, Dialect, InferRequest, ModelRef, Place, Protocol, RequestedOutput, RowsAsk,
+};
 pub use digest::{Digest, DigestError};
 pub use fault::{Blame, Fault, FaultKind, GrpcCode, Outcome};
 pub use limits::RequestLimits;
