@@ -12,6 +12,7 @@ from flyball.cli.bench import bench
 from flyball.cli.caller import caller
 from flyball.cli.demo import demo
 from flyball.cli.doctor import doctor
+from flyball.cli.fit import fit
 from flyball.cli.inspect import inspect
 from flyball.cli.output import report
 from flyball.cli.predict import predict
@@ -29,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _verb in (serve, inspect, predict, snapshot, doctor, demo):
+for _verb in (serve, inspect, predict, snapshot, doctor, demo, fit):
     app.command()(_verb)
 app.add_typer(bench, name="bench")
 app.add_typer(caller, name="caller")
