@@ -8,6 +8,7 @@ import yaml
 
 from flyball.spec.models import FROM_TRANSFORMS
 from flyball.spec.shorthand import Duration, Rate
+from flyball.yaml_lines import Dumper
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -23,24 +24,22 @@ def yaml_of(spec: Spec) -> str:
             parts[section] = {name: _Flow(part) if isinstance(part, dict) else part for name, part in parts[section].items()}
     if "slo" in parts:
         parts["slo"] = _Flow(parts["slo"])
-    return yaml.dump(parts, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
+    return yaml.dump(parts, Dumper=_Writer, sort_keys=False, allow_unicode=True, width=10_000)
 
 
 class _Flow(dict[str, Any]):
     """An object on one line."""
 
 
-class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:
-        del data
-        return True
+class _Writer(Dumper):
+    """With objects on one line."""
 
 
 def _flow(dumper: yaml.SafeDumper, value: _Flow) -> yaml.Node:
     return dumper.represent_mapping("tag:yaml.org,2002:map", dict(value), flow_style=True)
 
 
-_Dumper.add_representer(_Flow, _flow)
+_Writer.add_representer(_Flow, _flow)
 
 
 def _plain(part: BaseModel) -> dict[str, Any]:
