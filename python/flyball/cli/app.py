@@ -35,8 +35,8 @@ app = typer.Typer(
 )
 for _verb in (serve, inspect, predict, snapshot, doctor, demo):
     app.command()(_verb)
-for _verb in (check, plan, decide, score):
-    app.command(rich_help_panel="Decisions")(_verb)
+for _decision_verb in (check, plan, decide, score):
+    app.command(rich_help_panel="Decisions")(_decision_verb)
 app.add_typer(bench, name="bench")
 app.add_typer(caller, name="caller")
 
