@@ -16,6 +16,7 @@ __all__ = [
     "build_info",
     "check_decision",
     "check_snapshot",
+    "contributions",
     "inspect",
     "machine",
     "model_files",
@@ -56,6 +57,9 @@ def check_decision(document: bytes, models: bytes) -> bytes:
 
     `models`: [{"version", "inputs": [{"name", "datatype", "shape"}], "outputs", "explain": a path, or null}].
     """
+
+def contributions(sidecar: bytes, rows: bytes, columns: int) -> bytes:
+    """What each column added to a row's raw margin, and last the base: little-endian, f32 rows in, f64 rows out."""
 
 @final
 class Server:

@@ -5,17 +5,34 @@ use crate::breaker::Breaker;
 use crate::loaded::{Home, Run, StopRun, Terms};
 use crate::schedule::ModelKey;
 use crate::service::Service;
-use crate::{Lane, LaneInbox, Lanes, Model, Plane, PlaneLimits};
+use crate::{Lane, LaneInbox, Lanes, Means, Model, Plane, PlaneLimits};
 use bytes::Bytes;
 use flyball_core::{
-    Clock, DataType, RequestLimits, RunRecord, Sink, Tensor, TensorData, TensorSpec, WalkRecord,
+    Clock, DataType, Meters, RequestLimits, RunRecord, Sink, Tensor, TensorData, TensorSpec, WalkRecord,
 };
 use flyball_engine::{Batching, LatencyPoint, LatencyTable, RunError, Signature};
+use flyball_features::Wall;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The time of day at which tests begin.
+pub(crate) const WALL_MS: i64 = 1_763_200_000_000;
+
+/// Measures nothing.
+pub(crate) struct Unmeasured;
+
+impl Meters<()> for Unmeasured {
+    fn model(&self, _name: &str, _version: &str) -> Arc<()> {
+        Arc::new(())
+    }
+
+    fn decision(&self, _name: &str, _outcomes: &[Arc<str>]) -> Arc<()> {
+        Arc::new(())
+    }
+}
 
 /// Remembers the rows of each run.
 #[derive(Default)]
@@ -122,10 +139,10 @@ pub(crate) fn lanes(sockets: usize) -> Vec<(Rc<Lane<Runs>>, LaneInbox<()>)> {
         in_flight_max: 1000,
         inline_run_max: Duration::from_millis(1),
     };
+    let clock = Clock::manual();
+    let means = Means::in_memory(clock.clone(), Wall::manual(WALL_MS)).unwrap();
     let (plane, inboxes) =
-        Plane::with_thread_time(Lanes { sockets, compute: sockets }, limits, Clock::manual(), || {
-            Duration::ZERO
-        });
+        Plane::with_thread_time(Lanes { sockets, compute: sockets }, limits, clock, means, || Duration::ZERO);
     let lane = |(id, inbox)| (Lane::new(Arc::clone(&plane), id, Runs::default()), inbox);
     inboxes.into_iter().enumerate().map(lane).collect()
 }

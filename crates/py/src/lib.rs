@@ -5,6 +5,7 @@
 mod decision;
 mod engine;
 mod error;
+mod explain;
 mod load;
 mod server;
 
@@ -23,6 +24,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engine::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(engine::check_snapshot, module)?)?;
     module.add_function(wrap_pyfunction!(decision::check_decision, module)?)?;
+    module.add_function(wrap_pyfunction!(explain::contributions, module)?)?;
     module.add_function(wrap_pyfunction!(load::read_histograms, module)?)?;
     module.add_class::<server::Server>()?;
     module.add_class::<load::LoadRun>()?;

@@ -1,0 +1,1 @@
+//! Judging, and what is refused.
