@@ -1,10 +1,9 @@
 //! What decisions are served, in `wire`'s neutral form.
 
 use crate::lane_thread::Shared;
-use flyball_core::Fault;
-use flyball_decision::FieldDocument;
-use flyball_decision::FieldType;
-use flyball_plane::{Decision, decision};
+use flyball_core::{DecidedBy, Fault};
+use flyball_decision::{FieldDocument, FieldType};
+use flyball_plane::{Decision, find_decision};
 use flyball_wire::{DecisionFacts, FieldFacts, ModelFacts};
 
 /// All of them, by name, without what each takes.
@@ -18,23 +17,23 @@ pub(crate) fn all(shared: &Shared) -> Vec<DecisionFacts> {
 
 /// One of them, with what it takes.
 pub(crate) fn named(shared: &Shared, name: &str) -> Result<DecisionFacts, Fault> {
-    let decision = decision(&shared.plane.routes.load(), name)?;
+    let decision = find_decision(&shared.plane.routes.load(), name)?;
     Ok(DecisionFacts { input: decision.input.iter().map(field).collect(), ..facts(&decision) })
 }
 
 fn facts<M>(decision: &Decision<M>) -> DecisionFacts {
     let program = &decision.program;
-    let model = |by: &flyball_core::DecidedBy| ModelFacts {
+    let model = |by: &DecidedBy| ModelFacts {
         model: by.model.to_string(),
         version: by.version.to_string(),
         digest: by.digest,
     };
     DecisionFacts {
         decision: decision.name.to_string(),
-        outcomes: program.policy.outcomes().map(ToString::to_string).collect(),
+        outcomes: decision.outcomes.iter().map(ToString::to_string).collect(),
         policy: program.policy_digest,
         schema: program.schema_digest,
-        models: decision.by().iter().map(model).collect(),
+        models: decision.by.iter().map(model).collect(),
         input: Vec::new(),
     }
 }
