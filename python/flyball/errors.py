@@ -7,9 +7,12 @@ status and the JSON of `_native.NativeError` all end here. Must not know transpo
 from __future__ import annotations
 
 import json
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from flyball.faults import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class FlyballError(Exception):
@@ -62,9 +65,15 @@ class InvalidInputError(RefusedError):
 
 
 class NotFoundError(RefusedError):
-    """No such model or version on this server."""
+    """No such model, version or decision on this server."""
 
     code = "model_not_found"
+
+
+class KeyConflictError(RefusedError):
+    """The idempotency key was used for another request; a retry sends the same one."""
+
+    code = "key_conflict"
 
 
 class UnauthenticatedError(RefusedError):
@@ -149,14 +158,18 @@ _BY_KIND: dict[str, type[FlyballError]] = {
     "unauthenticated": UnauthenticatedError,
     "forbidden": ForbiddenError,
     "caller_limited": OverloadedError,
+    "fields_invalid": InvalidInputError,
+    "key_conflict": KeyConflictError,
     "answer_not_representable": InvalidInputError,
     "model_not_found": NotFoundError,
     "version_not_found": NotFoundError,
+    "decision_not_found": NotFoundError,
     "model_refused": ModelRefusedError,
     "snapshot_refused": SnapshotRefusedError,
     "invalid_config": ConfigRefusedError,
     "model_not_ready": UnavailableError,
     "client_gone": UnavailableError,
+    "feature_unavailable": UnavailableError,
     "body_timeout": DeadlineError,
     "deadline_passed": DeadlineError,
     "deadline_unreachable": DeadlineError,
@@ -166,6 +179,7 @@ _BY_KIND: dict[str, type[FlyballError]] = {
     "breaker_open": OverloadedError,
     "run_failed": ServerFaultError,
     "run_stopped": ServerFaultError,
+    "guard_violated": ServerFaultError,
     "panicked": ServerFaultError,
 }
 
@@ -184,6 +198,7 @@ _BY_HTTP_STATUS: dict[int, type[FlyballError]] = {
     403: ForbiddenError,
     404: NotFoundError,
     408: DeadlineError,
+    409: KeyConflictError,
     413: InvalidInputError,
     415: InvalidInputError,
     422: InvalidInputError,
@@ -198,6 +213,7 @@ _BY_GRPC_STATUS: dict[str, type[FlyballError]] = {
     "CANCELLED": UnavailableError,
     "INVALID_ARGUMENT": InvalidInputError,
     "NOT_FOUND": NotFoundError,
+    "ALREADY_EXISTS": KeyConflictError,
     "FAILED_PRECONDITION": InvalidInputError,
     "PERMISSION_DENIED": ForbiddenError,
     "UNAUTHENTICATED": UnauthenticatedError,
@@ -235,6 +251,23 @@ def from_http(status: int, message: str, retry_after_s: float | None = None) -> 
     if kind is None:
         kind = ServerFaultError if status >= 500 else FlyballError
     return kind(message or f"the server answered {status} without a text", code=_code(kind, message))
+
+
+def from_problem(status: int, problem: Mapping[str, Any], retry_after_s: float | None = None) -> FlyballError:
+    """The error for `application/problem+json` (RFC 9457): its type names the kind, its faults the fields."""
+    label = str(problem.get("type") or "").rpartition(":")[2]
+    message = str(problem.get("detail") or problem.get("title") or f"the server answered {status} without a text")
+    kind = _BY_KIND.get(label) or type(from_http(status, message))
+    faults = [
+        Fault(str(item.get("field", "")), item.get("is"), str(item.get("allowed", "")))
+        for item in problem.get("faults") or ()
+        if isinstance(item, dict)
+    ]
+    error = kind(message, code=label or None, faults=faults)
+    if isinstance(error, OverloadedError):
+        after_ms = problem.get("retry_after_ms")
+        error.retry_after_s = after_ms / 1000 if isinstance(after_ms, int | float) else retry_after_s
+    return error
 
 
 def from_grpc(status: str, message: str) -> FlyballError:

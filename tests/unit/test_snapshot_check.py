@@ -52,7 +52,7 @@ def test_a_bad_document_has_exactly_the_faults_of_its_golden_file(path):
 
 
 def test_the_golden_files_are_many():
-    for version, good, bad in (("v1", 5, 14), ("v2", 8, 25), ("v3", 7, 10)):
+    for version, good, bad in (("v1", 5, 14), ("v2", 8, 25), ("v3", 7, 10), ("v4", 7, 9)):
         assert len([path for path in GOOD if path.parts[-3] == version]) >= good
         assert len([path for path in BAD if path.parts[-3] == version]) >= bad
 
@@ -100,7 +100,7 @@ def test_parse_raises_with_all_faults():
 
 
 def test_defaults_are_those_of_the_specification():
-    for version in ("v1", "v2", "v3"):
+    for version in ("v1", "v2", "v3", "v4"):
         golden = load(GOLDEN / version / "good/deployment-least.json")
         deployment = parse("deployment", json.dumps(golden["document"]).encode())
         assert deployment.limits.model_dump() == {
@@ -112,6 +112,7 @@ def test_defaults_are_those_of_the_specification():
             "share": 100,
         }
         assert (deployment.slo.deadline_ms, deployment.batch, deployment.labels) == (None, None, {})
+        assert deployment.decision is None
         assert deployment.versions[0].artifact.external_data == []
 
 
@@ -132,6 +133,13 @@ def test_a_label_that_is_no_text_is_told_with_its_place_and_its_bounds():
     document = load(GOLDEN / "v3/good/deployment-least.json")["document"]
     (fault,) = check("deployment", {**document, "labels": {"y": ["cat", 7]}})
     assert (fault.path, fault.found, fault.allowed) == ("labels.y[1]", 7, "a text of 0 to 256 characters")
+
+
+def test_a_decision_is_told_only_that_it_is_no_object():
+    document = load(GOLDEN / "v4/good/deployment-least.json")["document"]
+    (fault,) = check("deployment", {**document, "decision": ["card-fraud"]})
+    assert (fault.path, fault.found, fault.allowed) == ("decision", ["card-fraud"], "an object")
+    assert check("deployment", {**document, "decision": {"anything": [1.5, None]}}) == []
 
 
 def test_as_many_labels_are_taken_as_the_limit_says_and_no_more():

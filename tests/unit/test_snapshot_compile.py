@@ -83,6 +83,15 @@ def test_what_only_format_2_can_say_is_written_as_format_2_and_the_index_stays_r
     assert Terms(limits=deployment.limits, slo=deployment.slo, batch=deployment.batch) == terms
 
 
+def test_a_decision_is_written_as_format_4_with_all_of_its_versions(here):
+    card = {"owner": "risk"}
+    source = ModelSource("card", Path("a.onnx"), version="2", older={"1": Path("b.onnx")}, decision=card)
+    (document,) = compile_models([source]).documents
+    deployment = parse("deployment", document)
+    assert (deployment.format, deployment.decision, deployment.labels) == (4, card, {})
+    assert [version.version for version in deployment.versions] == ["1", "2"]
+
+
 def test_labels_are_written_as_format_3_and_a_model_has_its_own_terms(here):
     terms = Terms(limits=Limits(batch_rows_max=2))
     pets = ModelSource("pets", Path("a.onnx"), labels={"y": ("cat", "dog")}, terms=terms)

@@ -3,7 +3,7 @@
 //!
 //! The walk is written once against `Dialect`; what is particular to JSON or protobuf lives in the `wire` crate.
 
-use crate::{Fault, Priority, RegionSpan, RequestLimits, Tensor};
+use crate::{Decisions, Fault, Priority, RegionSpan, RequestLimits, TakeRows, Tensor};
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 use smallvec::SmallVec;
@@ -116,6 +116,38 @@ pub trait Dialect {
     /// Writes an answer into `out`, which is empty, and takes what it wrote: the rest of its capacity is used again.
     /// It may still fail: JSON has no NaN.
     fn answer(&self, answer: &Answer<'_>, out: &mut BytesMut) -> Result<Self::Reply, Fault>;
+
+    fn refuse(&self, fault: &Fault) -> Self::Reply;
+}
+
+/// What a request for decisions says beside its rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowsAsk {
+    /// One row, and not a list: its decision is the answer.
+    pub single: bool,
+    /// Reasons are wanted, whatever the outcome.
+    pub explain: bool,
+    pub timings: bool,
+    /// A retry with the same key gets the same decision.
+    pub idempotency_key: Option<ByteString>,
+    /// How long the caller waits, from the request's arrival; none: as long as it takes.
+    pub timeout: Option<Duration>,
+    pub priority: Priority,
+}
+
+/// A protocol's grammar for decisions. Like `Dialect`: what the request's head said, and nothing else.
+pub trait DecisionDialect {
+    type Reply;
+
+    /// The decision that is asked for, by the head.
+    fn decision(&self) -> &str;
+
+    /// Reads the rows and hands them over one by one. What is wrong with a field is its row's fault and the reader's to
+    /// keep; the fault that is given here is one of the whole request.
+    fn rows(&self, body: &Bytes, limits: &RequestLimits, take: &mut dyn TakeRows) -> Result<RowsAsk, Fault>;
+
+    /// Writes an answer into `out`, which is empty, and takes what it wrote: the rest of its capacity is used again.
+    fn answer(&self, decisions: &Decisions, out: &mut BytesMut) -> Result<Self::Reply, Fault>;
 
     fn refuse(&self, fault: &Fault) -> Self::Reply;
 }

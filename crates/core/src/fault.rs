@@ -2,7 +2,7 @@
 //!
 //! A fault names its stage and whom to blame; which remedy it gets is the deployment's to declare, not the fault's.
 
-use crate::Stage;
+use crate::{FieldFault, Stage};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -52,6 +52,7 @@ pub enum GrpcCode {
     InvalidArgument = 3,
     DeadlineExceeded = 4,
     NotFound = 5,
+    AlreadyExists = 6,
     PermissionDenied = 7,
     ResourceExhausted = 8,
     FailedPrecondition = 9,
@@ -77,6 +78,11 @@ pub enum FaultKind {
     Unauthenticated,
     Forbidden,
     CallerLimited,
+    DecisionNotFound,
+    KeyConflict,
+    FieldsInvalid,
+    FeatureUnavailable,
+    GuardViolated,
     InFlightFull,
     LaneFull,
     WaitTooLong,
@@ -111,7 +117,7 @@ const fn row(
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 23] = [
+    pub const ALL: [FaultKind; 28] = [
         FaultKind::MalformedRequest,
         FaultKind::InvalidInput,
         FaultKind::ModelNotFound,
@@ -125,6 +131,11 @@ impl FaultKind {
         FaultKind::Unauthenticated,
         FaultKind::Forbidden,
         FaultKind::CallerLimited,
+        FaultKind::DecisionNotFound,
+        FaultKind::KeyConflict,
+        FaultKind::FieldsInvalid,
+        FaultKind::FeatureUnavailable,
+        FaultKind::GuardViolated,
         FaultKind::InFlightFull,
         FaultKind::LaneFull,
         FaultKind::WaitTooLong,
@@ -157,6 +168,11 @@ impl FaultKind {
             FaultKind::Unauthenticated        => row("unauthenticated",          401, G::Unauthenticated,     3, Client, Refused),
             FaultKind::Forbidden              => row("forbidden",                403, G::PermissionDenied,    3, Client, Refused),
             FaultKind::CallerLimited          => row("caller_limited",           429, G::ResourceExhausted,   7, Client, Refused),
+            FaultKind::DecisionNotFound       => row("decision_not_found",       404, G::NotFound,           3, Client, Refused),
+            FaultKind::KeyConflict            => row("key_conflict",             409, G::AlreadyExists,      3, Client, Refused),
+            FaultKind::FieldsInvalid          => row("fields_invalid",           422, G::InvalidArgument,    3, Client, Refused),
+            FaultKind::FeatureUnavailable     => row("feature_unavailable",      503, G::Unavailable,        5, Us,     Failed),
+            FaultKind::GuardViolated          => row("guard_violated",           500, G::Internal,           8, Us,     Failed),
             FaultKind::InFlightFull           => row("in_flight_full",           503, G::ResourceExhausted,  7, Us,     Refused),
             FaultKind::LaneFull               => row("lane_full",                503, G::ResourceExhausted,  7, Us,     Refused),
             FaultKind::WaitTooLong            => row("wait_too_long",            503, G::ResourceExhausted,  7, Us,     Refused),
@@ -208,16 +224,27 @@ pub struct Fault {
     pub text: Cow<'static, str>,
     /// How long the caller should stay away, where trying again makes sense: an estimate of ours, not a constant.
     pub retry_after: Option<Duration>,
+    /// The fields that are not as a decision's schema wants them; empty for every other kind, and then without memory.
+    pub fields: Box<[FieldFault]>,
 }
 
 impl Fault {
     pub fn new(kind: FaultKind, stage: Stage, text: impl Into<Cow<'static, str>>) -> Fault {
-        Fault { kind, stage, text: text.into(), retry_after: None }
+        Fault { kind, stage, text: text.into(), retry_after: None, fields: Box::default() }
     }
 
     /// The same fault, with advice on when to come again.
     pub fn retry_after(self, wait: Duration) -> Fault {
         Fault { retry_after: Some(wait), ..self }
+    }
+
+    /// A row that does not hold to its decision's schema.
+    pub fn fields_invalid(stage: Stage, fields: Vec<FieldFault>) -> Fault {
+        let each: Vec<_> =
+            fields.iter().map(|fault| format!("{}: allowed is {}", fault.field, fault.allowed)).collect();
+        let are = if fields.len() == 1 { "1 field is" } else { &format!("{} fields are", fields.len()) };
+        let text = format!("{are} not as the decision wants; {}", each.join("; "));
+        Fault { fields: fields.into(), ..Fault::new(FaultKind::FieldsInvalid, stage, text) }
     }
 
     /// A request whose bytes do not say what they must; always found while parsing.

@@ -11,6 +11,8 @@ pub struct RequestLimits {
     /// Bytes of shared memory that one request's inputs may lie in. They are copied like a body, so they are bounded like one.
     pub region_bytes_max: usize,
     pub name_bytes_max: usize,
+    /// Rows of one request for decisions.
+    pub decision_rows_max: usize,
 }
 
 impl RequestLimits {
@@ -21,6 +23,7 @@ impl RequestLimits {
             tensor_bytes_max: body_bytes_max.saturating_mul(8),
             region_bytes_max: body_bytes_max,
             name_bytes_max: 1024,
+            decision_rows_max: 1024,
         }
     }
 }

@@ -19,8 +19,8 @@ use std::fmt;
 pub use source::{Bundle, SourceError};
 pub use strict::parse as strict_json;
 
-/// The newest format. This build reads it and those before: 2 added terms and waits, 3 labels.
-pub const FORMAT: u64 = 3;
+/// The newest format. This build reads it and those before: 2 added terms and waits, 3 labels, 4 decisions.
+pub const FORMAT: u64 = 4;
 /// The oldest format that is still read.
 pub const FORMAT_OLDEST: u64 = 1;
 
@@ -73,6 +73,10 @@ pub struct Deployment {
     /// What the classes of an output are called, in the order of its elements.
     #[serde(default)]
     pub labels: HashMap<String, Vec<String>>,
+    /// What its models are asked for; none: they are served as they are. Only that it is an object is checked here, for what
+    /// it means is `decision`'s to say.
+    #[serde(default)]
+    pub decision: Option<Value>,
 }
 
 /// Which version answers callers who name none.

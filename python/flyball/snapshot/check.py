@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from flyball.errors import SnapshotRefusedError
 from flyball.faults import Fault, faults_of
-from flyball.snapshot.models import FORMAT, Deployment, FirstDeployment, Index, Limits, SecondDeployment
+from flyball.snapshot.models import FORMAT, Deployment, FirstDeployment, Index, Limits, SecondDeployment, ThirdDeployment
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Kind = Literal["index", "deployment"]
 
 _MODELS: dict[str, type[Index | Deployment]] = {"index": Index, "deployment": Deployment}
-_OLDER: dict[int, type[FirstDeployment]] = {1: FirstDeployment, 2: SecondDeployment}
+_OLDER: dict[int, type[FirstDeployment]] = {1: FirstDeployment, 2: SecondDeployment, 3: ThirdDeployment}
 
 
 def check(kind: Kind, document: bytes | object) -> list[Fault]:

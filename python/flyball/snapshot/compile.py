@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 VERSION = "1"
 _FORMAT_OF_TERMS = 2
+_FORMAT_OF_LABELS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class ModelSource:
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     terms: Terms | None = None
     """Instead of those for all models."""
+    decision: Mapping[str, object] | None = None
+    """What is decided with its versions, as `flyball.spec` compiles it; none: they are served as they are."""
 
     @classmethod
     def from_argument(cls, text: str) -> ModelSource:
@@ -93,7 +96,7 @@ def _deployment(model: ModelSource, terms: Terms, place: Place | None, read: Rea
             {"version": version, "artifact": _artifact(model.name, versions[version], place, read)}
             for version in sorted(versions, key=int)
         ],
-        **_stated(terms, model.labels),
+        **_stated(terms, model),
     }
 
 
@@ -106,10 +109,13 @@ def _artifact(name: str, path: Path, place: Place | None, read: Read) -> dict[st
     }
 
 
-def _stated(terms: Terms, labels: Mapping[str, Sequence[str]]) -> dict[str, object]:
-    """The terms and labels, and the oldest format that can say them."""
+def _stated(terms: Terms, model: ModelSource) -> dict[str, object]:
+    """The terms, the labels and the decision, and the oldest format that can say them."""
+    labels = {output: list(texts) for output, texts in model.labels.items()}
+    if model.decision is not None:
+        return {"format": FORMAT, **terms.model_dump(), "labels": labels, "decision": model.decision}
     if labels:
-        return {"format": FORMAT, **terms.model_dump(), "labels": {output: list(texts) for output, texts in labels.items()}}
+        return {"format": _FORMAT_OF_LABELS, **terms.model_dump(), "labels": labels}
     first = terms.limits.model_dump(include=set(FirstLimits.model_fields))
     if terms == Terms.model_validate({"limits": first}):
         return {"format": FORMAT_OLDEST, "limits": first}

@@ -1,19 +1,19 @@
 """The Snapshot as pydantic models: one index, and one document for each deployment.
 
-The Rust type is `crates/core`'s; golden files hold both to the same faults, and docs/reference/snapshot-v3.schema.json
+The Rust type is `crates/core`'s; golden files hold both to the same faults, and docs/reference/snapshot-v4.schema.json
 is exported from here. A new key needs a new FORMAT: readers refuse keys that they do not know. `First…` is format 1,
-`Second…` format 2.
+`Second…` format 2, `Third…` format 3.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from flyball.faults import Allowed
 
-FORMAT = 3
+FORMAT = 4
 """The newest format. Readers take it and those before; a document is written as the oldest that can say the same."""
 FORMAT_OLDEST = 1
 
@@ -171,11 +171,20 @@ class SecondDeployment(FirstDeployment):
     )
 
 
-class Deployment(SecondDeployment):
-    """One deployment: its versions, the route to them, its limits, what it promises, and what its classes are called."""
+class ThirdDeployment(SecondDeployment):
+    """One deployment, as format 3 knows it."""
 
     labels: dict[str, Labels] = Field(
         default={},
         max_length=LABELLED_OUTPUTS_MAX,
         description=f"an object: for up to {LABELLED_OUTPUTS_MAX} outputs, what their classes are called, in their order",
+    )
+
+
+class Deployment(ThirdDeployment):
+    """One deployment: its versions, the route to them, its terms, what its classes are called, and what is decided."""
+
+    decision: dict[str, Any] | None = Field(
+        default=None,
+        description="an object: what is decided with its models, which has checks of its own; null to serve models as such",
     )

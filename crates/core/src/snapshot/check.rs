@@ -36,7 +36,8 @@ pub(super) fn deployment(document: &Value) -> Vec<SnapshotFault> {
     let optional: &[&str] = match format {
         1 => &["limits"],
         2 => &["limits", "slo", "batch"],
-        _ => &["limits", "slo", "batch", "labels"],
+        3 => &["limits", "slo", "batch", "labels"],
+        _ => &["limits", "slo", "batch", "labels", "decision"],
     };
     if let Some(root) = check.object("", document, &["format", "name", "route", "versions"], optional) {
         check.format(root);
@@ -50,6 +51,9 @@ pub(super) fn deployment(document: &Value) -> Vec<SnapshotFault> {
         }
         if format >= 3 {
             check.labels(root);
+        }
+        if format >= 4 {
+            check.decision(root);
         }
     }
     check.faults
@@ -277,6 +281,17 @@ impl Check {
             for (place, label) in self.list(&path, Some(labels), 1..=LABELS_MAX).iter().enumerate() {
                 self.string(&format!("{path}[{place}]"), Some(label), &allowed, sound);
             }
+        }
+    }
+
+    fn decision(&mut self, root: &Map<String, Value>) {
+        let decision = root.get("decision").filter(|value| !value.is_null());
+        if decision.is_some_and(|value| !value.is_object()) {
+            self.fault(
+                "decision",
+                decision,
+                "an object: a decision, as 'flyball plan' compiles it; null for none",
+            );
         }
     }
 }

@@ -67,7 +67,7 @@ fn read(document: &Value) -> Deployment {
 
 #[test]
 fn what_a_document_leaves_out_is_the_same_in_every_format() {
-    let read = [1, 2, 3].map(|format| read(&deployment(format, serde_json::json!({}))));
+    let read = [1, 2, 3, 4].map(|format| read(&deployment(format, serde_json::json!({}))));
     let limits = Limits {
         in_flight_max: 1024,
         batch_rows_max: 64,
@@ -78,7 +78,7 @@ fn what_a_document_leaves_out_is_the_same_in_every_format() {
     };
     for read in &read {
         assert_eq!((read.limits, read.slo, read.batch), (limits, Slo { deadline_ms: None }, None));
-        assert!(read.labels.is_empty());
+        assert!(read.labels.is_empty() && read.decision.is_none());
     }
 }
 
@@ -124,6 +124,22 @@ fn labels_are_keys_of_format_3_and_reach_their_field_in_order() {
         [("labels", "no such key in format 2; keys are format, name, route, versions, limits, slo, batch")]
     );
     assert_eq!(read(&deployment(3, labels)).labels["y"], ["cat", "dog", ""]);
+}
+
+#[test]
+fn a_decision_is_a_key_of_format_4_and_whatever_is_in_it_reaches_its_field() {
+    let decision = serde_json::json!({"decision": {"anything": [1, {"goes": 0.1}]}});
+    let faults = Deployment::check(&deployment(3, decision.clone()));
+    let told: Vec<_> = faults.iter().map(|fault| (fault.path.as_str(), fault.allowed.as_str())).collect();
+    assert_eq!(
+        told,
+        [(
+            "decision",
+            "no such key in format 3; keys are format, name, route, versions, limits, slo, batch, labels"
+        )]
+    );
+    assert_eq!(read(&deployment(4, decision.clone())).decision, Some(decision["decision"].clone()));
+    assert_eq!(read(&deployment(4, serde_json::json!({"decision": null}))).decision, None);
 }
 
 #[test]
@@ -175,7 +191,7 @@ fn this_format_and_those_before_are_read_and_no_other() {
         Index::read(text.as_bytes()).is_ok()
     };
     let read: Vec<u64> = (0..FORMAT + 10).filter(|&format| readable(format)).collect();
-    assert_eq!(read, [1, 2, 3]);
+    assert_eq!(read, [1, 2, 3, 4]);
 }
 
 #[test]
