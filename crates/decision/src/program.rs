@@ -132,8 +132,8 @@ impl Program {
             Computed::Missing => return self.react(rows, row, feature, &plan.on_missing),
             // A text of the row stays where it is.
             Computed::Text(text) if plan.field.kind == Kind::Text => {
-                rows.set_feature(row, feature, Value::Text(text), fact);
-                true
+                let fits = rows.text(text).len() <= plan.field.length_max;
+                fits.then(|| rows.set_feature(row, feature, Value::Text(text), fact)).is_some()
             }
             Computed::Text(text) => {
                 let place = plan.field.place_of(rows.text(text));
