@@ -63,9 +63,6 @@ def check_decision(document: bytes, models: bytes) -> bytes:
     `models`: [{"version", "inputs": [{"name", "datatype", "shape"}], "outputs", "explain": a path, or null}].
     """
 
-def contributions(sidecar: bytes, rows: bytes, columns: int) -> bytes:
-    """What each column added to a row's raw margin, and last the base: little-endian, f32 rows in, f64 rows out."""
-
 @final
 class Server:
     """A running data plane. The constructor returns once every deployment was applied or refused."""
