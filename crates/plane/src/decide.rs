@@ -140,11 +140,14 @@ impl<S: Sink, D: Dialect> Request<S> for Inference<'_, D> {
         let mut request = walk.stage(Stage::Parse, request)?;
         let model = match found {
             Some(model) => Ok(model),
-            None => route(&lane.plane.routes.load(), &request.model).inspect(|model| walk.routed(&model.meter)),
+            None => {
+                route(&lane.plane.routes.load(), &request.model).inspect(|model| walk.routed(&model.meter))
+            }
         };
         let model = walk.stage(Stage::Route, model)?;
         walk.due(request.timeout, model.terms.deadline);
-        let ask = Ask { rows: model.rows_asked(&request), priority: request.priority, deadline: walk.deadline };
+        let ask =
+            Ask { rows: model.rows_asked(&request), priority: request.priority, deadline: walk.deadline };
         let permit = walk.stage(Stage::Admit, admit(lane, &model, ask))?;
         walk.pass(Stage::Features);
         let (inputs, places) = walk.stage(Stage::Tensor, tensor(&mut request, &model))?;

@@ -48,8 +48,6 @@ pub enum StartError {
     Callers(#[from] CallersError),
     #[error("the setting mlock cannot be kept: {0}")]
     MemoryLock(io::Error),
-    #[error("features cannot be kept: {0}")]
-    Features(String),
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
 }
@@ -131,7 +129,7 @@ impl Server {
             inline_run_max: config.inline_run_max(),
         };
         let clock = Clock::system();
-        let means = Means::in_memory(clock.clone(), Wall::system()).map_err(StartError::Features)?;
+        let means = Means::in_memory(clock.clone(), Wall::system());
         let (plane, inboxes) = Plane::new(lanes, limits, clock, means);
         let telemetry = Telemetry::new(inboxes.len());
         let callers = open_callers(&config, &telemetry, &mut watches)?;

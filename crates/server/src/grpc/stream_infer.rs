@@ -190,7 +190,10 @@ async fn walk(
         Ok(message)
     };
     let dialect = StreamDialect::new(GrpcDialect { regions: context.shared.regions.clone() });
-    (decide(&context.lane, &Inference(&dialect), Arrival { walk, body, deadline: terms.deadline }).await, last)
+    (
+        decide(&context.lane, &Inference(&dialect), Arrival { walk, body, deadline: terms.deadline }).await,
+        last,
+    )
 }
 
 #[cfg(test)]
