@@ -5,7 +5,7 @@ mod compile;
 use crate::governed::answers::Answers;
 use crate::{Model, Routes};
 use flyball_core::{DecidedBy, Fault, FaultKind, Stage};
-use flyball_decision::{Program, Variant};
+use flyball_decision::{FieldDocument, Program, Variant};
 use flyball_features::{Source, Window};
 use std::sync::Arc;
 
@@ -18,7 +18,10 @@ pub struct Decision<M> {
     pub(crate) meter: Arc<M>,
     /// By their places in the program.
     pub(crate) models: Vec<Arc<Model<M>>>,
-    pub(crate) by: Vec<DecidedBy>,
+    pub by: Vec<DecidedBy>,
+    /// What its callers send, and what they may get: from mild to severe.
+    pub input: Vec<FieldDocument>,
+    pub outcomes: Vec<Arc<str>>,
     /// By variant, who decides; and nobody, for those that the rules decide alone.
     pub(crate) decided_by: Vec<Arc<[DecidedBy]>>,
     pub(crate) nobody: Arc<[DecidedBy]>,
@@ -42,7 +45,7 @@ impl<M> Decision<M> {
 }
 
 /// The decision of that name.
-pub(crate) fn find<M>(routes: &Routes<M>, name: &str) -> Result<Arc<Decision<M>>, Fault> {
+pub fn find<M>(routes: &Routes<M>, name: &str) -> Result<Arc<Decision<M>>, Fault> {
     let fault = |kind, text: String| Err(Fault::new(kind, Stage::Route, text));
     match (routes.get(name), routes.not_ready(name)) {
         (Some(deployment), _) => match &deployment.decision {

@@ -42,7 +42,7 @@ mod watchdog;
 
 pub use apply::{Ack, AckState, Loader, NotLoaded, VersionAck};
 pub use decide::{Arrival, Inference, Request, decide};
-pub use decision::Decision;
+pub use decision::{Decision, find as find_decision};
 pub use governed::Governed;
 pub use lane::Lane;
 pub use loaded::{Deployment, Model};

@@ -16,7 +16,7 @@ use crate::{ServerConfig, acceptor, errands};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, RequestLimits};
 use flyball_engine::{LibraryError, MemoryBudget, Runtime};
-use flyball_features::Wall;
+use flyball_features::{FeatureSettings, Features, Wall};
 use flyball_plane::{Ack, AckState, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits};
 use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
 use flyball_wire::regions::Regions;
@@ -129,7 +129,7 @@ impl Server {
             inline_run_max: config.inline_run_max(),
         };
         let clock = Clock::system();
-        let means = Means::in_memory(clock.clone(), Wall::system());
+        let means = means(&config, clock.clone());
         let (plane, inboxes) = Plane::new(lanes, limits, clock, means);
         let telemetry = Telemetry::new(inboxes.len());
         let callers = open_callers(&config, &telemetry, &mut watches)?;
@@ -265,6 +265,13 @@ impl Drop for Server {
 fn open_runtime(config: &ServerConfig) -> Result<Runtime, LibraryError> {
     let library = config.ort_path.clone().map_or_else(flyball_engine::beside_executable, Ok)?;
     Runtime::open(&library)
+}
+
+/// What decisions need beside models.
+fn means(config: &ServerConfig, clock: Clock) -> Means {
+    let (folder, wall) = (config.features_folder.clone(), Wall::system());
+    let settings = FeatureSettings { folder, clock, wall: wall.clone(), ..FeatureSettings::default() };
+    Means { features: Features::new(settings), wall, offline: config.offline, recorder: None }
 }
 
 /// What was set, else what the cgroup allows, else what the machine has.

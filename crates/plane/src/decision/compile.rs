@@ -38,13 +38,16 @@ pub(crate) fn compile<M>(
         DecisionDocument::read(decision).map_err(|fault| SnapshotFaults(vec![fault]).to_string())?;
     let program = program(&document, versions, around.base)?;
     let (models, by) = models(&program, deployment, versions)?;
+    let outcomes = outcomes(&document);
     let of_variant = |models: &[usize]| models.iter().map(|&model| by[model].clone()).collect();
     let decided_by = program.variants.iter().map(|variant| of_variant(&variant.models)).collect();
     let sources = sources(&program, around)?;
     let windows = windows(&deployment.name, &document, &program, &sources, around.features)?;
     Ok(Decision {
         name: deployment.name.as_str().into(),
-        meter: around.meters.decision(&deployment.name, &outcomes(&document)),
+        meter: around.meters.decision(&deployment.name, &outcomes),
+        input: document.input,
+        outcomes,
         models,
         by,
         decided_by,
