@@ -14,6 +14,7 @@ __all__ = [
     "NativeError",
     "Server",
     "build_info",
+    "check_decision",
     "check_snapshot",
     "contributions",
     "inspect",
@@ -53,6 +54,12 @@ def check_snapshot(kind: str, document: bytes) -> bytes:
 
 def contributions(sidecar: bytes, rows: bytes, columns: int) -> bytes:
     """What each column added to a row's raw margin, and last the base: little-endian, f32 rows in, f64 rows out."""
+
+def check_decision(document: bytes, models: bytes) -> bytes:
+    """What the compiler says of a decision: {"faults": [{"path", "is", "allowed"}], "stages": [{"stage", "lines"}]}.
+
+    `models`: [{"version", "inputs": [{"name", "datatype", "shape"}], "outputs", "explain": a path, or null}].
+    """
 
 @final
 class Server:

@@ -51,11 +51,14 @@ class Warmup(_Part):
 
 
 class LoadPlan(_Part):
-    """What to send, where, and how fast. `path` replaces /v2/models/<model>/infer, for peers and the echo."""
+    """What to send, where, and how fast. `path` replaces /v2/models/<model>/infer, for peers, the echo and `json`.
+
+    `json` sends bodies as they are; its payloads are lines of {"body": …, "holds": text that a right answer has in it}.
+    """
 
     url: str
     model: str
-    protocol: Literal["http", "http-binary", "grpc"] = "http"
+    protocol: Literal["http", "http-binary", "grpc", "json"] = "http"
     connections: int = 16
     streams: int = 1
     threads: int = 1

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import serving
 import snapshots
-from decisions import CARD, GOOD, PATH, TONGUES, Found, Wish, by_json
+from card import CARD, GOOD, PATH, TONGUES, Found, Wish, by_json
 from transports import DOORS, Open
 from wire import Http, metrics, settled
 

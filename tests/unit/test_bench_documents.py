@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from flyball.bench.allowed import in_words, keys, schema_at
 from flyball.bench.documents import read_contract, read_scenario, scenario_names
 from flyball.bench.scenario import Contract, Scenario
-from flyball.errors import ConfigRefusedError, MissingExtraError
+from flyball.errors import ConfigRefusedError
 
 ROOT = Path(__file__).parents[2]
 GOOD = {"scenario": "s", "model": {"make": "fraud-gbdt"}, "slo": {"p99_ms": 5}, "steady": {"rate_per_s": 10}}
@@ -339,14 +338,6 @@ def test_a_contract_is_read_and_refused_under_its_own_code(written):
     error = refused(written({**CONTRACT, "p99": 5}, "slo.yaml"), read_contract)
     assert error.code == "contract_refused"
     assert [fault.words for fault in error.faults] == ["is no key here; did you mean p99_ms?"]
-
-
-def test_without_pyyaml_the_extra_is_named(written, monkeypatch):
-    monkeypatch.setitem(sys.modules, "yaml", None)
-    monkeypatch.delitem(sys.modules, "flyball.bench.yaml_lines", raising=False)
-    with pytest.raises(MissingExtraError) as caught:
-        read_scenario(written(GOOD))
-    assert "flyball[bench]" in caught.value.next_step
 
 
 def expected_rows(root, here, prefix=(), defaults=None):

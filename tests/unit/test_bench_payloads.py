@@ -429,4 +429,4 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError) as caught:
         rows_from_file(tmp_path / "r.parquet", FIELDS, 1, 1)
-    assert "flyball[bench]" in caught.value.next_step
+    assert "flyball[rows]" in caught.value.next_step

@@ -9,8 +9,6 @@ mod compile;
 mod frame;
 mod map;
 mod step;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use build::{Column, Register};
 pub(crate) use frame::{Frame, Words};

@@ -8,7 +8,7 @@ use crate::links::{self, Link};
 use crate::outcome::WarmedUp;
 use crate::pace::{self, Timer};
 use crate::payloads::Payloads;
-use crate::plan::{Plan, Protocol, Target, Warmup};
+use crate::plan::{Plan, Target, Warmup};
 use crate::queue::{BACKLOG_MAX, Queue};
 use crate::run::LoadError;
 use crate::session::{Session, Share, Source};
@@ -160,13 +160,13 @@ fn open_session(job: &Job, share: Share, begun: Instant) -> Session {
 
 fn start_workers(plan: &Plan, links: Vec<Link>, session: &Rc<Session>) -> JoinSet<()> {
     let mut workers = JoinSet::new();
-    let binary = plan.protocol == Protocol::HttpBinary;
+    let protocol = plan.protocol;
     for (place, link) in links.into_iter().enumerate() {
         match link {
             Link::Http(stream) => {
                 let session = Rc::clone(session);
                 workers.spawn_local(async move {
-                    work(&session, place, Connection::new(&session, binary, stream)).await;
+                    work(&session, place, Connection::new(&session, protocol, stream)).await;
                 });
             }
             Link::Grpc(channel) => {

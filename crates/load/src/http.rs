@@ -5,7 +5,7 @@ mod answer;
 
 use crate::expect::HttpBody;
 use crate::payloads::Body;
-use crate::plan::Target;
+use crate::plan::{Protocol, Target};
 use crate::session::{Session, Ticket};
 use crate::stream::Stream;
 use crate::tally::{Ending, Problem};
@@ -32,10 +32,10 @@ pub(crate) struct Connection<'s> {
 }
 
 impl<'s> Connection<'s> {
-    pub(crate) fn new(session: &'s Session, binary: bool, stream: Option<Stream>) -> Connection<'s> {
+    pub(crate) fn new(session: &'s Session, protocol: Protocol, stream: Option<Stream>) -> Connection<'s> {
         Connection {
             session,
-            head: RequestHead::new(&session.target, binary),
+            head: RequestHead::new(&session.target, protocol),
             stream,
             out: Vec::new(),
             received: Vec::with_capacity(READ_BYTES),
@@ -115,46 +115,49 @@ impl Client for Connection<'_> {
 struct RequestHead {
     /// Up to the value of the first length.
     start: Vec<u8>,
-    binary: bool,
+    protocol: Protocol,
 }
 
 const ID_START: &[u8] = br#"{"id":""#;
 const ID_END: &[u8] = br#"","#;
 
 impl RequestHead {
-    fn new(target: &Target, binary: bool) -> RequestHead {
+    fn new(target: &Target, protocol: Protocol) -> RequestHead {
         let Target { path, authority, .. } = target;
         let mut start = format!("POST {path} HTTP/1.1\r\nHost: {authority}\r\n");
         if let Some(deadline) = target.deadline {
             // V2 has the parameter `timeout`, which stands in the body; flyball reads the header.
             start += &format!("X-Request-Timeout-Ms: {}\r\n", deadline.as_millis());
         }
-        start += if binary {
+        start += if protocol == Protocol::HttpBinary {
             "Content-Type: application/octet-stream\r\nInference-Header-Content-Length: "
         } else {
             "Content-Type: application/json\r\nContent-Length: "
         };
-        RequestHead { start: start.into_bytes(), binary }
+        RequestHead { start: start.into_bytes(), protocol }
     }
 
-    /// Head and `{"id":"<sequence>",`: what comes before the prepared body. Nothing is serialised anew.
+    /// Head and `{"id":"<sequence>",`: what comes before the prepared body. Nothing is serialised anew. A body that is
+    /// sent as it is gets no id.
     fn write(&self, out: &mut Vec<u8>, sequence: u64, body: &Body) {
         let mut digits = [0_u8; 20];
         let id = decimal(sequence, &mut digits).as_bytes();
-        let json_length = ID_START.len() + id.len() + ID_END.len() + body.text.len();
+        let parts =
+            if self.protocol == Protocol::Json { [b"".as_slice(); 3] } else { [ID_START, id, ID_END] };
+        let json_length = parts.iter().map(|part| part.len()).sum::<usize>() + body.text.len();
         out.clear();
         out.extend_from_slice(&self.start);
         let mut number = [0_u8; 20];
         out.extend_from_slice(decimal(json_length as u64, &mut number).as_bytes());
-        if self.binary {
+        if self.protocol == Protocol::HttpBinary {
             out.extend_from_slice(b"\r\nContent-Length: ");
             let length = json_length + body.raw.len();
             out.extend_from_slice(decimal(length as u64, &mut number).as_bytes());
         }
         out.extend_from_slice(b"\r\n\r\n");
-        out.extend_from_slice(ID_START);
-        out.extend_from_slice(id);
-        out.extend_from_slice(ID_END);
+        for part in parts {
+            out.extend_from_slice(part);
+        }
     }
 }
 
@@ -205,15 +208,19 @@ mod tests {
             connection_wait: None,
         };
         let body = Body { text: br#""inputs":[]}"#.to_vec(), raw: vec![0; 5] };
-        let head = |binary| {
+        let head = |protocol| {
             let mut out = Vec::new();
-            RequestHead::new(&target, binary).write(&mut out, 42, &body);
+            RequestHead::new(&target, protocol).write(&mut out, 42, &body);
             String::from_utf8(out).expect("text")
         };
         let start = "POST /p HTTP/1.1\r\nHost: h:1\r\nX-Request-Timeout-Ms: 7\r\nContent-Type: application/";
-        assert_eq!(head(false), format!("{start}json\r\nContent-Length: 23\r\n\r\n{{\"id\":\"42\","));
+        assert_eq!(head(Protocol::Json), format!("{start}json\r\nContent-Length: 12\r\n\r\n"));
         assert_eq!(
-            head(true),
+            head(Protocol::Http),
+            format!("{start}json\r\nContent-Length: 23\r\n\r\n{{\"id\":\"42\",")
+        );
+        assert_eq!(
+            head(Protocol::HttpBinary),
             format!(
                 "{start}octet-stream\r\nInference-Header-Content-Length: 23\r\nContent-Length: 28\r\n\r\n{{\"id\":\"42\","
             )

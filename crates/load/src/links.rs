@@ -49,7 +49,7 @@ impl Link {
                 let _ = timeout_at(deadline, channel.sender(target)).await;
                 Link::Grpc(channel)
             }
-            Protocol::Http | Protocol::HttpBinary => {
+            Protocol::Http | Protocol::HttpBinary | Protocol::Json => {
                 let opened = timeout_at(deadline, target.address.connect()).await;
                 Link::Http(opened.ok().and_then(Result::ok))
             }

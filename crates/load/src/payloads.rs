@@ -1,5 +1,6 @@
-//! The pool of rows that requests are made of: JSON Lines, each `{"inputs": […], "outputs": […] | null}`. Bodies are
-//! prepared here once; a request only adds its id. Shared by all threads of a run.
+//! The pool of rows that requests are made of: JSON Lines, each `{"inputs": […], "outputs": […] | null}`, or for what is no
+//! V2 `{"body": {…}, "holds": "…"}`: sent as it is, and right when the answer holds the text. Bodies are prepared here once;
+//! a request only adds its id. Shared by all threads of a run.
 
 use crate::expect::{Expected, ExpectedOutput};
 use crate::plan::{Plan, Protocol};
@@ -21,9 +22,15 @@ pub struct Payloads {
 #[derive(Debug)]
 pub(crate) struct Row {
     /// As it was given, until the bodies are made of it.
-    inputs: Box<str>,
+    given: Given,
     pub(crate) expected: Expected,
     pub(crate) body: Body,
+}
+
+#[derive(Debug)]
+enum Given {
+    Inputs(Box<str>),
+    Body(Box<str>),
 }
 
 /// A request's body without its id, in the form of the plan's protocol.
@@ -46,8 +53,12 @@ pub struct PayloadError {
 #[serde(deny_unknown_fields)]
 struct Line<'t> {
     #[serde(borrow)]
-    inputs: &'t RawValue,
+    inputs: Option<&'t RawValue>,
     outputs: Option<Vec<Tensor<Value>>>,
+    #[serde(borrow)]
+    body: Option<&'t RawValue>,
+    #[serde(default)]
+    holds: String,
 }
 
 /// A V2 tensor in JSON; its parameters do not matter here. Data that need not be looked at yet are `IgnoredAny`: the
@@ -87,13 +98,18 @@ impl Payloads {
     /// Writes the bodies as the plan wants them.
     pub(crate) fn prepare(&mut self, plan: &Plan) -> Result<(), PayloadError> {
         for (place, row) in self.rows.iter_mut().enumerate() {
-            let body = match plan.protocol {
-                Protocol::Http => Ok(row.json(plan.deadline_ms)),
-                Protocol::HttpBinary => row.binary(plan.deadline_ms),
-                Protocol::Grpc => row.message(&plan.model),
+            let body = match (plan.protocol, &row.given) {
+                (Protocol::Http, Given::Inputs(inputs)) => Ok(as_json(inputs, plan.deadline_ms)),
+                (Protocol::HttpBinary, Given::Inputs(inputs)) => as_binary(inputs, plan.deadline_ms),
+                (Protocol::Grpc, Given::Inputs(inputs)) => as_message(inputs, &plan.model),
+                (Protocol::Json, Given::Body(body)) => {
+                    Ok(Body { text: body.as_bytes().to_vec(), raw: Vec::new() })
+                }
+                (Protocol::Json, Given::Inputs(_)) => Err("the protocol json sends a body".to_owned()),
+                (_, Given::Body(_)) => Err("a body is sent by the protocol json".to_owned()),
             };
             row.body = body.map_err(|text| PayloadError { line: place + 1, text })?;
-            row.inputs = Box::default();
+            row.given = Given::Body(Box::default());
         }
         Ok(())
     }
@@ -102,54 +118,62 @@ impl Payloads {
 impl Row {
     fn read(line: &str) -> Result<Row, String> {
         let line: Line<'_> = serde_json::from_str(line).map_err(|error| error.to_string())?;
-        tensors::<IgnoredAny>(line.inputs.get())?;
-        let outputs = match line.outputs {
-            None => None,
-            Some(outputs) => Some(outputs.into_iter().map(expected_output).collect::<Result<_, _>>()?),
+        let (given, expected) = match (line.inputs, line.body) {
+            (Some(inputs), None) => {
+                tensors::<IgnoredAny>(inputs.get())?;
+                let outputs = match line.outputs {
+                    None => None,
+                    Some(outputs) => {
+                        Some(outputs.into_iter().map(expected_output).collect::<Result<_, _>>()?)
+                    }
+                };
+                (Given::Inputs(inputs.get().into()), Expected::new(outputs))
+            }
+            (None, Some(body)) => (Given::Body(body.get().into()), Expected::text(line.holds)),
+            _ => return Err("it has not either of `inputs` and `body`".to_owned()),
         };
-        Ok(Row { inputs: line.inputs.get().into(), expected: Expected::new(outputs), body: Body::default() })
+        Ok(Row { given, expected, body: Body::default() })
     }
+}
 
-    /// V2 JSON, the inputs just as they were given.
-    fn json(&self, deadline_ms: Option<u64>) -> Body {
-        let parameters =
-            deadline_ms.map(|ms| format!(r#""parameters":{},"#, json!({ "timeout": ms * 1000 })));
-        let text = format!(r#"{}"inputs":{}}}"#, parameters.unwrap_or_default(), self.inputs);
-        Body { text: text.into_bytes(), raw: Vec::new() }
-    }
+/// V2 JSON, the inputs just as they were given.
+fn as_json(inputs: &str, deadline_ms: Option<u64>) -> Body {
+    let parameters = deadline_ms.map(|ms| format!(r#""parameters":{},"#, json!({ "timeout": ms * 1000 })));
+    let text = format!(r#"{}"inputs":{inputs}}}"#, parameters.unwrap_or_default());
+    Body { text: text.into_bytes(), raw: Vec::new() }
+}
 
-    /// V2 with the binary tensor extension, and answers wanted in the same form.
-    fn binary(&self, deadline_ms: Option<u64>) -> Result<Body, String> {
-        let mut parameters = json!({"binary_data_output": true});
-        if let Some(ms) = deadline_ms {
-            parameters["timeout"] = json!(ms * 1000);
-        }
-        let (mut inputs, mut raw) = (Vec::new(), Vec::new());
-        for input in tensors::<Value>(&self.inputs)? {
-            let bytes = input.encode()?;
-            inputs.push(json!({
-                "name": input.name, "datatype": input.datatype, "shape": input.shape,
-                "parameters": {"binary_data_size": bytes.len()},
-            }));
-            raw.extend(bytes);
-        }
-        let text = format!(r#""parameters":{parameters},"inputs":{}}}"#, Value::Array(inputs));
-        Ok(Body { text: text.into_bytes(), raw })
+/// V2 with the binary tensor extension, and answers wanted in the same form.
+fn as_binary(inputs: &str, deadline_ms: Option<u64>) -> Result<Body, String> {
+    let mut parameters = json!({"binary_data_output": true});
+    if let Some(ms) = deadline_ms {
+        parameters["timeout"] = json!(ms * 1000);
     }
+    let (mut heads, mut raw) = (Vec::new(), Vec::new());
+    for input in tensors::<Value>(inputs)? {
+        let bytes = input.encode()?;
+        heads.push(json!({
+            "name": input.name, "datatype": input.datatype, "shape": input.shape,
+            "parameters": {"binary_data_size": bytes.len()},
+        }));
+        raw.extend(bytes);
+    }
+    let text = format!(r#""parameters":{parameters},"inputs":{}}}"#, Value::Array(heads));
+    Ok(Body { text: text.into_bytes(), raw })
+}
 
-    fn message(&self, model: &str) -> Result<Body, String> {
-        let mut message = ModelInferRequest { model_name: model.to_owned(), ..ModelInferRequest::default() };
-        for input in tensors::<Value>(&self.inputs)? {
-            message.raw_input_contents.push(input.encode()?.into());
-            message.inputs.push(InferInputTensor {
-                name: input.name,
-                datatype: input.datatype,
-                shape: input.shape,
-                ..InferInputTensor::default()
-            });
-        }
-        Ok(Body { text: message.encode_to_vec(), raw: Vec::new() })
+fn as_message(inputs: &str, model: &str) -> Result<Body, String> {
+    let mut message = ModelInferRequest { model_name: model.to_owned(), ..ModelInferRequest::default() };
+    for input in tensors::<Value>(inputs)? {
+        message.raw_input_contents.push(input.encode()?.into());
+        message.inputs.push(InferInputTensor {
+            name: input.name,
+            datatype: input.datatype,
+            shape: input.shape,
+            ..InferInputTensor::default()
+        });
     }
+    Ok(Body { text: message.encode_to_vec(), raw: Vec::new() })
 }
 
 fn tensors<'t, D: Deserialize<'t>>(text: &'t str) -> Result<Vec<Tensor<D>>, String> {
@@ -176,7 +200,7 @@ mod tests {
         let good = r#"{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1]}],"outputs":null}"#;
         let cases = [
             (String::new(), 0, "there is no row"),
-            (format!("{good}\n\n{{}}"), 3, "missing field `inputs`"),
+            (format!("{good}\n\n{{}}"), 3, "not either of `inputs` and `body`"),
             (format!("{good}\n{{\"inputs\":[{{}}]}}"), 2, "missing field `name`"),
             (r#"{"inputs":[],"output":[]}"#.to_owned(), 1, "unknown field `output`"),
         ];
@@ -185,6 +209,20 @@ mod tests {
             assert_eq!(error.line, line);
             assert!(error.text.contains(wanted), "{error}");
         }
+    }
+
+    #[test]
+    fn a_body_is_sent_as_it_is_and_only_by_its_own_protocol() {
+        let prepare = |line: &str, protocol: &str| {
+            let plan = json!({"url": "http://h:1", "model": "m", "protocol": protocol});
+            let mut pool = Payloads::from_jsonl(line.as_bytes()).expect("reads");
+            let plan = Plan::from_json(plan.to_string().as_bytes()).expect("a plan");
+            pool.prepare(&plan).map(|()| String::from_utf8(pool.rows.remove(0).body.text).expect("text"))
+        };
+        let line = r#"{"body": {"input": {"amount": 1.50}}, "holds": "\"outcome\":"}"#;
+        assert_eq!(prepare(line, "json").as_deref(), Ok(r#"{"input": {"amount": 1.50}}"#));
+        assert!(prepare(line, "grpc").is_err_and(|error| error.text.contains("by the protocol json")));
+        assert!(prepare(r#"{"inputs":[]}"#, "json").is_err_and(|error| error.text.contains("sends a body")));
     }
 
     #[test]

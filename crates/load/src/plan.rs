@@ -67,6 +67,8 @@ pub enum Protocol {
     /// V2 with the binary tensor extension, both ways.
     HttpBinary,
     Grpc,
+    /// JSON bodies just as they are given, to `path`: for what is no V2, such as decisions.
+    Json,
 }
 
 /// Lasts `least_s`, then goes on until the load is steady, for `most_s` at the longest.
@@ -143,6 +145,9 @@ impl Plan {
         }
         if self.path.is_some() && self.protocol == Protocol::Grpc {
             return not_allowed("path", "given", "only with HTTP");
+        }
+        if self.path.is_none() && self.protocol == Protocol::Json {
+            return not_allowed("path", "null", "a path, with the protocol json");
         }
         let (address, authority) = self.address()?;
         let infer = || format!("/v2/models/{}/infer", self.model);
@@ -347,6 +352,7 @@ mod tests {
             ("url", json!("http://::1:8080"), "an IPv6 address in brackets"),
             ("model", json!("a b"), "model is a b; allowed: letters"),
             ("path", json!("echo"), "starts with '/'"),
+            ("protocol", json!("json"), "path is null; allowed: a path, with the protocol json"),
             ("connections", json!(0), "connections is 0; allowed: 1 to 10000"),
             ("streams", json!(2), "HTTP/1.1 carries one request at a time"),
             ("threads", json!(17), "threads is 17; allowed: 1 to 64, and no more than connections"),

@@ -15,11 +15,12 @@ from pydantic import ValidationError
 from flyball.bench.allowed import in_words, keys, schema_at
 from flyball.bench.scenario import BrokenRuleError, Contract, Part, Scenario
 from flyball.bench.trace import read_trace
-from flyball.errors import ConfigRefusedError, MissingExtraError
+from flyball.errors import ConfigRefusedError
 from flyball.faults import LineFault, path_of
+from flyball.yaml_lines import BrokenYamlError, read_marked
 
 if TYPE_CHECKING:
-    from flyball.bench.yaml_lines import Marked, Place
+    from flyball.yaml_lines import Marked, Place
 
 __all__ = ["read_contract", "read_scenario", "read_trace", "scenario_names"]
 
@@ -76,12 +77,6 @@ def _read(path: Path, kind: type[Document], code: str) -> Document:
 
 
 def _marked(path: Path, code: str) -> Marked:
-    try:
-        from flyball.bench.yaml_lines import BrokenYamlError, read_marked
-    except ImportError as error:
-        raise MissingExtraError(
-            f"reading scenarios needs PyYAML ({error})", next_step="install it:  pip install 'flyball[bench]'"
-        ) from error
     try:
         with path.open("rb") as file:
             raw = file.read(_BYTES_MAX + 1)

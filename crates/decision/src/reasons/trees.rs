@@ -16,7 +16,6 @@ pub const PATH_FEATURES_MAX: usize = 64;
 
 /// LightGBM takes what is this near to zero for zero.
 const ZERO: f64 = 1e-35_f32 as f64;
-const NONE: u32 = u32::MAX;
 /// Splits on one path. Working out what came before on a path takes time by its length.
 const DEPTH_MAX: usize = 512;
 
@@ -26,8 +25,13 @@ pub struct Trees {
     columns: usize,
     base: f64,
     below: Below,
-    trees: Vec<Tree>,
-    rules: Rules,
+    /// By how many points their longest path needs.
+    two: Group<2>,
+    four: Group<4>,
+    six: Group<6>,
+    eight: Group<8>,
+    sixteen: Group<16>,
+    thirty_two: Group<32>,
 }
 
 /// Memory that one call needs and the next uses again.
@@ -36,16 +40,30 @@ pub struct Workspace {
     left: Vec<bool>,
     hot: Vec<bool>,
     reach: Vec<f64>,
+    parts: Vec<f64>,
 }
 
 #[derive(Debug)]
-struct Tree {
-    points: Points,
+struct Group<const N: usize> {
+    rule: Rule<N>,
+    trees: Vec<Tree<N>>,
+}
+
+#[derive(Debug)]
+struct Rule<const N: usize> {
+    t: [f64; N],
+    /// 1 - t.
+    rest: [f64; N],
+    weight: [f64; N],
+}
+
+#[derive(Debug)]
+struct Tree<const N: usize> {
     splits: Vec<Split>,
     /// In preorder: an edge stands after the one above it, and the whole left side before the right edge.
     edges: Vec<Edge>,
-    /// For each edge and point, 1 / (t + (1 - t) * share).
-    inverse: Vec<f64>,
+    /// For each edge, 1 / (t + (1 - t) * share); last, 1 / (1 - t).
+    inverse: Vec<[f64; N]>,
 }
 
 #[derive(Debug)]
@@ -57,98 +75,66 @@ struct Split {
     categories: Box<[u32]>,
 }
 
-/// The way from a split to one of its children. Edge 0 leads to the root and belongs to no split.
+/// The way from a split to one of its children. Edge 0 leads to the root and belongs to no split: it is always hot, and
+/// its share is 1.
 #[derive(Debug)]
 struct Edge {
     above: u32,
     split: u32,
     feature: u32,
-    /// The nearest edge above it whose split is on the same feature.
+    /// The nearest edge above it whose split is on the same feature; where there is none, edge 0.
     previous: u32,
     left: bool,
-    /// The child's cover in its split's.
-    step: f64,
-    /// The product of the steps on this feature down to here.
+    /// The product of the covers' shares on this feature down to here.
     share: f64,
-    /// Of a leaf; else 0.
+    /// 1 - share.
+    gain: f64,
+    /// Of a leaf; else 1.
     value: f64,
-    leaf: bool,
+    share_value: f64,
+    /// The value times the share of this one step.
+    step_value: f64,
 }
-
-/// A child that is still to be walked to.
-struct Open {
-    split: usize,
-    left: bool,
-    above: u32,
-    depth: usize,
-    /// Distinct ones on the path down to its split's own edge.
-    features: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Points {
-    Four,
-    Eight,
-    Sixteen,
-    ThirtyTwo,
-}
-
-impl Points {
-    /// A path of d features needs a polynomial of degree d - 1.
-    fn for_path(features: usize) -> Option<Points> {
-        match features {
-            0..=8 => Some(Points::Four),
-            9..=16 => Some(Points::Eight),
-            17..=32 => Some(Points::Sixteen),
-            33..=PATH_FEATURES_MAX => Some(Points::ThirtyTwo),
-            _ => None,
-        }
-    }
-}
-
-#[derive(Debug)]
-struct Rule<const N: usize> {
-    t: [f64; N],
-    /// 1 - t.
-    rest: [f64; N],
-    weight: [f64; N],
-    /// weight / (1 - t).
-    cold: [f64; N],
-}
-
-impl<const N: usize> Rule<N> {
-    fn new() -> Rule<N> {
-        let points = quadrature::points::<N>();
-        let t = points.map(|(t, _)| t);
-        let weight = points.map(|(_, weight)| weight);
-        let rest = t.map(|t| 1.0 - t);
-        Rule { t, rest, weight, cold: std::array::from_fn(|k| weight[k] / rest[k]) }
-    }
-
-    fn inverse(&self, share: f64) -> [f64; N] {
-        std::array::from_fn(|k| 1.0 / (self.t[k] + self.rest[k] * share))
-    }
-}
-
-#[derive(Debug)]
-struct Rules(Rule<4>, Rule<8>, Rule<16>, Rule<32>);
 
 impl Trees {
     /// Reads and prepares a sidecar. The error says what is allowed, and what stands there instead.
     pub fn read(bytes: &[u8]) -> Result<Trees, String> {
         let sidecar = sidecar::read(bytes)?;
-        let rules = Rules(Rule::new(), Rule::new(), Rule::new(), Rule::new());
-        let mut trees = Vec::with_capacity(sidecar.trees.len());
-        let mut base = sidecar.base;
+        let mut trees = Trees {
+            columns: sidecar.columns,
+            base: sidecar.base,
+            below: sidecar.below,
+            two: Group::new(),
+            four: Group::new(),
+            six: Group::new(),
+            eight: Group::new(),
+            sixteen: Group::new(),
+            thirty_two: Group::new(),
+        };
         for (place, text) in sidecar.trees.into_iter().enumerate() {
-            let (tree, mean) =
-                Tree::build(text, &rules).map_err(|text| format!("trees[{place}] with {text}"))?;
-            base += mean;
-            if !tree.splits.is_empty() {
-                trees.push(tree);
-            }
+            trees.add(text).map_err(|text| format!("trees[{place}] with {text}"))?;
         }
-        Ok(Trees { columns: sidecar.columns, base, below: sidecar.below, trees, rules })
+        Ok(trees)
+    }
+
+    fn add(&mut self, text: TreeText) -> Result<(), String> {
+        let covers = split_covers(&text);
+        let total = covers.first().copied().unwrap_or(text.cover[0]);
+        let leaves = text.value.iter().zip(&text.cover);
+        self.base += leaves.map(|(value, cover)| value * (cover / total)).sum::<f64>();
+        let (edges, features) = edges(&text, &covers)?;
+        // The polynomial of a path has a degree of one less than its features: n points do for 2n of them.
+        match features {
+            0 => {} // a tree of one leaf is all base
+            1..=4 => self.two.add(text, edges),
+            5..=8 => self.four.add(text, edges),
+            9..=12 => self.six.add(text, edges),
+            13..=16 => self.eight.add(text, edges),
+            17..=32 => self.sixteen.add(text, edges),
+            33..=PATH_FEATURES_MAX => self.thirty_two.add(text, edges),
+            _ => return Err(format!("at most {PATH_FEATURES_MAX} features on one path; one has {features}")),
+        }
+        Ok(())
     }
 
     pub fn columns(&self) -> usize {
@@ -164,17 +150,12 @@ impl Trees {
     /// as long as `columns()` says.
     pub fn contributions(&self, row: &[f64], work: &mut Workspace, out: &mut [f64]) {
         assert!(row.len() == self.columns && out.len() == self.columns, "rows have the sidecar's columns");
-        for tree in &self.trees {
-            work.left.clear();
-            let splits = tree.splits.iter();
-            work.left.extend(splits.map(|split| split.goes_left(row[split.feature as usize], self.below)));
-            match tree.points {
-                Points::Four => tree.contributions(&self.rules.0, work, out),
-                Points::Eight => tree.contributions(&self.rules.1, work, out),
-                Points::Sixteen => tree.contributions(&self.rules.2, work, out),
-                Points::ThirtyTwo => tree.contributions(&self.rules.3, work, out),
-            }
-        }
+        self.two.contributions(self.below, row, work, out);
+        self.four.contributions(self.below, row, work, out);
+        self.six.contributions(self.below, row, work, out);
+        self.eight.contributions(self.below, row, work, out);
+        self.sixteen.contributions(self.below, row, work, out);
+        self.thirty_two.contributions(self.below, row, work, out);
     }
 }
 
@@ -203,162 +184,174 @@ impl Split {
     }
 }
 
-impl Tree {
-    /// The tree with its edges in order, and the mean of its leaves by cover.
-    fn build(mut text: TreeText, rules: &Rules) -> Result<(Tree, f64), String> {
-        let covers = split_covers(&text);
-        let (edges, path) = Tree::edges(&text, &covers)?;
-        let Some(points) = Points::for_path(path) else {
-            return Err(format!("at most {PATH_FEATURES_MAX} features on one path; one has {path}"));
-        };
-        let total: f64 = covers.first().copied().unwrap_or(text.cover[0]);
-        let mean = text.value.iter().zip(&text.cover).map(|(value, cover)| value * (cover / total)).sum();
-        let inverse = edges.iter().flat_map(|edge| rules.inverse(points, edge.share)).collect();
+impl<const N: usize> Group<N> {
+    fn new() -> Group<N> {
+        let points = quadrature::points::<N>();
+        let t = points.map(|(t, _)| t);
+        let rest = t.map(|t| 1.0 - t);
+        let rule = Rule { t, rest, weight: points.map(|(_, weight)| weight) };
+        Group { rule, trees: Vec::new() }
+    }
+
+    fn add(&mut self, mut text: TreeText, edges: Vec<Edge>) {
+        let Rule { t, rest, .. } = &self.rule;
+        let inverse = |edge: &Edge| std::array::from_fn(|k| 1.0 / (t[k] + rest[k] * edge.share));
+        let inverse = edges.iter().map(inverse).chain([rest.map(f64::recip)]).collect();
         let splits = text.feature.iter().enumerate().map(|(place, feature)| Split {
             feature: *feature,
             threshold: text.threshold[place],
             missing: text.missing[place],
             categories: text.categories.remove(&(place as u32)).unwrap_or_default().into_boxed_slice(),
         });
-        Ok((Tree { points, splits: splits.collect(), edges, inverse }, mean))
+        self.trees.push(Tree { splits: splits.collect(), edges, inverse });
     }
 
-    /// The edges in preorder, and the most distinct features on a path. Walks with a list of its own: a chain of splits
-    /// as deep as the file allows must not exhaust the stack.
-    fn edges(text: &TreeText, covers: &[f64]) -> Result<(Vec<Edge>, usize), String> {
-        let root = Edge {
-            above: NONE,
-            split: NONE,
-            feature: 0,
-            previous: NONE,
-            left: false,
-            step: 1.0,
-            share: 1.0,
-            value: text.value[0],
-            leaf: text.feature.is_empty(),
-        };
-        let mut edges = vec![root];
-        let mut features_max = 0;
-        let mut open = Vec::new();
-        if !text.feature.is_empty() {
-            open.extend([false, true].map(|left| Open { split: 0, left, above: 0, depth: 1, features: 0 }));
+    /// What the points' values add up to is worked out once at the end, not for each edge.
+    fn contributions(&self, below: Below, row: &[f64], work: &mut Workspace, out: &mut [f64]) {
+        if self.trees.is_empty() {
+            return;
         }
-        while let Some(Open { split, left, above, depth, features }) = open.pop() {
-            if depth > DEPTH_MAX {
-                return Err(format!("at most {DEPTH_MAX} splits on one path"));
-            }
-            let child = if left { text.left[split] } else { text.right[split] };
-            let leaf = (-1 - i64::from(child)).try_into().ok();
-            let cover = leaf.map_or_else(|| covers[child as usize], |leaf: usize| text.cover[leaf]);
-            let feature = text.feature[split];
-            let previous = previous(&edges, above, feature);
-            let step = cover / covers[split];
-            let earlier = edges.get(previous as usize).map_or(1.0, |edge: &Edge| edge.share);
-            let value = leaf.map_or(0.0, |leaf| text.value[leaf]);
-            let here = edges.len() as u32;
-            let leaf = leaf.is_some();
-            let share = earlier * step;
-            edges.push(Edge {
-                above,
-                split: split as u32,
-                feature,
-                previous,
-                left,
-                step,
-                share,
-                value,
-                leaf,
-            });
-            let features = features + usize::from(previous == NONE);
-            features_max = features_max.max(features);
-            if !leaf {
-                let (split, above, depth) = (child as usize, here, depth + 1);
-                open.extend([false, true].map(|left| Open { split, left, above, depth, features }));
-            }
+        work.parts.clear();
+        work.parts.resize(row.len() * N, 0.0);
+        for tree in &self.trees {
+            let side = |split: &Split| split.goes_left(row[split.feature as usize], below);
+            work.left.clear();
+            work.left.extend(tree.splits.iter().map(side));
+            tree.descend(&self.rule, work);
+            tree.ascend(work);
         }
-        Ok((edges, features_max))
+        let (parts, _) = work.parts.as_chunks::<N>();
+        for (part, out) in parts.iter().zip(out) {
+            *out += part.iter().zip(&self.rule.weight).map(|(part, weight)| part * weight).sum::<f64>();
+        }
     }
+}
 
-    fn contributions<const N: usize>(&self, rule: &Rule<N>, work: &mut Workspace, out: &mut [f64]) {
-        let (inverse, _) = self.inverse.as_chunks::<N>();
-        work.hot.clear();
-        work.hot.resize(self.edges.len(), true);
+// Which edges are hot is as good as random, and a branch that is guessed wrong costs more than all the arithmetic of an
+// edge: both passes choose between values, never between ways.
+impl<const N: usize> Tree<N> {
+    /// How far each edge is reached at each point, and at a leaf that times its value.
+    fn descend(&self, rule: &Rule<N>, work: &mut Workspace) {
+        let cold = self.inverse.len() - 1;
+        work.hot.resize(work.hot.len().max(self.edges.len()), true);
         work.reach.resize(work.reach.len().max(self.edges.len() * N), 0.0);
         let (reach, _) = work.reach.as_chunks_mut::<N>();
         reach[0] = [1.0; N];
-        // Down: how far each edge is reached at each point, and at a leaf that times its value.
+        work.hot[0] = true;
         for (here, edge) in self.edges.iter().enumerate().skip(1) {
             let previous = edge.previous as usize;
-            let fresh = edge.previous == NONE;
-            let open = fresh || work.hot[previous];
-            let hot = open && work.left[edge.split as usize] == edge.left;
+            let open = work.hot[previous];
+            let hot = open & (work.left[edge.split as usize] == edge.left);
             work.hot[here] = hot;
+            let taking_part = if hot { edge.value } else { 0.0 };
+            let left_out = if open { edge.share_value } else { edge.step_value };
+            let inverse = &self.inverse[if open { previous } else { cold }];
             let above = reach[edge.above as usize];
-            let scale = if edge.leaf { edge.value } else { 1.0 };
-            reach[here] = match (open, hot) {
-                (false, _) => above.map(|reach| reach * (edge.step * scale)),
-                (true, hot) => {
-                    let (share, chance) = (edge.share * scale, if hot { scale } else { 0.0 });
-                    let now: [f64; N] =
-                        std::array::from_fn(|k| above[k] * (rule.t[k] * chance + rule.rest[k] * share));
-                    if fresh { now } else { std::array::from_fn(|k| now[k] * inverse[previous][k]) }
-                }
-            };
+            reach[here] = std::array::from_fn(|k| {
+                above[k] * (rule.t[k] * taking_part + rule.rest[k] * left_out) * inverse[k]
+            });
         }
-        // Up: the leaves below each edge added together, and the edge's feature gets its part of them.
+    }
+
+    /// The leaves below each edge added together, and the edge's feature gets its part of them.
+    fn ascend(&self, work: &mut Workspace) {
+        let cold = self.inverse.len() - 1;
+        let (reach, _) = work.reach.as_chunks_mut::<N>();
+        let (parts, _) = work.parts.as_chunks_mut::<N>();
         for (here, edge) in self.edges.iter().enumerate().skip(1).rev() {
             let below = reach[here];
+            // Backwards, the right side is complete before the left one begins, and takes the place of what was there.
+            let kept = if edge.left { 1.0 } else { 0.0 };
             let above = &mut reach[edge.above as usize];
-            // Backwards, the right side is complete before the left one begins.
-            *above = if edge.left { std::array::from_fn(|k| above[k] + below[k]) } else { below };
+            *above = std::array::from_fn(|k| above[k] * kept + below[k]);
             let previous = edge.previous as usize;
-            let fresh = edge.previous == NONE;
-            if !fresh && !work.hot[previous] {
-                continue; // the edge above has counted these leaves already, and for the same
-            }
-            let mut part = if work.hot[here] {
-                (1.0 - edge.share) * integral(&rule.weight, &below, &inverse[here])
-            } else {
-                -below.iter().zip(&rule.cold).map(|(reach, weight)| reach * weight).sum::<f64>()
-            };
-            if !fresh {
-                let share = self.edges[previous].share;
-                part -= (1.0 - share) * integral(&rule.weight, &below, &inverse[previous]);
-            }
-            out[edge.feature as usize] += part;
+            // Below an edge that is cold for this feature, that edge has counted these leaves already.
+            let (open, hot) = (work.hot[previous], work.hot[here]);
+            let gain = if hot { edge.gain } else { -1.0 };
+            let gain = if open { gain } else { 0.0 };
+            let inverse = &self.inverse[if hot { here } else { cold }];
+            let earlier_gain = if open { self.edges[previous].gain } else { 0.0 };
+            let earlier = &self.inverse[previous];
+            let part = &mut parts[edge.feature as usize];
+            *part =
+                std::array::from_fn(|k| part[k] + below[k] * (gain * inverse[k] - earlier_gain * earlier[k]));
         }
     }
 }
 
-fn integral<const N: usize>(weight: &[f64; N], reach: &[f64; N], inverse: &[f64; N]) -> f64 {
-    let mut parts = [0.0; N];
-    for k in 0..N {
-        parts[k] = weight[k] * reach[k] * inverse[k];
-    }
-    parts.iter().sum()
+/// A child that is still to be walked to.
+struct Open {
+    split: usize,
+    left: bool,
+    above: u32,
+    depth: usize,
+    /// Distinct ones on the path down to its split.
+    features: usize,
 }
 
-impl Rules {
-    fn inverse(&self, points: Points, share: f64) -> Vec<f64> {
-        match points {
-            Points::Four => self.0.inverse(share).to_vec(),
-            Points::Eight => self.1.inverse(share).to_vec(),
-            Points::Sixteen => self.2.inverse(share).to_vec(),
-            Points::ThirtyTwo => self.3.inverse(share).to_vec(),
-        }
+/// The edges in preorder, and the most distinct features on a path. Walks with a list of its own: a chain of splits
+/// as deep as the file allows must not exhaust the stack.
+fn edges(text: &TreeText, covers: &[f64]) -> Result<(Vec<Edge>, usize), String> {
+    let mut edges = vec![ROOT];
+    let mut features_max = 0;
+    let mut open = Vec::new();
+    if !text.feature.is_empty() {
+        open.extend([false, true].map(|left| Open { split: 0, left, above: 0, depth: 1, features: 0 }));
     }
+    while let Some(Open { split, left, above, depth, features }) = open.pop() {
+        if depth > DEPTH_MAX {
+            return Err(format!("at most {DEPTH_MAX} splits on one path"));
+        }
+        let child = if left { text.left[split] } else { text.right[split] };
+        let inner = usize::try_from(child).ok();
+        let leaf = (-1 - i64::from(child)) as usize;
+        let (cover, value) =
+            inner.map_or_else(|| (text.cover[leaf], text.value[leaf]), |split| (covers[split], 1.0));
+        let feature = text.feature[split];
+        let previous = previous(&edges, above, feature);
+        let step = cover / covers[split];
+        let share = edges[previous as usize].share * step;
+        let features = features + usize::from(previous == 0);
+        features_max = features_max.max(features);
+        if let Some(split) = inner {
+            let (above, depth) = (edges.len() as u32, depth + 1);
+            open.extend([false, true].map(|left| Open { split, left, above, depth, features }));
+        }
+        edges.push(Edge {
+            above,
+            split: split as u32,
+            feature,
+            previous,
+            left,
+            share,
+            gain: 1.0 - share,
+            value,
+            share_value: share * value,
+            step_value: step * value,
+        });
+    }
+    Ok((edges, features_max))
 }
+
+const ROOT: Edge = Edge {
+    above: 0,
+    split: 0,
+    feature: 0,
+    previous: 0,
+    left: false,
+    share: 1.0,
+    gain: 0.0,
+    value: 1.0,
+    share_value: 1.0,
+    step_value: 1.0,
+};
 
 fn previous(edges: &[Edge], above: u32, feature: u32) -> u32 {
     let mut at = above;
-    while at != 0 {
-        let edge = &edges[at as usize];
-        if edge.feature == feature {
-            return at;
-        }
-        at = edge.above;
+    while at != 0 && edges[at as usize].feature != feature {
+        at = edges[at as usize].above;
     }
-    NONE
+    at
 }
 
 /// Children stand after their parents, so from the back every cover is known when it is asked for.

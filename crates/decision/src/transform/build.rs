@@ -8,6 +8,7 @@ use crate::field::Field;
 use crate::nearest::did_you_mean;
 use crate::value::Kind;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 /// Bytes of text that the steps may make for one row, all together; a cross of crosses grows fast.
@@ -203,10 +204,11 @@ impl<'f> Build<'f> {
 
     /// Puts a column under a name that must be free.
     pub(super) fn add(&mut self, path: &str, name: String, column: Column) {
-        if self.columns.contains_key(&name) {
-            self.faults.add(path, name.as_str(), "columns under names that are not taken yet");
-        } else {
-            self.columns.insert(name, column);
+        match self.columns.entry(name) {
+            Entry::Vacant(entry) => _ = entry.insert(column),
+            Entry::Occupied(entry) => {
+                self.faults.add(path, entry.key().as_str(), "columns under names that are not taken yet");
+            }
         }
     }
 

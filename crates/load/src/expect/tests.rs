@@ -63,6 +63,17 @@ fn another_id_no_id_and_other_outputs_are_found() {
 }
 
 #[test]
+fn of_a_body_that_is_no_v2_only_the_text_counts_that_its_answer_must_hold() {
+    let decided = Expected::text(r#""outcome":"pass""#.to_owned());
+    let check = |bytes: &[u8]| {
+        decided.check_http("7", HttpBody { bytes, json_length: bytes.len() }, true, &Verified::default())
+    };
+    assert_eq!(check(br#"{"id":"0192","outcome":"pass"}"#), Ok(()));
+    assert!(check(br#"{"outcome":"review"}"#).is_err_and(|error| error.contains("does not hold")));
+    assert!(check(b"\xff").is_err());
+}
+
+#[test]
 fn only_a_foreign_answer_of_which_nothing_is_expected_may_lack_the_id() {
     let any = Expected::new(None);
     let check = |bytes: &[u8], foreign| {

@@ -79,7 +79,7 @@ def parquet_file(path: Path) -> Any:
         from pyarrow import parquet
     except ImportError as error:
         raise MissingExtraError(
-            f"reading Parquet needs pyarrow ({error})", next_step="install it:  pip install 'flyball[bench]'"
+            f"reading Parquet needs pyarrow ({error})", next_step="install it:  pip install 'flyball[rows]'"
         ) from error
     try:
         return parquet.ParquetFile(path)

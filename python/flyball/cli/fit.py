@@ -1,0 +1,57 @@
+"""`flyball fit`: what a decision's transforms leave open, learnt from rows and written beside the decision."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def fit(
+    decision: Annotated[Path, typer.Argument(metavar="SPEC", help="The decision's YAML file.")],
+    data: Annotated[Path, typer.Option(help="Rows to learn from: .parquet, .csv or .jsonl.")],
+    target: Annotated[
+        str | None, typer.Option(help="The column that target encoding learns from.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write; default is what the decision names.", show_default=False)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and write it all the same.")] = False,
+) -> None:
+    """Learn the parameters that a decision's transforms leave open.
+
+    Features are learnt from too: write each into the rows under its own name.
+    """
+    from flyball.cli.output import print_json
+    from flyball.spec.fitting import fit_spec
+    from flyball.spec.read import read_spec
+
+    spec, origin = read_spec(decision)
+    fitted = fit_spec(spec, decision.parent, origin, data, target=target)
+    path = out or decision.parent / (spec.fitted or f"{spec.decision}.fitted.json")
+    fitted.write(path)
+    if json:
+        print_json({"path": str(path), "rows": fitted.rows, "transforms": fitted.transforms})
+        return
+    typer.echo(f"{path}   {len(fitted.transforms)} transforms fitted on {fitted.rows:,} rows")
+    for one in fitted.transforms:
+        typer.echo(f"  transforms[{one['at']}]  {one['op']} of {', '.join(one['of'])}: {_told(one)}")
+    if spec.fitted is None and out is None:
+        typer.echo(f"Next:  write into {decision}:  fitted: {path.name}")
+    else:
+        typer.echo(f"Next:  flyball check {decision}")
+
+
+def _told(one: dict[str, Any]) -> str:
+    """The parameters in a few words."""
+    return ", ".join(f"{key} {_short(value)}" for key, value in one.items() if key not in ("at", "op", "of"))
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list):
+        shown = ", ".join(_short(item) for item in value[:4])
+        return f"{shown}, … {len(value) - 4} more" if len(value) > 4 else shown
+    if isinstance(value, dict):
+        return f"{len(value)} values"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,221 @@
+"""Turns fitted scikit-learn steps into transforms with their parameters, and gives the columns in the model's order.
+
+Steps are known by their names, so scikit-learn itself is not imported. What a transform could not repeat exactly for float64
+input is refused by name. A step outside this table is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flyball.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+UNKNOWN = -1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """Transforms as the deployment's document has them, and the columns that they leave, in the pipeline's order."""
+
+    transforms: list[dict[str, Any]]
+    columns: list[str]
+
+
+def from_sklearn(steps: Any, fields: Sequence[str]) -> Translated:
+    """Translate a fitted Pipeline, ColumnTransformer or single step; `fields` are its input columns in order."""
+    transforms: list[dict[str, Any]] = []
+    wanted = getattr(steps, "n_features_in_", len(fields))
+    if wanted != len(fields):
+        raise InvalidInputError(f"{_name(steps)} takes {wanted} columns; {len(fields)} were named")
+    return Translated(transforms, _take(steps, list(fields), transforms))
+
+
+def _take(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
+    """Add a step's transforms to `out`; gives the names of the columns that it leaves."""
+    if step is None or step == "passthrough":
+        return names
+    if isinstance(step, str):
+        raise InvalidInputError(f"the step {step!r} is not known; 'passthrough' and 'drop' are")
+    take = _STEPS.get(_name(step)) if type(step).__module__.partition(".")[0] == "sklearn" else None
+    if take is None:
+        known = ", ".join(sorted(_STEPS))
+        raise InvalidInputError(
+            f"{_name(step)} cannot be turned into transforms",
+            next_step=f"these can: {known}; leave the model itself out:  from_sklearn(pipeline[:-1], fields)",
+        )
+    return take(step, names, out)
+
+
+def _name(step: Any) -> str:
+    return type(step).__name__
+
+
+def _refused(step: Any, why: str) -> InvalidInputError:
+    return InvalidInputError(f"{_name(step)}: {why}")
+
+
+def _fitted(step: Any, attribute: str) -> Any:
+    if not hasattr(step, attribute):
+        raise _refused(step, "it is not fitted")
+    return getattr(step, attribute)
+
+
+def _floats(step: Any, values: Any) -> list[float]:
+    made = [float(value) for value in values]
+    if not all(math.isfinite(value) for value in made):
+        raise _refused(step, "a fitted value is missing or infinite; was a column empty when it was fitted?")
+    return made
+
+
+def _pipeline(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
+    for _, inner in step.steps:
+        names = _take(inner, names, out)
+    return names
+
+
+def _column_transformer(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
+    known = list(getattr(step, "feature_names_in_", names))
+    branches = [(label, inner, _picked(step, chosen, known)) for label, inner, chosen in _fitted(step, "transformers_")]
+    branches = [(label, inner, places) for label, inner, places in branches if places and not _drops(inner)]
+    made: list[str] = []
+    owners: dict[int, str] = {}
+    for label, inner, places in branches:
+        before = len(out)
+        made += _take(inner, [names[place] for place in places], out)
+        for place in places:
+            # A transform takes its column's place, so a second branch would not find what it was fitted on.
+            if place in owners and (len(out) > before or owners[place]):
+                raise _refused(step, f"column {names[place]!r} goes into {owners[place] or label!r} and another branch")
+            owners[place] = label if len(out) > before else owners.get(place, "")
+    return made
+
+
+def _drops(inner: Any) -> bool:
+    return isinstance(inner, str) and inner == "drop"
+
+
+def _picked(step: Any, chosen: Any, known: list[str]) -> list[int]:
+    """A branch's columns by place, from names, places, a slice or a mask."""
+    if isinstance(chosen, str):
+        chosen = [chosen]
+    if isinstance(chosen, slice) and not isinstance(chosen.start, str) and not isinstance(chosen.stop, str):
+        return list(range(len(known)))[chosen]
+    if isinstance(chosen, slice) or callable(chosen):
+        raise _refused(step, "columns are chosen by a slice of names or a function; list them")
+    listed = [chosen] if isinstance(chosen, int) else list(chosen)
+    if listed and all(isinstance(one, bool | np.bool_) for one in listed):
+        return [place for place, there in enumerate(listed) if there]
+    return [known.index(one) if isinstance(one, str) else int(one) for one in listed]
+
+
+def _standard(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
+    _fitted(step, "n_samples_seen_")
+    mean = _floats(step, step.mean_) if step.with_mean else [0.0] * len(names)
+    scale = _floats(step, step.scale_) if step.with_std else [1.0] * len(names)
+    out.append({"op": "standardize", "of": names, "mean": mean, "scale": scale})
+    return names
+
+
+def _min_max(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
+    factor = _floats(step, _fitted(step, "scale_"))
+    out.append({"op": "scale", "of": names, "factor": factor, "offset": _floats(step, step.min_)})
+    if step.clip:
+        low, high = _floats(step, step.feature_range)
+        out.append({"op": "clip", "of": names, "min": low, "max": high})
+    return names
+
+
+def _imputer(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
+    statistics = _fitted(step, "statistics_")
+    if not (step.missing_values is None or (isinstance(step.missing_values, float) and math.isnan(step.missing_values))):
+        raise _refused(step, f"missing_values is {step.missing_values!r}; only NaN and None are missing here")
+    values = [str(one) if isinstance(one, str) else _floats(step, [one])[0] for one in statistics]
+    out.append({"op": "impute", "of": names, "values": values, "indicator": bool(step.add_indicator)})
+    flagged = step.indicator_.features_ if step.add_indicator else []
+    return [*names, *(f"{names[int(place)]}=missing" for place in flagged)]
+
+
+def _texts(step: Any, name: str, categories: Any) -> list[str]:
+    if not all(isinstance(value, str) for value in categories):
+        raise _refused(step, f"the categories of {name!r} are not all texts; impute or cast before it")
+    return [str(value) for value in categories]
+
+
+def _values(step: Any, names: list[str]) -> list[list[str]]:
+    categories = _fitted(step, "categories_")
+    if getattr(step, "min_frequency", None) is not None or getattr(step, "max_categories", None) is not None:
+        raise _refused(step, "infrequent categories are grouped; fit it without min_frequency and max_categories")
+    return [_texts(step, name, values) for name, values in zip(names, categories, strict=True)]
+
+
+def _one_hot(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
+    values = _values(step, names)
+    dropped = step.drop_idx_ if step.drop_idx_ is not None else [None] * len(names)
+    out.append({"op": "one_hot", "of": names, "values": values})
+    return [
+        f"{name}={value}"
+        for name, listed, drop in zip(names, values, dropped, strict=True)
+        for place, value in enumerate(listed)
+        if place != drop
+    ]
+
+
+def _ordinal(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
+    values = _values(step, names)
+    named = step.handle_unknown == "use_encoded_value"
+    unknown = _floats(step, [step.unknown_value])[0] if named else UNKNOWN
+    out.append({"op": "ordinal", "of": names, "values": values, "unknown": unknown})
+    return names
+
+
+def _bins(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
+    edges = _fitted(step, "bin_edges_")
+    if step.encode != "ordinal":
+        raise _refused(step, f"encode is {step.encode!r}; only ordinal is taken")
+    for name, own in zip(names, edges, strict=True):
+        out.append({"op": "bucket", "of": [name], "edges": _floats(step, own[1:-1])})
+    return names
+
+
+def _target(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
+    encodings = _fitted(step, "encodings_")
+    if step.target_type_ not in ("binary", "continuous"):
+        raise _refused(step, f"the target is {step.target_type_}; only binary and continuous ones are taken")
+    maps = [
+        dict(zip(_texts(step, name, values), _floats(step, encoded), strict=True))
+        for name, values, encoded in zip(names, step.categories_, encodings, strict=True)
+    ]
+    default = _floats(step, [step.target_mean_]) * len(names)
+    out.append({"op": "encode", "of": names, "maps": maps, "default": default})
+    return names
+
+
+def _function(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
+    if step.func is None:
+        return names
+    op = {np.log1p: "log1p", np.log: "log"}.get(step.func)
+    if op is None or step.kw_args:
+        raise _refused(step, f"{getattr(step.func, '__name__', step.func)} is not known; numpy.log1p and numpy.log are")
+    out.append({"op": op, "of": names})
+    return names
+
+
+_STEPS: dict[str, Callable[[Any, list[str], list[dict[str, Any]]], list[str]]] = {
+    "Pipeline": _pipeline,
+    "ColumnTransformer": _column_transformer,
+    "StandardScaler": _standard,
+    "MinMaxScaler": _min_max,
+    "SimpleImputer": _imputer,
+    "OneHotEncoder": _one_hot,
+    "OrdinalEncoder": _ordinal,
+    "KBinsDiscretizer": _bins,
+    "TargetEncoder": _target,
+    "FunctionTransformer": _function,
+}
