@@ -21,6 +21,7 @@ fn counting() -> Json {
 /// Its windows have seen all there was in their time.
 fn warm(offline: bool) -> World {
     let world = World::by(|means| means.offline = offline, Made::usual(), &[1], &counting());
+    decided(&world.ask(one(json!({"x": 1, "k": "the first of all"}))), 0);
     world.lane.plane.means.wall.advance_ms(2 * MINUTE_MS as i64);
     world.lane.plane.clock.advance(std::time::Duration::from_millis(2 * MINUTE_MS));
     world
@@ -62,6 +63,7 @@ fn a_retry_under_the_same_key_counts_its_event_once_although_the_first_attempt_f
 fn offline_no_window_is_written_and_features_may_be_given() {
     let world = warm(true);
     assert_eq!(outcomes(&world, 4), ["pass"; 4]);
+    assert_eq!(world.lane.plane.means.features.windows()[0].events, 0);
     let given = one(json!({"x": 1, "k": "a", "events": 3}));
     assert_eq!(&*decided(&world.ask(given), 0).outcome, "reject");
     let online = warm(false);
