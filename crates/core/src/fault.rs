@@ -238,14 +238,14 @@ impl Fault {
         Fault { retry_after: Some(wait), ..self }
     }
 
-    /// A row that does not hold to its decision's schema.
-    pub fn fields_invalid(stage: Stage, fields: Vec<FieldFault>) -> Fault {
-        let text = match &*fields {
-            [one] => {
-                format!("field '{}' is not as the decision wants it: allowed is {}", one.field, one.allowed)
-            }
-            many => format!("{} fields are not as the decision wants them; each is named", many.len()),
-        };
+    /// A row that does not hold to its decision's schema. By name: protobuf's maps have no order, and every protocol tells
+    /// the same.
+    pub fn fields_invalid(stage: Stage, mut fields: Vec<FieldFault>) -> Fault {
+        fields.sort_by(|a, b| a.field.cmp(&b.field));
+        let each: Vec<_> =
+            fields.iter().map(|fault| format!("{}: allowed is {}", fault.field, fault.allowed)).collect();
+        let are = if fields.len() == 1 { "1 field is" } else { &format!("{} fields are", fields.len()) };
+        let text = format!("{are} not as the decision wants; {}", each.join("; "));
         Fault { fields: fields.into(), ..Fault::new(FaultKind::FieldsInvalid, stage, text) }
     }
 
