@@ -21,7 +21,8 @@ def test_check_explains_a_good_decision_and_shows_what_comes_next(run, spec):
     assert (code, errors) == (0, "")
     assert out.startswith("card-fraud   score card payments before authorisation   (payments-risk@example.com)\n")
     for words in (
-        "card_id (key, pii)", "8 columns → fraud sha256:", "→ probabilities[1]", "2 rules; pass < 0.3, review 0.3..0.8, reject >= 0.8",
+        "card_id (key, pii)", "8 columns → fraud sha256:", "→ probabilities[1]",
+        "2 rules; pass < 0.3, review 0.3..0.8, reject >= 0.8",
         "feature_error → review", "p99 5ms, timeout 200ms, rate 2000/s",
     ):  # fmt: skip
         assert words in out
@@ -61,7 +62,7 @@ def test_plan_shows_the_stages_in_their_order(run, spec):
     assert out.index("parse") < out.index("features") < out.index("tensor") < out.index("infer") < out.index("policy")
     assert lines[-1] == f"Next:  flyball serve --decision {spec}"
     stages = json.loads(run("plan", spec, "--json")[1])["stages"]
-    assert [stage["stage"] for stage in stages][0] == "parse"
+    assert stages[0]["stage"] == "parse"
 
 
 def test_plan_refuses_what_check_refuses(run, spec, tmp_path):

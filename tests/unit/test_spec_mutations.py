@@ -29,7 +29,8 @@ SEVERAL = WHOLE[: WHOLE.index("model:\n")] + _MODELS + _POLICY
 ODD = [
     None, True, False, 0, 1, -1, 2**63, 10**400, 1.5, float("nan"), float("inf"), -0.0, "", " ", "x", "amount", "score",
     "0..1", "< 0.5", "10m", "ü" * 70, "a\nb", "\x00", "\ud7ff", "x" * 5000, [], {}, [[]], [1, "a", None], {"a": 1}, {"": ""},
-    {"of": []}, "1 +", "amount >", "has(", "(" * 200, "true", "fraud.onnx", "../fraud.onnx", "/", "count() by card_id last 1h",
+    {"of": []}, "1 +", "amount >", "has(", "(" * 200, "true", "fraud.onnx", "../fraud.onnx", "/",
+    "count() by card_id last 1h",
 ]  # fmt: skip
 
 
