@@ -48,8 +48,6 @@ pub enum StartError {
     Callers(#[from] CallersError),
     #[error("the setting mlock cannot be kept: {0}")]
     MemoryLock(io::Error),
-    #[error("features cannot be kept: {0}")]
-    Features(String),
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
 }
