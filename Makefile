@@ -25,6 +25,8 @@ RUST := Cargo.toml Cargo.lock pyproject.toml $(shell find crates proto -type f 2
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS = $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
 FUZZ_LIMITS := -max_len=65536 -timeout=5 -malloc_limit_mb=9 -rss_limit_mb=1024
+# Most tests wait for servers more than they compute; a file's tests stay together, for they share their servers.
+PARALLEL := --numprocesses 3 --dist loadfile
 COMMIT := $(wildcard .git/logs/HEAD)  # the build knows its commit, so a commit makes a new build
 
 .PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench claim-tails claim-protocol plots-tails bench-peers conformance fuzz tools-present
@@ -41,13 +43,13 @@ test: lint ## every check and every test
 	@echo "test: Rust, unit and property tests"
 	@ORT_DYLIB_PATH="$(ORT)" cargo test --quiet --locked --workspace --exclude flyball-py
 	@echo "test: Python, boundary and end to end"
-	@$(BIN)/pytest -q
+	@$(BIN)/pytest -q $(PARALLEL)
 
 test-full: lint ## the same with many more generated cases
 	@echo "test-full: Rust, 4096 cases for each property"
 	@ORT_DYLIB_PATH="$(ORT)" PROPTEST_CASES=4096 cargo test --quiet --locked --workspace --exclude flyball-py
 	@echo "test-full: Python, full profile"
-	@FLYBALL_TESTS=full $(BIN)/pytest -q --timeout 300
+	@FLYBALL_TESTS=full $(BIN)/pytest -q $(PARALLEL) --timeout 300
 
 lint: build ## formatters, linters, type checks, arrows, house style
 	@echo "lint: tidy"
