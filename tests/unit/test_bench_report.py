@@ -5,8 +5,8 @@ import io
 import json
 import re
 import sys
-from pathlib import Path
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
