@@ -1,7 +1,7 @@
 //! A decision, compiled: what the walk asks at each of its stages. What it must not know: how features are fetched, how
 //! models are run, who asks.
 
-use crate::document::{DecisionDocument, IdempotencyDocument, SourceDocument};
+use crate::document::{DecisionDocument, IdempotencyDocument, SourceDocument, TransformDocument};
 use crate::faults::Faults;
 use crate::feature::{self, CompiledReaction, FeatureFrom, FeaturePlan};
 use crate::field::{Field, TextMap};
@@ -238,7 +238,12 @@ fn compile(document: &DecisionDocument, facts: &[ModelFacts<'_>], faults: &mut F
     let known: Vec<_> = document.models.iter().map(|model| model.name.as_str()).collect();
     let variants = route::variants(&document.variants, &models, &known, scope.faults);
     let route = route::route(&document.route, &variants, &fields, &mut scope);
-    let Scope { faults, names, .. } = scope;
+    let Scope { faults, mut names, .. } = scope;
+    for transform in &document.transforms {
+        if let TransformDocument::Cross { into, .. } = transform {
+            names.add_crossed(into);
+        }
+    }
     let policy = Policy::compile(&document.policy, &names, faults);
     let previous = document.route.fallback.is_some();
     let remedies = Remedies::compile(&document.remedies, &document.policy.outcomes, previous, faults);
