@@ -95,9 +95,9 @@ impl<'r> RowReader<'r> {
         self.fault(&name[..cut], Some(is.to_owned()), format!("a field of the input{near}"));
     }
 
-    fn refused(&mut self, field: &Field, value: Scalar<'_>) {
+    fn refused(&mut self, field: &Field, value: Scalar<'_>, allowed: String) {
         let is = if field.pii { Some("hidden".to_owned()) } else { shown(value) };
-        self.fault(&field.name, is, field.allowed());
+        self.fault(&field.name, is, allowed);
     }
 }
 
@@ -119,7 +119,7 @@ impl TakeRows for RowReader<'_> {
         let fields = program.fields.len();
         let field = program.fields.get(place).unwrap_or_else(|| &program.features[place - fields].field);
         if !self.sent.set(place) {
-            return self.fault(name, shown(value), "each field once in a row".to_owned());
+            return self.refused(field, value, "each field once in a row".to_owned());
         }
         // Null is as if it had not been sent.
         if value == Scalar::Null {
@@ -132,7 +132,7 @@ impl TakeRows for RowReader<'_> {
                 let fact = FeatureFact { origin: Origin::Given, age_ms: None };
                 self.rows.set_feature(row, place - fields, value, fact);
             }
-            None => self.refused(field, value),
+            None => self.refused(field, value, field.allowed()),
         }
     }
 }

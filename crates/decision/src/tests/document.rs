@@ -157,6 +157,13 @@ fn bounds_hold_for_what_the_document_may_have() {
 
     let values: Vec<_> = (0..100_001).map(|place| place.to_string()).collect();
     assert!(paths(&with("/input/3/values", json!(values))).contains(&"input.country.values".to_owned()));
+
+    let codes: serde_json::Map<_, _> = (0..60_000).map(|place| (place.to_string(), json!(1.0))).collect();
+    let encode = json!({"op": "encode", "of": ["country"], "maps": [codes], "default": [0.0]});
+    let mut tables = with("/transforms/4", encode.clone());
+    tables["transforms"][5] = encode;
+    tables["transforms"][5]["of"] = json!(["channel"]);
+    assert!(paths(&tables).contains(&"transforms[5].maps".to_owned()));
 }
 
 #[test]

@@ -193,6 +193,8 @@ fn a_row_tells_sixteen_faults_and_personal_data_in_none_of_them() {
     let fields: Vec<_> = names.iter().map(|name| (name.as_str(), Int(1))).collect();
     row(&program, &mut rows, &fields);
     assert_eq!(rows.faults(0).count(), 16);
+    row(&program, &mut rows, &[("card", Text("4111")), ("card", Text("4112"))]);
+    assert_eq!(rows.faults(0).next().and_then(|fault| fault.is.as_deref()), Some("hidden"));
     let secret = "4111 1111 1111 1111 4111 1111 1111 1111";
     row(&program, &mut rows, &[("card", Text(secret))]);
     assert!(rows.faults(0).all(|fault| fault.is.as_deref() != Some(secret)));

@@ -6,6 +6,7 @@ use super::{COLUMNS_MAX, MADE_MAX, Transforms};
 use crate::faults::Faults;
 use crate::field::Field;
 use crate::nearest::did_you_mean;
+use crate::schema::VALUES_MAX;
 use crate::value::Kind;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -56,6 +57,8 @@ pub(super) struct Build<'f> {
     /// Columns of numbers, texts and times so far.
     sizes: [usize; 3],
     made_bytes: usize,
+    /// Values that tables of texts may still have.
+    pub(super) values_left: usize,
 }
 
 impl<'f> Build<'f> {
@@ -68,6 +71,7 @@ impl<'f> Build<'f> {
             constants: Vec::new(),
             sizes: [0; 3],
             made_bytes: 0,
+            values_left: VALUES_MAX,
         }
     }
 

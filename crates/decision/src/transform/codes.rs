@@ -112,8 +112,11 @@ fn lists(path: &str, of: &[String], values: &[Vec<String>], build: &mut Build<'_
 }
 
 fn at_most_values(path: &str, key: &str, count: usize, build: &mut Build<'_>) -> bool {
-    if count > VALUES_MAX {
-        build.faults.add(format!("{path}.{key}"), count, format!("at most {VALUES_MAX} values"));
+    let fits = count <= build.values_left;
+    build.values_left = build.values_left.saturating_sub(count);
+    if !fits {
+        let allowed = format!("at most {VALUES_MAX} values in all transforms together");
+        build.faults.add(format!("{path}.{key}"), count, allowed);
     }
-    count <= VALUES_MAX
+    fits
 }
