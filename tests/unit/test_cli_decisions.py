@@ -108,6 +108,16 @@ def test_score_decides_every_row_and_says_how_many_of_each(run, spec, tmp_path):
     assert scored[25]["outcome"] == "reject"  # more than 20 payments
 
 
+def test_score_that_fails_leaves_what_was_there(run, spec, tmp_path):
+    (tmp_path / "rows.jsonl").write_text(json.dumps({**ROW, "spent_1h": 1, "payments_1h": 1, "risk": 0}) + "\n{\n")
+    (tmp_path / "o.csv").write_text("before")
+    code, _, errors = run("score", "--decision", spec, "--in", "rows.jsonl", "--out", "o.csv")
+    assert code == 3
+    assert "rows.jsonl:2 is no JSON" in errors
+    assert (tmp_path / "o.csv").read_text() == "before"
+    assert not list(tmp_path.glob(".o.*"))
+
+
 def test_score_names_the_columns_that_the_file_lacks(run, spec, tmp_path):
     (tmp_path / "rows.csv").write_text("card_id,amount,currency,country\nc,1,EUR,DE\n")
     code, _, errors = run("score", "--decision", spec, "--in", "rows.csv", "--out", "o.csv")
