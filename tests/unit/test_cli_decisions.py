@@ -4,7 +4,7 @@ import csv
 import json
 
 import pytest
-from decisions import WHOLE, folder
+from decisions import PLAIN, WHOLE, folder, plain
 
 ROW = {"card_id": "c-1", "amount": 12.5, "currency": "EUR", "country": "DE"}
 
@@ -151,3 +151,39 @@ def test_serve_refuses_a_decision_with_its_faults(run, spec, tmp_path):
     code, _, errors = run("serve", "--decision", spec, "--listen", "127.0.0.1:0")
     assert code == 3
     assert "card-fraud.yaml:2  ownr" in errors
+
+
+def test_a_snapshot_of_a_decision_may_be_moved_and_decides_the_same(run, tmp_path, monkeypatch):
+    import flyball as fb
+    from flyball.snapshot import read
+    from flyball.spec.local import LocalServer
+
+    monkeypatch.chdir(tmp_path)
+    file = plain(tmp_path)
+    with fb.Decision.load(file) as decision:
+        before = decision.decide(ROW)
+    code, out, errors = run("snapshot", "--decision", file, "--out", "packed", "--json")
+    assert code == 0, errors
+    assert [item["name"] for item in json.loads(out)["deployments"]] == ["plain"]
+    (tmp_path / "packed").rename(tmp_path / "moved")
+    (tmp_path / "plain.onnx").unlink()
+    server = LocalServer(read(tmp_path / "moved/index.json"))
+    try:
+        after = server.client.decide("plain", ROW)
+    finally:
+        server.close()
+    assert (after.score, after.policy, after.models) == (before.score, before.policy, before.models)
+
+
+def test_the_files_that_explain_models_are_packed_by_digest(tmp_path):
+    from flyball.spec import Decision
+    from flyball.spec.document import compile_spec
+    from flyball.spec.faults import Origin
+    from flyball.spec.pack import pack_decisions
+
+    trees = PLAIN.replace('score: "probabilities[1]"}', 'score: "probabilities[1]", explain: {trees: t.json}}')
+    (tmp_path / "t.json").write_text("{}")
+    decision = Decision.load(plain(tmp_path, trees))
+    bundle = pack_decisions([compile_spec(decision.spec, tmp_path, Origin())], tmp_path / "packed")
+    explain = bundle.deployments()[0].decision["models"][0]["explain"]
+    assert (tmp_path / "packed" / explain["path"]).read_text() == "{}"
