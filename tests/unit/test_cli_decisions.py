@@ -4,7 +4,7 @@ import csv
 import json
 
 import pytest
-from decisions import WHOLE, folder
+from decisions import PLAIN, WHOLE, folder, plain
 
 ROW = {"card_id": "c-1", "amount": 12.5, "currency": "EUR", "country": "DE"}
 
@@ -108,6 +108,16 @@ def test_score_decides_every_row_and_says_how_many_of_each(run, spec, tmp_path):
     assert scored[25]["outcome"] == "reject"  # more than 20 payments
 
 
+def test_score_that_fails_leaves_what_was_there(run, spec, tmp_path):
+    (tmp_path / "rows.jsonl").write_text(json.dumps({**ROW, "spent_1h": 1, "payments_1h": 1, "risk": 0}) + "\n{\n")
+    (tmp_path / "o.csv").write_text("before")
+    code, _, errors = run("score", "--decision", spec, "--in", "rows.jsonl", "--out", "o.csv")
+    assert code == 3
+    assert "rows.jsonl:2 is no JSON" in errors
+    assert (tmp_path / "o.csv").read_text() == "before"
+    assert not list(tmp_path.glob(".o.*"))
+
+
 def test_score_names_the_columns_that_the_file_lacks(run, spec, tmp_path):
     (tmp_path / "rows.csv").write_text("card_id,amount,currency,country\nc,1,EUR,DE\n")
     code, _, errors = run("score", "--decision", spec, "--in", "rows.csv", "--out", "o.csv")
@@ -141,3 +151,39 @@ def test_serve_refuses_a_decision_with_its_faults(run, spec, tmp_path):
     code, _, errors = run("serve", "--decision", spec, "--listen", "127.0.0.1:0")
     assert code == 3
     assert "card-fraud.yaml:2  ownr" in errors
+
+
+def test_a_snapshot_of_a_decision_may_be_moved_and_decides_the_same(run, tmp_path, monkeypatch):
+    import flyball as fb
+    from flyball.snapshot import read
+    from flyball.spec.local import LocalServer
+
+    monkeypatch.chdir(tmp_path)
+    file = plain(tmp_path)
+    with fb.Decision.load(file) as decision:
+        before = decision.decide(ROW)
+    code, out, errors = run("snapshot", "--decision", file, "--out", "packed", "--json")
+    assert code == 0, errors
+    assert [item["name"] for item in json.loads(out)["deployments"]] == ["plain"]
+    (tmp_path / "packed").rename(tmp_path / "moved")
+    (tmp_path / "plain.onnx").unlink()
+    server = LocalServer(read(tmp_path / "moved/index.json"))
+    try:
+        after = server.client.decide("plain", ROW)
+    finally:
+        server.close()
+    assert (after.score, after.policy, after.models) == (before.score, before.policy, before.models)
+
+
+def test_the_files_that_explain_models_are_packed_by_digest(tmp_path):
+    from flyball.spec import Decision
+    from flyball.spec.document import compile_spec
+    from flyball.spec.faults import Origin
+    from flyball.spec.pack import pack_decisions
+
+    trees = PLAIN.replace('score: "probabilities[1]"}', 'score: "probabilities[1]", explain: {trees: t.json}}')
+    (tmp_path / "t.json").write_text("{}")
+    decision = Decision.load(plain(tmp_path, trees))
+    bundle = pack_decisions([compile_spec(decision.spec, tmp_path, Origin())], tmp_path / "packed")
+    explain = bundle.deployments()[0].decision["models"][0]["explain"]
+    assert (tmp_path / "packed" / explain["path"]).read_text() == "{}"

@@ -62,6 +62,11 @@ def test_all_faults_are_told_at_once_in_the_order_of_their_lines():
     assert lines == sorted(lines)
 
 
+def test_a_word_that_is_nearly_one_of_a_few_is_told_with_the_nearest():
+    (fault,) = told(WHOLE.replace("type: float, min: 0, max", "type: flot, min: 0, max", 1))
+    assert fault.endswith("allowed: bool, int, float, string, category or time; did you mean float?")
+
+
 def test_what_is_missing_is_told_with_what_it_is_for():
     (fault,) = told(WHOLE.replace("owner: payments-risk@example.com\n", ""))
     assert fault == "decision.yaml:1  owner   is missing: who answers for it"

@@ -109,7 +109,8 @@ def serve(
         server.drain()
         server.wait(_REFUSED_STOP_S)
         raise typer.Exit(_INTERRUPTED)
-    _refuse_if_not_served(server, _paths(models, bundle), must_all_serve=bool(models or decision))
+    closer = _closer(models, decision, bundle)
+    _refuse_if_not_served(server, closer, must_all_serve=bool(models or decision))
     sys.stdout.write(server.ready_line() + "\n")
     sys.stdout.flush()
     _until_signalled(server, source)
@@ -138,30 +139,35 @@ def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
         raise UsageError("the flags are not allowed", faults=faults, next_step="flyball serve --help") from error
 
 
-def _paths(models: list[str] | None, bundle: Bundle) -> dict[str, str]:
-    """Each deployment's file: as a person typed it, else as its snapshot says."""
+def _closer(models: list[str] | None, decisions: list[Path] | None, bundle: Bundle) -> dict[str, tuple[str, str]]:
+    """Each deployment's verb and file for a closer look: the file as a person typed it, else as its snapshot says."""
     from flyball.snapshot import ModelSource, parse
 
-    typed = {source.name: str(source.path) for source in map(ModelSource.from_argument, models or [])}
-    paths = {}
+    files = {}
     for document in bundle.documents:
         with contextlib.suppress(SnapshotRefusedError):  # such a document's deployment is refused for that very reason
             deployment = parse("deployment", document)
             route = next(item for item in deployment.versions if item.version == deployment.route.version)
-            paths[deployment.name] = str(bundle.base / route.artifact.path)
-    return {**paths, **typed}
+            files[deployment.name] = ("inspect", str(bundle.base / route.artifact.path))
+    typed = map(ModelSource.from_argument, models or [])
+    files |= {source.name: ("inspect", str(source.path)) for source in typed}
+    if decisions:
+        from flyball.spec import Decision
+
+        files |= {Decision.load(path).name: ("check", str(path)) for path in decisions}
+    return files
 
 
-def _refuse_if_not_served(server: Server, paths: dict[str, str], *, must_all_serve: bool) -> None:
+def _refuse_if_not_served(server: Server, closer: dict[str, tuple[str, str]], *, must_all_serve: bool) -> None:
     """A refused deployment ends the command where a person named it, or where none is left. The server logs each."""
     acks = server.acks()
     refused = [ack for ack in acks if ack.state == "refused"]
     if refused and (must_all_serve or len(refused) == len(acks)):
         server.drain()
         server.wait(_REFUSED_STOP_S)
-        reasons = "; ".join(f"{paths.get(ack.name, ack.name)}: {ack.reason}" for ack in refused)
-        closer = [f"flyball inspect {shlex.quote(paths[ack.name])}" for ack in refused[:1] if ack.name in paths]
-        raise ModelRefusedError(reasons, next_step=f"look closer:  {closer[0]}" if closer else None)
+        reasons = "; ".join(f"{closer.get(ack.name, ('', ack.name))[1]}: {ack.reason}" for ack in refused)
+        verb, file = closer.get(refused[0].name, ("", ""))
+        raise ModelRefusedError(reasons, next_step=f"look closer:  flyball {verb} {shlex.quote(file)}" if verb else None)
 
 
 def _until_signalled(server: Server, source: Source) -> None:

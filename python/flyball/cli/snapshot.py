@@ -1,4 +1,4 @@
-"""`flyball snapshot`: compile model files, or a model repository, to a snapshot on disk.
+"""`flyball snapshot`: compile model files, decisions, or a model repository, to a snapshot on disk.
 
 `flyballd` and `flyball serve --snapshot` take it.
 """
@@ -25,6 +25,10 @@ def snapshot(
         list[str] | None, typer.Argument(metavar="MODEL...", help="ONNX files, each PATH or NAME=PATH.", show_default=False)
     ] = None,
     model_repository: ModelRepository = None,
+    decision: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A decision, in YAML, with its models; may be repeated.", show_default=False),
+    ] = None,
     generation: Annotated[int, typer.Option(min=1, help="Number of this snapshot; later ones are larger.")] = 1,
     deadline_ms: DeadlineMs = None,
     batch_rows_max: BatchRowsMax = None,
@@ -36,10 +40,10 @@ def snapshot(
     """Compile models to a snapshot on disk, with copies of them: a folder to move where flyballd runs."""
     from flyball.cli.output import console, print_json
 
-    if bool(models) == bool(model_repository):
+    if bool(models or decision) == bool(model_repository):
         raise UsageError(
-            "name either models or a model repository",
-            next_step="flyball snapshot MODEL.onnx --out DIR   or   flyball snapshot --model-repository DIR --out DIR",
+            "name either models or a model repository; decisions may stand beside models",
+            next_step="flyball snapshot MODEL.onnx --out DIR   or   --decision FILE   or   --model-repository DIR",
         )
     terms = terms_of(
         "snapshot",
@@ -49,7 +53,10 @@ def snapshot(
         batch_window_ms=batch_window_ms,
         queue_wait_ms_max=queue_wait_ms_max,
     )
-    bundle, report = _packed(models, model_repository, out, generation, terms)
+    if decision:
+        bundle, report = _packed_decisions(decision, models, out, generation, terms), None
+    else:
+        bundle, report = _packed(models, model_repository, out, generation, terms)
     index, entries = out / "index.json", bundle.parsed_index().deployments
     if json:
         told = {"index": str(index), "deployments": [entry.model_dump() for entry in entries]}
@@ -65,6 +72,16 @@ def snapshot(
     for entry in entries:
         shown.print(f"[bold]{escape(entry.name)}[/bold]   {entry.digest}")
     shown.print(f"\nNext:  flyballd --snapshot {escape(str(index))}", style="dim")
+
+
+def _packed_decisions(
+    decisions: list[Path], models: list[str] | None, out: Path, generation: int, terms: Terms | None
+) -> Bundle:
+    from flyball.spec import Decision
+    from flyball.spec.pack import pack_decisions
+
+    compiled = [Decision.load(path).check().compiled for path in decisions]
+    return pack_decisions(compiled, out, models or [], generation=generation, terms=terms)
 
 
 def _packed(

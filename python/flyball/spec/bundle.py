@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flyball.engine import model_files
 from flyball.snapshot import Limits, ModelSource, Slo, Terms, compile_models
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from flyball.engine import ModelFiles
@@ -37,12 +38,11 @@ def bundle_of(
     queue_wait_ms_max: int | None = None,
 ) -> Bundle:
     """A snapshot of decisions, and of models beside them, which have the terms."""
-    from flyball.engine import model_files
-
-    known = {artifact.path: artifact.files for one in decisions for artifact in one.artifacts}
-
-    def read(path: Path) -> ModelFiles:
-        return known.get(path) or model_files(path)
-
     deployments = [deployment_of(one, queue_wait_ms_max) for one in decisions]
-    return compile_models([*models, *deployments], terms=terms, read=read)
+    return compile_models([*models, *deployments], terms=terms, read=known_files(decisions))
+
+
+def known_files(decisions: Sequence[Compiled]) -> Callable[[Path], ModelFiles]:
+    """Digests of model files: those of the decisions are known already."""
+    known = {artifact.path: artifact.files for one in decisions for artifact in one.artifacts}
+    return lambda path: known.get(path) or model_files(path)

@@ -11,7 +11,7 @@ import json
 import re
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from flyball.errors import RefusedError
 from flyball.faults import LineFault, path_of
@@ -112,7 +112,9 @@ def _shape_fault(origin: Origin, place: Place, item: dict[str, Any], root: type[
         allowed = str(item["msg"]).lower().removesuffix(f", not {item['ctx'].get('actual_length')}")
     else:
         allowed = str(item["msg"]).lower()
-    return fault_at(origin, place, item["input"], allowed, f"is {_shown(item['input'])}; allowed: {allowed}")
+    close = difflib.get_close_matches(str(item["input"]), _choices(root, place), n=1)
+    advice = f"; did you mean {close[0]}?" if close else ""
+    return fault_at(origin, place, item["input"], allowed, f"is {_shown(item['input'])}; allowed: {allowed}{advice}")
 
 
 def meaning_faults(
@@ -178,6 +180,15 @@ def _description(root: type[BaseModel], place: Place) -> str:
         if place[-1] in (name, field.alias):
             return field.description or "a value"
     return "a value"
+
+
+def _choices(root: type[BaseModel], place: Place) -> list[str]:
+    """The words of which one may stand at a place; none where it holds something else."""
+    owner = _model_at(root, place[:-1]) if place else None
+    for name, field in owner.model_fields.items() if owner else ():
+        if place[-1] in (name, field.alias) and get_origin(_bare(field.annotation)) is Literal:
+            return [str(choice) for choice in get_args(_bare(field.annotation))]
+    return []
 
 
 def _object_words(root: type[BaseModel], place: Place) -> str:

@@ -130,7 +130,9 @@ Each step takes columns, which at first are the fields and features under their 
 With `columns: from transforms` the columns are all that transforms made or changed, in the order of fields and features.
 A column may be `NAME.score` of a model that runs before.""",
     "policy": """\
-Of the outcomes that the band and the rules give, the most severe counts. Bands are written from mild to severe.""",
+Of the outcomes that the band and the rules give, the most severe counts. Bands are written from mild to severe.
+[The policy's own page](policy.md) has its expressions.""",
+    "model: explain": "[The file of the trees](explain-sidecar.md) has its own page.",
 }
 
 

@@ -6,8 +6,11 @@ Windows are never written; features come with the rows. Must not know the comman
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +42,7 @@ _CHUNK_ROWS = 256
 _DEADLINE_MS = 600_000
 _QUEUE_WAIT_MS = 600_000
 _ATTEMPTS_MAX = 100
+_PAUSE_S = 0.05
 
 
 @dataclass(slots=True)
@@ -70,18 +74,26 @@ def score_file(
     bundle = bundle_of([checked.compiled], queue_wait_ms_max=_QUEUE_WAIT_MS)
     server = LocalServer(bundle, offline=True, deadline_ms=_DEADLINE_MS)
     try:
-        out = open_out(target, rows, added)
-        try:
+        with _whole(target) as beside, closing(open_out(beside, rows, added)) as out:
             ask = _Asking(server.client, decision.name, wanted, explain)
             for chunk, decided in _in_order(rows, ask):
                 out.write(chunk, [_result(row, prefix, scored) for row in decided])
                 if told is not None:
                     told(scored.rows, rows.count)
-        finally:
-            out.close()
     finally:
         server.close()
     return scored
+
+
+@contextmanager
+def _whole(target: Path) -> Iterator[Path]:
+    """Where to write so that what has the target's name is whole, or what it was."""
+    beside = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
+    try:
+        yield beside
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +109,10 @@ class _Asking:
         for attempt in range(_ATTEMPTS_MAX):
             try:
                 return self.client.decide_rows(self.decision, rows, explain=self.explain)
-            except OverloadedError:
+            except OverloadedError as error:
                 if attempt == _ATTEMPTS_MAX - 1:
                     raise
+                time.sleep(min(error.retry_after_s or _PAUSE_S, 1.0))
         raise AssertionError("the last attempt returns or raises")
 
     def _row(self, cells: dict[str, Any]) -> dict[str, Any]:
