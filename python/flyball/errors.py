@@ -180,6 +180,7 @@ _BY_KIND: dict[str, type[FlyballError]] = {
     "run_failed": ServerFaultError,
     "run_stopped": ServerFaultError,
     "guard_violated": ServerFaultError,
+    "record_failed": UnavailableError,
     "panicked": ServerFaultError,
 }
 

@@ -83,6 +83,7 @@ pub enum FaultKind {
     FieldsInvalid,
     FeatureUnavailable,
     GuardViolated,
+    RecordFailed,
     InFlightFull,
     LaneFull,
     WaitTooLong,
@@ -117,7 +118,7 @@ const fn row(
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 28] = [
+    pub const ALL: [FaultKind; 29] = [
         FaultKind::MalformedRequest,
         FaultKind::InvalidInput,
         FaultKind::ModelNotFound,
@@ -136,6 +137,7 @@ impl FaultKind {
         FaultKind::FieldsInvalid,
         FaultKind::FeatureUnavailable,
         FaultKind::GuardViolated,
+        FaultKind::RecordFailed,
         FaultKind::InFlightFull,
         FaultKind::LaneFull,
         FaultKind::WaitTooLong,
@@ -173,6 +175,7 @@ impl FaultKind {
             FaultKind::FieldsInvalid          => row("fields_invalid",           422, G::InvalidArgument,    3, Client, Refused),
             FaultKind::FeatureUnavailable     => row("feature_unavailable",      503, G::Unavailable,        5, Us,     Failed),
             FaultKind::GuardViolated          => row("guard_violated",           500, G::Internal,           8, Us,     Failed),
+            FaultKind::RecordFailed           => row("record_failed",            503, G::Unavailable,        5, Us,     Failed),
             FaultKind::InFlightFull           => row("in_flight_full",           503, G::ResourceExhausted,  7, Us,     Refused),
             FaultKind::LaneFull               => row("lane_full",                503, G::ResourceExhausted,  7, Us,     Refused),
             FaultKind::WaitTooLong            => row("wait_too_long",            503, G::ResourceExhausted,  7, Us,     Refused),
