@@ -19,13 +19,13 @@ impl<S: Sink> Case<'_, S> {
             let mut reasons = of_rules(policy, verdict);
             let left = (policy.reasons.most as usize).saturating_sub(reasons.len());
             if score.is_some() && left > 0 && wanted(policy, self.ask.explain, verdict.outcome) {
-                reasons.extend(self.from_models(row, left, walk).await);
+                reasons.extend(self.model_reasons(row, left, walk).await);
             }
             self.work.lines[row].reasons = reasons;
         }
     }
 
-    async fn from_models(&mut self, row: usize, most: usize, walk: &mut Walk<S>) -> Reasons {
+    async fn model_reasons(&mut self, row: usize, most: usize, walk: &mut Walk<S>) -> Reasons {
         let program = &self.decision.program;
         let variant = &program.variants[self.work.lines[row].variant];
         let mut reasons = Reasons::new();
