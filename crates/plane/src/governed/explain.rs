@@ -20,6 +20,10 @@ impl<S: Sink> Case<'_, S> {
             let left = (policy.reasons.most as usize).saturating_sub(reasons.len());
             if score.is_some() && left > 0 && wanted(policy, self.ask.explain, verdict.outcome) {
                 reasons.extend(self.model_reasons(row, left, walk).await);
+                // Hundreds of trees take a while: the rows of a list do not hold the lane's sockets back together.
+                if self.work.lines.len() > 1 {
+                    tokio::task::yield_now().await;
+                }
             }
             self.work.lines[row].reasons = reasons;
         }
