@@ -83,12 +83,12 @@ pub trait Sink {
     fn batch(&self, model: &Self::Model, run: &RunRecord);
 
     /// For each row that was decided, or should have been.
-    fn decided(&self, _decision: &Self::Model, _row: &DecisionRecord) {}
+    fn decided(&self, decision: &Self::Model, row: &DecisionRecord);
 
     /// Rows that got the answer of an earlier request, by its idempotency key.
-    fn repeated(&self, _decision: &Self::Model, _rows: usize) {}
+    fn repeated(&self, decision: &Self::Model, rows: usize);
 
-    fn shadowed(&self, _decision: &Self::Model, _of: Shadow, _row: Shadowed) {}
+    fn shadowed(&self, decision: &Self::Model, of: Shadow, row: Shadowed);
 }
 
 /// Makes what measures models and decisions: `M` is the sink's own.

@@ -169,14 +169,13 @@ fn write_remedied(page: &mut Page, meter: &ModelMeter) {
 
 fn write_shadows(page: &mut Page, meter: &ModelMeter) {
     for (of, what) in [(Shadow::Variant, "variant"), (Shadow::Policy, "policy")] {
-        let results: [(&str, fn(&ShadowTally) -> &Counter); 4] = [
-            ("agreed", |tally| &tally.agreed),
-            ("differed", |tally| &tally.differed),
-            ("dropped", |tally| &tally.dropped),
-            ("failed", |tally| &tally.failed),
+        let count = |pick: fn(&ShadowTally) -> &Counter| meter.sum(|tally| pick(&tally.shadows[of as usize]));
+        let counts = [
+            ("agreed", count(|tally| &tally.agreed)),
+            ("differed", count(|tally| &tally.differed)),
+            ("dropped", count(|tally| &tally.dropped)),
+            ("failed", count(|tally| &tally.failed)),
         ];
-        let counts =
-            results.map(|(result, pick)| (result, meter.sum(|tally| pick(&tally.shadows[of as usize]))));
         // A decision without a shadow has no series of one.
         if counts.iter().any(|(_, count)| *count > 0) {
             for (result, count) in counts {

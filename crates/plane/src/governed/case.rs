@@ -108,18 +108,21 @@ impl<'a, S: Sink> Case<'a, S> {
         if which.is_empty() {
             return;
         }
-        let counted = self.turn.as_ref().is_some_and(|turn| turn.counted);
-        let event = match (self.lane.plane.means.offline, counted) {
-            (true, _) => EventIs::Unreal,
-            (false, true) => EventIs::Counted,
-            (false, false) => EventIs::New,
-        };
+        let event = self.event(self.turn.as_ref().is_some_and(|turn| turn.counted));
         // Before the first await: whoever hangs up from here on has been counted.
         if let Some(turn) = self.turn.as_mut().filter(|_| event == EventIs::New) {
             turn.counted = true;
         }
         let occasion = Occasion { unix_ms: self.unix_ms, deadline, event };
         features(self.lane, self.decision, &mut self.work, which, occasion).await;
+    }
+
+    fn event(&self, counted: bool) -> EventIs {
+        match (self.lane.plane.means.offline, counted) {
+            (true, _) => EventIs::Unreal,
+            (false, true) => EventIs::Counted,
+            (false, false) => EventIs::New,
+        }
     }
 
     /// Runs the open rows, variant by variant, and judges them.
@@ -257,7 +260,7 @@ impl<'a, S: Sink> Case<'a, S> {
         let which = self.work.rows_where(without);
         if !which.is_empty() {
             let occasion =
-                Occasion { unix_ms: self.unix_ms, deadline: walk.deadline, event: EventIs::Counted };
+                Occasion { unix_ms: self.unix_ms, deadline: walk.deadline, event: self.event(true) };
             features(self.lane, self.decision, &mut self.work, &which, occasion).await;
             walk.stage(Stage::Features, ());
         }

@@ -19,13 +19,17 @@ impl<S: Sink> Case<'_, S> {
             let mut reasons = of_rules(policy, verdict);
             let left = (policy.reasons.most as usize).saturating_sub(reasons.len());
             if score.is_some() && left > 0 && wanted(policy, self.ask.explain, verdict.outcome) {
-                reasons.extend(self.from_models(row, left, walk).await);
+                reasons.extend(self.model_reasons(row, left, walk).await);
+                // Hundreds of trees take a while: the rows of a list do not hold the lane's sockets back together.
+                if self.work.lines.len() > 1 {
+                    tokio::task::yield_now().await;
+                }
             }
             self.work.lines[row].reasons = reasons;
         }
     }
 
-    async fn from_models(&mut self, row: usize, most: usize, walk: &mut Walk<S>) -> Reasons {
+    async fn model_reasons(&mut self, row: usize, most: usize, walk: &mut Walk<S>) -> Reasons {
         let program = &self.decision.program;
         let variant = &program.variants[self.work.lines[row].variant];
         let mut reasons = Reasons::new();

@@ -72,6 +72,7 @@ impl Line {
 }
 
 #[derive(Default)]
+#[expect(clippy::vec_box, reason = "they are large, and move in and out with every request")]
 pub(crate) struct Works(RefCell<Vec<Box<Work>>>);
 
 impl Works {

@@ -3,7 +3,10 @@
 
 use crate::{MODEL, allocator, bundle, onnx};
 use bytes::{Bytes, BytesMut};
-use flyball_core::{Clock, Dialect, ModelRef, Protocol, RequestLimits, RunRecord, Sink, WalkRecord};
+use flyball_core::{
+    Clock, DecisionRecord, Dialect, ModelRef, Protocol, RequestLimits, RunRecord, Shadow, Shadowed, Sink,
+    WalkRecord,
+};
 use flyball_engine::{MemoryBudget, Runtime, beside_executable};
 use flyball_features::Wall;
 use flyball_plane::{
@@ -204,6 +207,18 @@ impl Sink for Rows {
     fn batch(&self, model: &ModelMeter, run: &RunRecord) {
         self.runs.borrow_mut().push(run.rows);
         self.sink.batch(model, run);
+    }
+
+    fn decided(&self, decision: &ModelMeter, row: &DecisionRecord) {
+        self.sink.decided(decision, row);
+    }
+
+    fn repeated(&self, decision: &ModelMeter, rows: usize) {
+        self.sink.repeated(decision, rows);
+    }
+
+    fn shadowed(&self, decision: &ModelMeter, of: Shadow, row: Shadowed) {
+        self.sink.shadowed(decision, of, row);
     }
 }
 

@@ -272,16 +272,38 @@ impl World {
         self.ask_all(vec![asked]).remove(0)
     }
 
+    /// Asks, and looks at the lane again and again until `beside` has seen what it waits for.
+    pub(super) fn ask_while(
+        &self,
+        asked: Asked,
+        beside: impl Fn(&Lane<Runs>) -> bool,
+    ) -> Result<Decisions, Fault> {
+        self.beside(vec![asked], async {
+            while !beside(&self.lane) {
+                tokio::task::yield_now().await;
+            }
+        })
+        .remove(0)
+    }
+
     pub(super) fn ask_all(&self, asked: Vec<Asked>) -> Vec<Result<Decisions, Fault>> {
+        self.beside(asked, async {})
+    }
+
+    fn beside(&self, asked: Vec<Asked>, beside: impl Future<Output = ()>) -> Vec<Result<Decisions, Fault>> {
         let bodies = asked.into_iter().map(|asked| {
             let body = Bytes::from(asked.rows.iter().map(Json::to_string).collect::<String>());
             (asked, body)
         });
-        self.walk_all(bodies.collect())
+        self.walk_all(bodies.collect(), beside)
     }
 
     /// All at once, on the lane; what runs beside is done when the answers are here.
-    fn walk_all(&self, asked: Vec<(Asked, Bytes)>) -> Vec<Result<Decisions, Fault>> {
+    fn walk_all(
+        &self,
+        asked: Vec<(Asked, Bytes)>,
+        beside: impl Future<Output = ()>,
+    ) -> Vec<Result<Decisions, Fault>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let local = LocalSet::new();
         let mut inbox = self.inbox.borrow_mut().take().expect("one at a time");
@@ -308,7 +330,8 @@ impl World {
             let batches = async {
                 tokio::join!(
                     crate::batch::walk(&self.lane, &mut inbox),
-                    crate::governed::shadow::walk(&self.lane)
+                    crate::governed::shadow::walk(&self.lane),
+                    beside
                 )
             };
             let answers = tokio::select! { answers = answers => answers, _ = batches => unreachable!() };
