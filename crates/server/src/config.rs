@@ -181,18 +181,24 @@ impl ServerConfig {
         if let Some(owner) = self.unix_owner.as_deref().filter(|owner| !sound_owner(owner)) {
             refuse("unix_owner".to_owned(), owner, "user or user:group, names or numbers");
         }
-        for (key, path, what) in [
-            ("callers", &self.callers, "the path of a file"),
-            ("features_folder", &self.features_folder, "the path of a folder"),
-        ] {
-            if path.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-                refuse(key.to_owned(), "", what);
-            }
+        for (path, allowed) in self.empty_paths() {
+            refuse(path.to_owned(), "", allowed);
         }
         if self.log_level().is_none() {
             refuse("log".to_owned(), &self.log, "error, warn, info or debug");
         }
         faults
+    }
+
+    /// Paths that were given, and name nothing.
+    fn empty_paths(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let paths = [
+            ("callers", "the path of a file", &self.callers),
+            ("features_folder", "the path of a folder", &self.features_folder),
+        ];
+        let empty = |path: &PathBuf| path.as_os_str().is_empty();
+        let named = paths.into_iter().filter(move |(_, _, path)| path.as_ref().is_some_and(empty));
+        named.map(|(key, allowed, _)| (key, allowed))
     }
 
     /// A model has one session for each lane, so a further thread would have none to run. Each number alone is told by its

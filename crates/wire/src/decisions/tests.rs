@@ -39,7 +39,9 @@ impl From<Scalar<'_>> for Given {
 
 /// Rows as they came, with every field in its order.
 #[derive(Debug, Default, PartialEq)]
-struct Taken(Vec<(Option<String>, Vec<(String, Given)>)>);
+struct Taken(Vec<TakenRow>);
+
+type TakenRow = (Option<String>, Vec<(String, Given)>);
 
 impl TakeRows for Taken {
     fn row(&mut self, id: Option<&str>) {
@@ -61,7 +63,7 @@ fn read(dialect: &impl DecisionDialect, body: &[u8]) -> Result<(RowsAsk, Taken),
     Ok((ask, taken))
 }
 
-fn row(id: Option<&str>, fields: &[(&str, Given)]) -> (Option<String>, Vec<(String, Given)>) {
+fn row(id: Option<&str>, fields: &[(&str, Given)]) -> TakenRow {
     let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     (id.map(str::to_owned), fields.collect())
 }
