@@ -136,9 +136,15 @@ impl Link {
         drop(tokio::task::spawn_local(async move {
             let config = AsyncConnectionConfig::new()
                 .set_connection_timeout(Some(CONNECT_MAX))
-                .set_response_timeout(Some(CONNECT_MAX))
+                .set_response_timeout(None)
                 .set_pipeline_buffer_size(ASKED_MAX);
-            let connecting = link.client.get_multiplexed_async_connection_with_config(&config);
+            // Accepted is not answered: one that hangs is still down.
+            let connecting = async {
+                let mut connection =
+                    link.client.get_multiplexed_async_connection_with_config(&config).await?;
+                redis::cmd("PING").exec_async(&mut connection).await?;
+                RedisResult::Ok(connection)
+            };
             let made = timeout(CONNECT_MAX, connecting).await;
             let state = match made {
                 Ok(Ok(connection)) => link.up(connection),

@@ -29,7 +29,7 @@ _running: weakref.WeakSet[LocalServer] = weakref.WeakSet()
 class LocalServer:
     """A data plane of this process that nobody else can reach; close it, or let the process end."""
 
-    def __init__(self, bundle: Bundle, **settings: object) -> None:
+    def __init__(self, bundle: Bundle, *, deadline_ms: float = 60_000, **settings: object) -> None:
         """`settings` are those of the server configuration, beside where it listens."""
         from flyball.client import Client
         from flyball.engine import Server
@@ -43,7 +43,7 @@ class LocalServer:
         except BaseException:
             self.close()
             raise
-        self.client: Client = Client(address, deadline_ms=60_000)
+        self.client: Client = Client(address, deadline_ms=deadline_ms)
         _running.add(self)
 
     def close(self) -> None:

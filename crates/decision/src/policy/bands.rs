@@ -3,6 +3,7 @@
 use super::outcomes::Outcomes;
 use crate::document::BandDocument;
 use crate::faults::Faults;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 const BANDS_MAX: usize = 64;
@@ -49,8 +50,7 @@ impl Bands {
             }
             let start = document.from.unwrap_or(f64::NEG_INFINITY);
             let end = document.to.unwrap_or(f64::INFINITY);
-            // Not `>=`: this also refuses NaN.
-            if !(start < end) {
+            if start.partial_cmp(&end) != Some(Ordering::Less) {
                 faults.tell(&own, format!("a band ends above its begin; this one is {start}..{end}"));
             } else if start > range.max || end <= range.min {
                 let (own_range, range) = (spelled(start, end), spelled(range.min, range.max));
@@ -79,14 +79,14 @@ impl Bands {
         self.starts.partition_point(|start| *start <= score).saturating_sub(1)
     }
 
-    /// `0.30..0.80 review`, a line for each.
+    /// `score 0.3..0.8: review`, a line for each.
     pub(super) fn lines(&self, outcomes: &Outcomes) -> Vec<String> {
         let ends = self.starts.iter().skip(1).chain([&f64::INFINITY]);
         let each = self.starts.iter().zip(ends).zip(&self.bands);
         each.map(|((start, end), band)| {
             let outcome = outcomes.name(band.outcome);
             let then = if *band.name == **outcome { String::new() } else { format!(" → {outcome}") };
-            format!("score {}: {}{then}", words(*start, *end), band.name)
+            format!("{}: {}{then}", scores(*start, *end), band.name)
         })
         .collect()
     }
@@ -137,6 +137,9 @@ fn spelled(start: f64, end: f64) -> String {
     }
 }
 
-fn words(start: f64, end: f64) -> String {
-    spelled(start, end).trim_start_matches("everything").trim_start().to_owned()
+fn scores(start: f64, end: f64) -> String {
+    match spelled(start, end).trim_start_matches("everything") {
+        "" => "any score".to_owned(),
+        range => format!("score {}", range.trim_start()),
+    }
 }

@@ -5,22 +5,23 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-pub struct RedisServer {
-    pub url: String,
+pub(crate) struct RedisServer {
+    pub(crate) url: String,
     folder: tempfile::TempDir,
     child: Option<Child>,
 }
 
 impl RedisServer {
     /// None where this machine has no redis-server, which is told; in continuous integration that is a failure.
-    pub fn start() -> Option<RedisServer> {
+    pub(crate) fn start() -> Option<RedisServer> {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("redis+unix://{}", folder.path().join("socket").display());
         let mut server = RedisServer { url, folder, child: None };
         match server.run() {
             Ok(()) => Some(server),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let line = "redis-server is missing, so this was not tested; get it: apt-get install redis-server";
+                let line =
+                    "redis-server is missing, so this was not tested; get it: apt-get install redis-server";
                 assert!(std::env::var_os("FLYBALL_REDIS_REQUIRED").is_none(), "{line}");
                 eprintln!("{line}");
                 None
@@ -34,7 +35,7 @@ impl RedisServer {
     }
 
     /// Starts it where it is not running, and waits until it answers.
-    pub fn run(&mut self) -> io::Result<()> {
+    pub(crate) fn run(&mut self) -> io::Result<()> {
         let mut command = Command::new("redis-server");
         command.args(["--port", "0", "--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]);
         command.arg("--unixsocket").arg(self.socket()).arg("--dir").arg(self.folder.path());
@@ -47,14 +48,14 @@ impl RedisServer {
         Ok(())
     }
 
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
             child.wait().unwrap();
         }
     }
 
-    pub fn connection(&self) -> redis::Connection {
+    pub(crate) fn connection(&self) -> redis::Connection {
         redis::Client::open(self.url.as_str()).unwrap().get_connection().unwrap()
     }
 }

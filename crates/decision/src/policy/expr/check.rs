@@ -94,6 +94,8 @@ impl Checker<'_> {
     pub(super) fn known(&self, tree: &IdedExpr, name: &str) -> Checked<&Name> {
         match self.names.get(name) {
             Some(known) => Ok(known),
+            None if name == "score" => self
+                .fault(tree, "score is not known yet where segments and features are told; use it in rules"),
             None => {
                 let near = did_you_mean(name, self.names.all());
                 self.fault(tree, format!("'{name}' is not a field or feature{near}"))

@@ -1,5 +1,7 @@
 //! What expressions come to, what is refused, and with which words.
 
+mod agreement;
+
 use super::*;
 use crate::names::Name;
 use crate::value::Value;
@@ -205,7 +207,7 @@ fn each_refusal_says_what_to_do() {
         ("[1, 2].exists(x, x == 1)", "exists is not part of the language; allowed are"),
         ("note[0] == 'a'", "_[_] is not part of the language; allowed are"),
         ("a.b == 1", "fields have no parts; write a field's name alone"),
-        ("score > 0.5", "'score' is not a field or feature"),
+        ("score > 0.5", "score is not known yet where segments and features are told; use it in rules"),
         ("at.getHours('Europe/Paris') > 1", "getHours() takes nothing: times are told in UTC"),
         ("count.getHours() > 1", "getHours() is for times; this is an int"),
         ("at > timestamp('yesterday')", "timestamp() takes a time in quotes"),
@@ -225,44 +227,45 @@ fn each_refusal_says_what_to_do() {
     }
 }
 
+/// As deep as their length allows: the parser and the checker both go down by recursion.
 #[test]
-fn long_and_deep_texts_are_refused_or_read_but_never_bring_the_process_down() {
-    let most = EXPRESSION_BYTES_MAX;
-    for (piece, open, close) in [
-        ("1+", "", "1"),
-        ("(", "", ""),
-        ("(", "", "1"),
-        ("[", "", ""),
-        ("{", "", ""),
-        ("!", "", "new"),
-        ("-", "", "count"),
-        ("a.", "", "b"),
-        ("a(", "", ""),
-        ("a?", "", ""),
-        ("a?1:", "", "2"),
-        ("a<", "", "a"),
-        (".a()", "note", ""),
-        ("[0]", "note", ""),
-        ("'", "", ""),
-        ("\"\"\"", "", ""),
-        ("&&", "", ""),
-        ("a||", "", "a"),
-        ("é", "", ""),
-        ("\u{0}", "", ""),
-        ("a in ", "", "[1]"),
-        ("has(", "", ""),
-        ("{a:", "", ""),
-        ("/", "", ""),
-        ("//", "", ""),
-        ("a{", "", ""),
+fn long_and_deep_texts_are_refused_and_never_bring_the_process_down() {
+    let deep = "parentheses, lists and calls lie too deep within each other; make two rules of it";
+    let chain = "it is too long a chain; put parts of it in parentheses or make several rules of it";
+    for (before, piece, after, words) in [
+        ("", "1+", "1", chain),
+        ("", "count<", "1", chain),
+        ("", "(", "1", deep),
+        ("", "[", "", deep),
+        ("", "{", "", deep),
+        ("", "a(", "", deep),
+        ("", "a?1:", "2", deep),
+        ("", "{a:", "", deep),
+        ("", "a.", "b", "fields have no parts; write a field's name alone"),
+        ("note", ".a()", "", "a is not part of the language"),
+        ("note", "[0]", "", "_[_] is not part of the language"),
+        ("", "'", "", "it cannot be read"),
+        ("", "\u{0}", "", "it cannot be read"),
+        ("", "é", "", "it cannot be read"),
+        ("", "new||", "new", "it has more than 1000 parts; make several rules of it"),
+        ("count in [", "1,", "1]", "it has more than 1000 parts; make several rules of it"),
+        ("", "//", "", "it ends too early; complete it"),
     ] {
-        let source =
-            format!("{open}{}{close}", piece.repeat((most - open.len() - close.len()) / piece.len()));
-        let started = std::time::Instant::now();
-        match Expr::compile(&source, &names()) {
-            Ok(expr) => println!("{piece} read {:?} {:?}", expr.kind(), started.elapsed()),
-            Err(fault) => println!("{piece} {:?} {} {:?}", fault.at, fault.text, started.elapsed()),
-        }
+        let count = (EXPRESSION_BYTES_MAX - before.len() - after.len()) / piece.len();
+        let told = refused(&format!("{before}{}{after}", piece.repeat(count)));
+        assert!(told.starts_with(words), "{piece}: {told}");
     }
-    assert!(refused(&"1".repeat(most + 1)).contains("allowed are 4096"));
+    assert_eq!(refused(&"1".repeat(EXPRESSION_BYTES_MAX + 1)), "it has 4097 bytes, allowed are 4096");
+}
+
+#[test]
+fn a_fault_says_at_which_byte_it_begins() {
+    for (source, at) in [
+        ("note == 'é' && contry == 'DE'", 16),
+        ("note == 'é'\n && amount > > 5", 26),
+        ("country == 'GB'", 8),
+        ("amount > 5 && country in ['DE', 'GB']", 32),
+    ] {
+        assert_eq!(Expr::compile(source, &names()).expect_err(source).at, Some(at), "{source}");
+    }
 }
