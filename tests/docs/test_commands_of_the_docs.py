@@ -124,9 +124,8 @@ def test_an_example_runs_with_one_command_and_decides_as_its_readme_prints(page:
     follow(page, tmp_path)
     command = ["python", "-W", "ignore", str(folder / "run.py")]
     shown = Reader(tmp_path).expect_success(command, " ".join(command))  # what it made before is used again
-    printed = re.search(r"^```\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
-    assert printed
-    assert outcomes(shown) == outcomes(printed[1])
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert outcomes(shown) == outcomes("".join(text for kind, text in blocks if not kind))
 
 
 def outcomes(text: str) -> list[tuple[str, list[str]]]:
