@@ -65,11 +65,18 @@ def life(random: np.random.Generator, card: str, home: str) -> list[Payment]:
     habit = random.lognormal(3.2, 0.5)
     moments = START_S + random.random(random.poisson(14)) * DAYS * 86_400
     awake = [int(moment) for moment in moments if random.random() < (0.15 if moment / HOUR_S % 24 < 6 else 1.0)]
-    payments = [ordinary(random, card, home, moment, habit) for moment in awake]
+    payments = [one for moment in awake for one in outing(random, card, home, moment, habit)]
     if random.random() < 1 / 12:
         begin = START_S + random.random() * DAYS * 86_400
         payments += stolen(random, card, home, begin, habit)
     return payments
+
+
+def outing(random: np.random.Generator, card: str, home: str, moment: int, habit: float) -> list[Payment]:
+    """One payment, or an afternoon of shopping."""
+    count = int(random.integers(3, 9)) if random.random() < 0.02 else 1
+    gaps = np.cumsum(random.exponential(500, count)) - 500
+    return [ordinary(random, card, home, moment + int(gap), habit) for gap in gaps]
 
 
 def ordinary(random: np.random.Generator, card: str, home: str, moment: int, habit: float) -> Payment:
@@ -80,7 +87,8 @@ def ordinary(random: np.random.Generator, card: str, home: str, moment: int, hab
     mcc = int(random.choice(list(MERCHANTS), p=list(MERCHANTS.values())))
     amount = habit * random.lognormal(0, 0.8) * (8 if random.random() < 0.03 else 1)
     distance = random.exponential(900 if away else 12)
-    return _payment(random, card, home, moment, (amount, country, mcc, channel, distance), fraud=0)
+    disputed = random.random() < 0.006  # and never cleared up: labels are not the truth
+    return _payment(random, card, home, moment, (amount, country, mcc, channel, distance), fraud=int(disputed))
 
 
 def stolen(random: np.random.Generator, card: str, home: str, begin: float, habit: float) -> list[Payment]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import subprocess
 import sys
-import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import make_data
@@ -43,7 +43,7 @@ def push_cards() -> None:
 
 def payments() -> list[tuple[str, dict[str, object]]]:
     """A quiet hour first, so that the windows know what an hour is; then one payment of each kind."""
-    now = time.time()
+    now = datetime(2026, 11, 11, 15, tzinfo=UTC).timestamp()
     with (MADE / "cards.csv").open() as file:
         cards = {row["home_country"]: row["card_id"] for row in csv.DictReader(file)}
     usual: dict[str, object] = {"currency": "EUR", "mcc": 5411, "channel": "contactless", "distance_km": 2.0}
@@ -53,13 +53,13 @@ def payments() -> list[tuple[str, dict[str, object]]]:
             f"stolen card, payment {number + 1}",
             {**spanish, "time": now - 600 + 30 * number, "amount": 180.0 + 40 * number, "channel": "online", "mcc": 7995},
         )
-        for number in range(6)
+        for number in range(3)
     ]
     for _, payment in burst:
         del payment["distance_km"]
     return [
-        ("an hour ago", {**french, "time": now - 3700, "amount": 8.5}),
-        ("half an hour ago", {**french, "time": now - 1800, "amount": 12.0}),
+        ("long before", {**french, "time": now - 5400, "amount": 8.5}),
+        ("not so long before", {**french, "time": now - 2700, "amount": 12.0}),
         ("groceries", {**german, "time": now - 900, "amount": 31.9}),
         *burst,
         ("far from home", {**german, "time": now, "amount": 6400.0, "country": "US", "currency": "USD"}),

@@ -18,6 +18,7 @@ import pytest
 import serving
 from serving import REPOSITORY, Server
 
+EXAMPLES = sorted((REPOSITORY / "examples").glob("*/README.md"))
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs" / "guides").glob("*.md"))]
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = "127.0.0.1:8080"
@@ -98,9 +99,14 @@ def read_by(page: Path) -> object:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", [read_by(page) for page in PAGES])
 def test_the_commands_of_a_page_work_as_printed(page: Path, tmp_path: Path) -> None:
+    follow(page, tmp_path)
+
+
+def follow(page: Path, folder: Path) -> None:
+    """Run every block of a page, in its order."""
     blocks = BLOCK.findall(page.read_text())
     assert blocks, f"{page.name} shows no command"
-    reader = Reader(tmp_path)
+    reader = Reader(folder)
     try:
         for kind, text in blocks:
             reader.run(kind, text)
@@ -108,6 +114,25 @@ def test_the_commands_of_a_page_work_as_printed(page: Path, tmp_path: Path) -> N
     finally:
         if reader.server is not None:
             reader.server.kill()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.parent.name)
+def test_an_example_runs_with_one_command_and_decides_as_its_readme_prints(page: Path, tmp_path: Path) -> None:
+    folder = Path("examples", page.parent.name)
+    shutil.copytree(page.parent, tmp_path / folder, ignore=shutil.ignore_patterns("made", "__pycache__"))
+    follow(page, tmp_path)
+    command = ["python", "-W", "ignore", str(folder / "run.py")]
+    shown = Reader(tmp_path).expect_success(command, " ".join(command))  # what it made before is used again
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert outcomes(shown) == outcomes("".join(text for kind, text in blocks if not kind))
+
+
+def outcomes(text: str) -> list[tuple[str, list[str]]]:
+    """What was decided about each case and the code of the first reason: scores and small reasons are another machine's."""
+    cases = re.findall(r"^(\S.*?) +(\w+) \(0\.\d+\)\n(?: {4}(\w+)  )?", text, re.MULTILINE)
+    assert cases, text
+    return [(title, [outcome, code]) for title, outcome, code in cases]
 
 
 @pytest.mark.timeout(120)

@@ -9,7 +9,7 @@ from serving import REPOSITORY, Server
 from wire import Http, Raw, metrics, settled
 
 DOCS = REPOSITORY / "docs"
-PAGES = [*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md")]
+PAGES = [*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md"), *REPOSITORY.glob("examples/*/*.md")]
 
 
 def read(path: str) -> str:
