@@ -109,6 +109,12 @@ impl Features {
         Ok(Window(window))
     }
 
+    /// Writes what windows have not written yet, and lets go of their folder. At the end of a server, once no lane reads.
+    pub fn close(&self) {
+        let keeper = self.lock().keeper.take();
+        drop(keeper);
+    }
+
     /// For a lane's own thread.
     pub fn lane(self: &Arc<Self>) -> LaneFeatures {
         LaneFeatures::new(Arc::clone(self))

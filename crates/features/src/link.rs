@@ -14,8 +14,9 @@ use tokio::time::{Instant, timeout};
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// A connection that answers nothing for so long is given up: its other end may be gone without a word.
+/// A connection that answers nothing for so long, to several requests, is given up: its other end may be gone without a word.
 const SILENT_MAX: Duration = Duration::from_secs(1);
+const UNANSWERED_MAX: u32 = 3;
 const ASKED_MAX: usize = 4096;
 
 enum State {
@@ -39,8 +40,8 @@ pub(crate) struct Link {
     pause: Cell<Duration>,
     changed: Notify,
     asked: Cell<usize>,
-    /// Since when there has been a request without any answer.
-    silent_since: Cell<Option<Instant>>,
+    /// Since when requests have had no answer, and how many gave up.
+    silent: Cell<Option<(Instant, u32)>>,
     /// That it is down was logged.
     told: Cell<bool>,
 }
@@ -54,7 +55,7 @@ impl Link {
             pause: Cell::new(PAUSE_MIN),
             changed: Notify::new(),
             asked: Cell::new(0),
-            silent_since: Cell::new(None),
+            silent: Cell::new(None),
             told: Cell::new(false),
         }))
     }
@@ -70,10 +71,7 @@ impl Link {
         }
         let _place = Place::take(&self.asked);
         timeout(limit, self.answer(command)).await.unwrap_or_else(|_| {
-            let silent = self.silent_since.get().is_some_and(|since| since.elapsed() > SILENT_MAX);
-            if silent {
-                self.broken(self.generation.get());
-            }
+            self.unanswered();
             Err(Why::Timeout)
         })
     }
@@ -84,8 +82,8 @@ impl Link {
     ) -> Result<T, Why> {
         let mut connection = self.connection().await?;
         let generation = self.generation.get();
-        if self.silent_since.get().is_none() {
-            self.silent_since.set(Some(Instant::now()));
+        if self.silent.get().is_none() {
+            self.silent.set(Some((Instant::now(), 0)));
         }
         match command(&mut connection).await {
             Err(error) if error.is_unrecoverable_error() => {
@@ -93,9 +91,18 @@ impl Link {
                 Err(Why::Down)
             }
             answered => {
-                self.silent_since.set(None);
+                self.silent.set(None);
                 answered.map_err(|error| refused(&error))
             }
+        }
+    }
+
+    fn unanswered(self: &Rc<Self>) {
+        let Some((since, before)) = self.silent.get() else { return };
+        let unanswered = before.saturating_add(1);
+        self.silent.set(Some((since, unanswered)));
+        if unanswered >= UNANSWERED_MAX && since.elapsed() > SILENT_MAX {
+            self.broken(self.generation.get());
         }
     }
 
@@ -159,7 +166,7 @@ impl Link {
     fn up(&self, connection: MultiplexedConnection) -> State {
         self.generation.set(self.generation.get() + 1);
         self.pause.set(PAUSE_MIN);
-        self.silent_since.set(None);
+        self.silent.set(None);
         if self.told.replace(false) {
             tracing::info!(redis = %self.address(), "redis is there again");
         }
@@ -199,6 +206,11 @@ impl Drop for Place<'_> {
 
 /// The address is checked, not whether anyone is there.
 pub(crate) fn client(url: &str) -> Result<Client, String> {
+    if url.starts_with("rediss://") {
+        return Err(
+            "rediss:// needs TLS, which sources of features do not have; use redis:// by a tunnel".to_owned()
+        );
+    }
     // The text of the error may have the address, and the address a password.
     Client::open(url).map_err(|_| {
         "the address of a redis source is not redis://[user:password@]host[:port][/database] or redis+unix:///path"

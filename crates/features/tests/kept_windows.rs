@@ -52,7 +52,8 @@ fn what_windows_know_and_that_they_are_warm_outlives_a_restart() {
     let (features, sum, distinct) = open(folder.path());
     fill(&features, &sum, &distinct);
     assert_eq!(read(&features, &sum, "a"), exact(0.2));
-    drop((features, sum, distinct));
+    // Though somebody still has the windows.
+    features.close();
     let (features, sum, distinct) = open(folder.path());
     assert_eq!(read(&features, &sum, "a"), exact(0.2));
     assert_eq!(read(&features, &distinct, "a"), exact(2.0));

@@ -189,8 +189,13 @@ fn a_source_is_opened_once_and_one_that_makes_no_sense_is_refused() {
     assert_eq!(bench.features.sources().len(), 1);
     let nameless = SourceDef { set: "a b".to_owned(), ..bench.def() };
     assert!(bench.features.open(nameless).is_err_and(|text| text.contains("a b")));
-    let kind = SourceKind::Redis { url: "http://me:secret@x".to_owned(), timeout: Duration::from_millis(5) };
-    let told = bench.features.open(SourceDef { kind, ..bench.def() }).err().unwrap();
+    let redis = |url: &str| SourceDef {
+        kind: SourceKind::Redis { url: url.to_owned(), timeout: Duration::from_millis(5) },
+        ..bench.def()
+    };
+    let told = bench.features.open(redis("rediss://host")).err().unwrap();
+    assert!(told.contains("TLS"), "{told}");
+    let told = bench.features.open(redis("http://me:secret@x")).err().unwrap();
     assert!(told.contains("redis://") && !told.contains("secret"), "{told}");
 }
 
