@@ -1,7 +1,7 @@
 """Each fault that a decision can meet is made to happen: the declared remedy answers, says so, and is counted.
 
-The faults: artifact invalid, runtime fails to start, feature source down, slow, stale or refusing, malformed payload, timeout,
-queue full, telemetry backend down, output outside its guard.
+The faults: artifact invalid, runtime fails to start, feature source down, slow, stale or refusing, malformed payload,
+timeout, queue full, telemetry backend down, output outside its guard.
 """
 
 import fcntl
