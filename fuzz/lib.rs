@@ -1,7 +1,7 @@
 //! What the targets share: the limits of a small server, a region of shared memory, and what must be true of every request
-//! that a parser takes.
+//! that a parser takes, of tensors or of rows.
 
-use flyball_core::{InferRequest, ModelRef, RequestLimits, Tensor, TensorData};
+use flyball_core::{InferRequest, ModelRef, RequestLimits, Scalar, TakeRows, Tensor, TensorData};
 use flyball_wire::regions::Regions;
 use flyball_wire::{GrpcDialect, HttpDialect};
 use rustix::fs::{Mode, ftruncate};
@@ -49,4 +49,37 @@ pub fn check(request: &InferRequest) {
         }
     }
     assert!(bytes <= LIMITS.tensor_bytes_max);
+}
+
+/// The rows of a request for decisions, counted.
+#[derive(Default)]
+pub struct Counted {
+    pub rows: usize,
+    text_bytes: usize,
+}
+
+impl TakeRows for Counted {
+    fn row(&mut self, id: Option<&str>) {
+        self.rows += 1;
+        self.text_bytes += id.map_or(0, str::len);
+    }
+
+    fn field(&mut self, name: &str, value: Scalar<'_>) {
+        assert!(self.rows > 0, "a field without a row");
+        self.text_bytes += name.len();
+        match value {
+            Scalar::Text(text) => self.text_bytes += text.len(),
+            Scalar::Float(number) => assert!(number.is_finite()),
+            _ => {}
+        }
+    }
+}
+
+impl Counted {
+    /// A row at least, no more than are allowed, and no text that was not in the body.
+    pub fn check(&self, single: bool, body_bytes: usize) {
+        assert!(self.rows >= 1 && self.rows <= LIMITS.decision_rows_max);
+        assert!(!single || self.rows == 1);
+        assert!(self.text_bytes <= body_bytes);
+    }
 }

@@ -8,7 +8,9 @@ import json
 import struct
 import zlib
 from pathlib import Path
+from typing import Any
 
+from flyball.client import _decisions_pb2 as decisions
 from flyball.client import _oip_pb2 as pb
 
 SEEDS = Path(__file__).resolve().parent / "seeds"
@@ -65,6 +67,34 @@ def messages() -> dict[str, bytes]:
     return {name: form.SerializeToString(deterministic=True) for name, form in forms.items()}
 
 
+def decision_bodies() -> dict[str, dict[str, Any]]:
+    """Requests for decisions, in JSON; their twins in protobuf are made from them."""
+    fields = {"amount": 12.5, "count": -3, "country": "n\u00e9", "new": True, "none": None}
+    rows = [{"id": "a", "input": fields}, {"id": "b\n", "input": {"amount": 1e300}}, {"input": {}}]
+    return {"one": {"input": fields, "explain": True}, "many": {"rows": rows, "timings": True}}
+
+
+def decision_message(body: dict[str, Any]) -> bytes:
+    """The same request as a protobuf message."""
+
+    def values(fields: dict[str, object]) -> dict[str, decisions.Value]:
+        kinds = {bool: "bool_value", int: "int_value", float: "double_value", str: "text_value"}
+        null = decisions.Value(null_value=decisions.NULL)
+        return {
+            name: null if value is None else decisions.Value(**{kinds[type(value)]: value}) for name, value in fields.items()
+        }
+
+    rows = [decisions.Row(id=row.get("id"), input=values(row["input"])) for row in body.get("rows", ())]
+    message = decisions.DecideRequest(
+        decision="d",
+        input=values(body.get("input", {})),
+        rows=rows,
+        explain=body.get("explain", False),
+        timings=body.get("timings", False),
+    )
+    return message.SerializeToString(deterministic=True)
+
+
 def write(target: str, name: str, seed: bytes) -> None:
     """Put one seed where its target looks for it."""
     folder = SEEDS / target
@@ -87,6 +117,9 @@ def main() -> None:
     for name, message in messages().items():
         write("grpc_message", name, message)
         write("grpc_frame", name, struct.pack(">BI", 0, len(message)) + message)
+    for name, body in decision_bodies().items():
+        write("decision_json", name, json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode())
+        write("decision_grpc", name, decision_message(body))
     write("grpc_frame", "compressed", struct.pack(">BI", 1, 3) + b"abc")
     write("grpc_stream", "two", b"\x07" + (struct.pack(">BI", 0, 3) + b"abc") * 2 + struct.pack(">BI", 1, 0))
     text = b'{"inputs":[]}' * 9

@@ -15,7 +15,11 @@ from pathlib import Path
 
 _HERE = Path(__file__).parent
 _TARGET = _HERE.parent / "python" / "flyball"
-_MODULES = {"open_inference": "client/_oip_pb2", "model_config": "repository/_model_config_pb2"}
+_MODULES = {
+    "open_inference": "client/_oip_pb2",
+    "decisions": "client/_decisions_pb2",
+    "model_config": "repository/_model_config_pb2",
+}
 
 
 def generate() -> dict[str, str]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flyball.client import Client, ModelMetadata
+    from flyball.client import Client, Decided, DecidedRow, ModelMetadata
     from flyball.errors import (
         ConfigRefusedError,
         DeadlineError,
         FlyballError,
         ForbiddenError,
         InvalidInputError,
+        KeyConflictError,
         MissingExtraError,
         ModelRefusedError,
         NotFoundError,
@@ -28,17 +29,24 @@ if TYPE_CHECKING:
         UsageError,
     )
     from flyball.faults import Fault
+    from flyball.spec import SLO, Decision, DecisionRefusedError
 
     __version__: str
 
 __all__ = [
+    "SLO",
     "Client",
     "ConfigRefusedError",
     "DeadlineError",
+    "Decided",
+    "DecidedRow",
+    "Decision",
+    "DecisionRefusedError",
     "Fault",
     "FlyballError",
     "ForbiddenError",
     "InvalidInputError",
+    "KeyConflictError",
     "MissingExtraError",
     "ModelMetadata",
     "ModelRefusedError",
@@ -60,7 +68,9 @@ def __getattr__(name: str) -> Any:
 
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("flyball")
-    if name in ("Client", "ModelMetadata"):
+    if name in ("SLO", "Decision", "DecisionRefusedError"):
+        return getattr(importlib.import_module("flyball.spec"), name)
+    if name in ("Client", "Decided", "DecidedRow", "ModelMetadata"):
         return getattr(importlib.import_module("flyball.client"), name)
     if name == "Fault":
         return importlib.import_module("flyball.faults").Fault

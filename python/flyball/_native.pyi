@@ -14,6 +14,7 @@ __all__ = [
     "NativeError",
     "Server",
     "build_info",
+    "check_decision",
     "check_snapshot",
     "inspect",
     "machine",
@@ -49,6 +50,12 @@ def inspect(path: str, options: bytes) -> bytes:
 
 def check_snapshot(kind: str, document: bytes) -> bytes:
     """All faults of an "index" or "deployment" document: [{"path", "is", "allowed"}]."""
+
+def check_decision(document: bytes, models: bytes) -> bytes:
+    """What the compiler says of a decision: {"faults": [{"path", "is", "allowed"}], "stages": [{"stage", "lines"}]}.
+
+    `models`: [{"version", "inputs": [{"name", "datatype", "shape"}], "outputs", "explain": a path, or null}].
+    """
 
 @final
 class Server:

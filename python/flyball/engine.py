@@ -12,8 +12,9 @@ import os
 import re
 import sys
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter
 
@@ -43,6 +44,7 @@ __all__ = [
     "Arrivals",
     "Batching",
     "BuildInfo",
+    "DecisionCheck",
     "DeclaredTensor",
     "Echo",
     "EchoOptions",
@@ -60,6 +62,7 @@ __all__ = [
     "ModelFiles",
     "Opset",
     "Opsets",
+    "PlannedStage",
     "Right",
     "Server",
     "TensorSpec",
@@ -69,6 +72,7 @@ __all__ = [
     "WarmedUp",
     "Warmup",
     "build_info",
+    "check_decision",
     "check_snapshot",
     "inspect",
     "machine",
@@ -229,6 +233,21 @@ class Totals(_Document):
 _ACKS = TypeAdapter(list[Ack])
 
 
+class PlannedStage(_Document):
+    """A stage of a compiled decision, in words."""
+
+    stage: str
+    lines: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionCheck:
+    """All faults of a decision; without any, its stages."""
+
+    faults: list[Fault]
+    stages: list[PlannedStage]
+
+
 def ort_library() -> Path:
     """ONNX Runtime's shared library: ORT_DYLIB_PATH, else the installed package's own, found without importing it."""
     named = os.environ.get("ORT_DYLIB_PATH")
@@ -288,6 +307,16 @@ def check_snapshot(kind: Literal["index", "deployment"], document: bytes) -> lis
         from flyball import _native
 
         return [Fault.from_document(item) for item in json.loads(_native.check_snapshot(kind, document))]
+
+
+def check_decision(document: dict[str, Any], models: list[dict[str, Any]]) -> DecisionCheck:
+    """What the data plane's compiler says of a decision: its faults, or its stages."""
+    with _boundary():
+        from flyball import _native
+
+        answer = json.loads(_native.check_decision(json.dumps(document).encode(), json.dumps(models).encode()))
+    faults = [Fault.from_document(item) for item in answer["faults"]]
+    return DecisionCheck(faults, [PlannedStage.model_validate(item) for item in answer["stages"]])
 
 
 def read_histograms(encoded: Sequence[str]) -> MergedHistogram:

@@ -7,9 +7,12 @@ status and the JSON of `_native.NativeError` all end here. Must not know transpo
 from __future__ import annotations
 
 import json
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from flyball.faults import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class FlyballError(Exception):
@@ -248,6 +251,23 @@ def from_http(status: int, message: str, retry_after_s: float | None = None) -> 
     if kind is None:
         kind = ServerFaultError if status >= 500 else FlyballError
     return kind(message or f"the server answered {status} without a text", code=_code(kind, message))
+
+
+def from_problem(status: int, problem: Mapping[str, Any], retry_after_s: float | None = None) -> FlyballError:
+    """The error for `application/problem+json` (RFC 9457): its type names the kind, its faults the fields."""
+    label = str(problem.get("type") or "").rpartition(":")[2]
+    message = str(problem.get("detail") or problem.get("title") or f"the server answered {status} without a text")
+    kind = _BY_KIND.get(label) or type(from_http(status, message))
+    faults = [
+        Fault(str(item.get("field", "")), item.get("is"), str(item.get("allowed", "")))
+        for item in problem.get("faults") or ()
+        if isinstance(item, dict)
+    ]
+    error = kind(message, code=label or None, faults=faults)
+    if isinstance(error, OverloadedError):
+        after_ms = problem.get("retry_after_ms")
+        error.retry_after_s = after_ms / 1000 if isinstance(after_ms, int | float) else retry_after_s
+    return error
 
 
 def from_grpc(status: str, message: str) -> FlyballError:

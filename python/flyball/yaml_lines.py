@@ -65,6 +65,15 @@ def read_marked(text: str) -> Marked:
     return marked
 
 
+class Dumper(yaml.SafeDumper):
+    """Writes what `read_marked` reads: a text that looks like another type, by either version of YAML, is quoted."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """No aliases, since none are read."""
+        del data
+        return True
+
+
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - YAML 1.1 reads `on` as true and 1:30 as 90
 
@@ -77,6 +86,7 @@ class _Loader(yaml.SafeLoader):
 
 for _name, (_pattern, _first) in _TYPES.items():
     _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(rf"^(?:{_pattern})$"), [*_first, ""])
+    Dumper.add_implicit_resolver(f"{_TAG}{_name}", re.compile(rf"^(?:{_pattern})$"), [*_first, ""])
 
 
 def _plain(node: Any, place: Place, marked: Marked) -> object:

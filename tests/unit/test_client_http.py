@@ -252,7 +252,7 @@ def test_connections_are_kept_alive(server, client):
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8080", "https://h", "ftp://h", "http://"])
 def test_what_is_no_address_is_refused(url):
-    with pytest.raises(errors.UsageError, match="http://HOST:PORT or grpc://HOST:PORT"):
+    with pytest.raises(errors.UsageError, match="http://HOST:PORT, grpc://HOST:PORT or unix:/PATH"):
         Client(url)
 
 

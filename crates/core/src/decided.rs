@@ -46,13 +46,42 @@ pub struct Reason {
     pub contribution: Option<(Arc<str>, f64)>,
 }
 
+/// What was done instead of failing; a bounded metric label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    Retry,
+    Rules,
+    Previous,
+    Outcome,
+    /// Refused as overload. Counted, and never in an answer: there is none.
+    Shed,
+}
+
+impl Remedy {
+    pub const ALL: [Remedy; 5] =
+        [Remedy::Retry, Remedy::Rules, Remedy::Previous, Remedy::Outcome, Remedy::Shed];
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Remedy::Retry => "retry",
+            Remedy::Rules => "rules",
+            Remedy::Previous => "previous",
+            Remedy::Outcome => "outcome",
+            Remedy::Shed => "shed",
+        }
+    }
+
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
 /// That something failed and what was done instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remedied {
     pub cause: FaultKind,
     pub stage: Stage,
-    /// `retry`, `rules`, `previous` or `outcome`.
-    pub remedy: &'static str,
+    pub remedy: Remedy,
 }
 
 /// One field that is not as the schema wants it.
@@ -120,6 +149,13 @@ pub struct Decisions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_index_of_each_remedy_is_its_place_in_all() {
+        for (place, remedy) in Remedy::ALL.into_iter().enumerate() {
+            assert_eq!(remedy.index(), place);
+        }
+    }
 
     #[test]
     fn an_id_is_a_uuid_of_version_seven_that_begins_with_its_time() {

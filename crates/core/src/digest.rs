@@ -33,17 +33,22 @@ impl Digest {
 
     /// The 64 hex digits alone, as used in file names.
     pub fn hex(&self) -> String {
-        self.0.iter().fold(String::with_capacity(64), |mut text, byte| {
-            text.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('0'));
-            text.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('0'));
-            text
-        })
+        self.digits().map(char::from).collect()
+    }
+
+    fn digits(&self) -> impl Iterator<Item = u8> {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        self.0.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]])
     }
 }
 
 impl fmt::Display for Digest {
+    /// Without memory of its own: answers have several of these.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:{}", self.hex())
+        let mut hex = [0; 64];
+        hex.iter_mut().zip(self.digits()).for_each(|(place, digit)| *place = digit);
+        f.write_str("sha256:")?;
+        f.write_str(std::str::from_utf8(&hex).unwrap_or_default())
     }
 }
 

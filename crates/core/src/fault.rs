@@ -240,12 +240,10 @@ impl Fault {
 
     /// A row that does not hold to its decision's schema.
     pub fn fields_invalid(stage: Stage, fields: Vec<FieldFault>) -> Fault {
-        let text = match &*fields {
-            [one] => {
-                format!("field '{}' is not as the decision wants it: allowed is {}", one.field, one.allowed)
-            }
-            many => format!("{} fields are not as the decision wants them; each is named", many.len()),
-        };
+        let each: Vec<_> =
+            fields.iter().map(|fault| format!("{}: allowed is {}", fault.field, fault.allowed)).collect();
+        let are = if fields.len() == 1 { "1 field is" } else { &format!("{} fields are", fields.len()) };
+        let text = format!("{are} not as the decision wants; {}", each.join("; "));
         Fault { fields: fields.into(), ..Fault::new(FaultKind::FieldsInvalid, stage, text) }
     }
 

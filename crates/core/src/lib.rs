@@ -20,7 +20,7 @@ mod tensor;
 
 pub use clock::{Clock, Nanos, nanos};
 pub use decided::{
-    Decided, DecidedBy, DecidedRow, DecisionId, Decisions, FieldFault, Reason, Remedied, RowOutcome,
+    Decided, DecidedBy, DecidedRow, DecisionId, Decisions, FieldFault, Reason, Remedied, Remedy, RowOutcome,
 };
 pub use dialect::{
     Answer, DecisionDialect, Dialect, InferRequest, ModelRef, Place, Protocol, RequestedOutput, RowsAsk,
@@ -29,7 +29,9 @@ pub use digest::{Digest, DigestError};
 pub use fault::{Blame, Fault, FaultKind, GrpcCode, Outcome};
 pub use limits::RequestLimits;
 pub use priority::Priority;
-pub use record::{CallerIndex, RunRecord, Sink, WalkRecord};
+pub use record::{
+    CallerIndex, DecisionRecord, Meters, Recorder, RunRecord, Shadow, Shadowed, Sink, WalkRecord,
+};
 pub use region::{Region, RegionSpan};
 pub use rows::{Scalar, TakeRows};
 pub use stage::Stage;

@@ -1,6 +1,7 @@
 //! What one walk leaves behind, and the trait by which it is handed on. Offering never waits.
 
-use crate::{FaultKind, Nanos, Outcome, Protocol, Stage};
+use crate::{Decisions, FaultKind, Nanos, Outcome, Protocol, Remedied, Stage};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Who asked, as a place among counters: bounded, whatever the callers' file says.
@@ -43,6 +44,34 @@ pub struct RunRecord {
     pub succeeded: bool,
 }
 
+/// What became of one row that was to be decided. Rows that are answered from memory are none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecisionRecord {
+    /// By its place among the decision's outcomes; none: it was not decided.
+    pub outcome: Option<usize>,
+    pub remedy: Option<Remedied>,
+}
+
+/// What ran beside a decision and was compared with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shadow {
+    Variant,
+    Policy,
+}
+
+/// What came of it for one row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Shadowed {
+    /// There was no room for it.
+    Dropped,
+    Failed,
+    /// `apart`: how far its score was from the one that counted; zero for a policy.
+    Compared {
+        agrees: bool,
+        apart: f64,
+    },
+}
+
 /// Where walks are recorded. One sink belongs to one lane; it must not block and must not fail.
 pub trait Sink {
     type Model;
@@ -52,4 +81,26 @@ pub trait Sink {
     fn record(&self, record: &WalkRecord<'_, Self::Model>);
 
     fn batch(&self, model: &Self::Model, run: &RunRecord);
+
+    /// For each row that was decided, or should have been.
+    fn decided(&self, _decision: &Self::Model, _row: &DecisionRecord) {}
+
+    /// Rows that got the answer of an earlier request, by its idempotency key.
+    fn repeated(&self, _decision: &Self::Model, _rows: usize) {}
+
+    fn shadowed(&self, _decision: &Self::Model, _of: Shadow, _row: Shadowed) {}
+}
+
+/// Makes what measures models and decisions: `M` is the sink's own.
+pub trait Meters<M>: Send + Sync {
+    fn model(&self, name: &str, version: &str) -> Arc<M>;
+
+    /// Of a whole decision: its walks, and its rows by outcome, which a record names by its place here.
+    fn decision(&self, name: &str, outcomes: &[Arc<str>]) -> Arc<M>;
+}
+
+/// Keeps what was decided. One recorder belongs to all lanes; offering never waits.
+pub trait Recorder: Send + Sync {
+    /// Why it cannot be kept, where that is so.
+    fn offer(&self, decisions: &Decisions) -> Result<(), String>;
 }

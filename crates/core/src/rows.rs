@@ -18,6 +18,7 @@ pub trait TakeRows {
     /// Begins the next row. `id` is the caller's own name for it.
     fn row(&mut self, id: Option<&str>);
 
-    /// A field of the row that was begun last.
+    /// A field of the row that was begun last. The protocols hand over every field that they meet: that a name comes twice
+    /// is for the taker to see, which has a place for each.
     fn field(&mut self, name: &str, value: Scalar<'_>);
 }

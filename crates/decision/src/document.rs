@@ -5,11 +5,11 @@
 //! and told all at once.
 
 use flyball_core::snapshot::SnapshotFault;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DecisionDocument {
     pub owner: String,
@@ -37,7 +37,7 @@ pub struct DecisionDocument {
     pub idempotency: IdempotencyDocument,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FieldType {
     Bool,
@@ -49,7 +49,7 @@ pub enum FieldType {
     Time,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FieldDocument {
     pub name: String,
@@ -80,7 +80,7 @@ pub struct FieldDocument {
     pub pii: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeatureDocument {
     pub name: String,
@@ -109,7 +109,7 @@ pub struct FeatureDocument {
 }
 
 /// What becomes of a feature that is not there as it should be.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reaction {
     /// It is missing, and everything that reads it knows.
@@ -122,7 +122,7 @@ pub enum Reaction {
     Value(Json),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WindowOp {
     Count,
@@ -131,7 +131,7 @@ pub enum WindowOp {
     Distinct,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WindowDocument {
     pub op: WindowOp,
@@ -148,7 +148,7 @@ pub struct WindowDocument {
     pub source: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LookupDocument {
     pub source: String,
@@ -158,7 +158,7 @@ pub struct LookupDocument {
     pub field: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, tag = "kind", rename_all = "snake_case")]
 pub enum SourceDocument {
     /// Just one of `url` (without a password) and `url_env` (the environment variable that has it).
@@ -181,7 +181,7 @@ pub enum SourceDocument {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CacheDocument {
     /// How long a record that was found is used without asking again.
@@ -199,7 +199,7 @@ impl Default for CacheDocument {
 
 /// One step from values to columns. Each takes the columns `of`, which at first are the fields and features under their
 /// names, and puts what it makes in their place, or beside them under `into`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, tag = "op", rename_all = "snake_case")]
 pub enum TransformDocument {
     /// One value for each column; `indicator` adds `x=missing`, 0 or 1.
@@ -277,7 +277,7 @@ pub enum TransformDocument {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CastTo {
     Float,
@@ -287,7 +287,7 @@ pub enum CastTo {
     Text,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DatePart {
     Year,
@@ -302,7 +302,7 @@ pub enum DatePart {
 }
 
 /// A model of the deployment, and how it is asked.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelDocument {
     pub name: String,
@@ -316,14 +316,14 @@ pub struct ModelDocument {
     pub explain: Option<ExplainDocument>,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct InputDocument {
     pub tensor: String,
     pub columns: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScoreDocument {
     pub output: String,
@@ -332,7 +332,7 @@ pub struct ScoreDocument {
     pub element: u32,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, tag = "by", rename_all = "snake_case")]
 pub enum ExplainDocument {
     /// Exact contributions of a tree ensemble; the file beside the model has its nodes and covers.
@@ -343,7 +343,7 @@ pub enum ExplainDocument {
     Ablation { baseline: Vec<f64> },
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct VariantDocument {
     pub name: String,
@@ -353,7 +353,7 @@ pub struct VariantDocument {
     pub weights: BTreeMap<String, f64>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RouteDocument {
     /// Shares of requests (0 to 1) that go to other variants than the champion.
@@ -366,7 +366,7 @@ pub struct RouteDocument {
     pub fallback: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyDocument {
     #[serde(default)]
@@ -393,7 +393,7 @@ pub struct PolicyDocument {
 }
 
 /// `of` is `score`, a field or a feature. NaN never passes.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuardDocument {
     pub of: String,
@@ -403,7 +403,7 @@ pub struct GuardDocument {
     pub max: Option<f64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleDocument {
     pub when: String,
@@ -424,7 +424,7 @@ pub struct RuleDocument {
 }
 
 /// `from` is in the band, `to` is not; none: without end.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct BandDocument {
     pub name: String,
@@ -437,21 +437,21 @@ pub struct BandDocument {
     pub to: Option<f64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SegmentDocument {
     pub when: String,
     pub bands: Vec<BandDocument>,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct KillSwitchDocument {
     pub outcome: String,
     pub reason: String,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExplainWhen {
     /// When the caller asks, and on adverse outcomes.
@@ -462,7 +462,7 @@ pub enum ExplainWhen {
     Never,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReasonsDocument {
     pub when: ExplainWhen,
@@ -485,7 +485,7 @@ impl Default for ReasonsDocument {
 }
 
 /// What is done instead of failing.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemedyDocument {
     /// The fault is the answer.
@@ -503,7 +503,7 @@ pub enum RemedyDocument {
     Outcome(String),
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RemediesDocument {
     /// The model is not there, breaks or fails on this input.
@@ -520,7 +520,7 @@ pub struct RemediesDocument {
     pub record_error: RemedyDocument,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct IdempotencyDocument {
     pub window_s: u32,

@@ -6,12 +6,26 @@
 
 mod document;
 mod faults;
+mod feature;
+mod field;
 mod names;
+mod program;
+mod reader;
+mod route;
 mod rows;
+mod scores;
+mod slot;
 mod value;
 
 pub use document::*;
 pub use faults::Faults;
+pub use feature::{CompiledReaction, FeatureFrom, FeaturePlan};
+pub use field::{Constant, Field};
 pub use names::{Name, Names};
+pub use program::{ModelFacts, ModelPlan, Program, Remedies, Remedy, Scratch, StageText, Variant};
+pub use reader::RowReader;
+pub use route::RoutePlan;
 pub use rows::{FeatureFact, Origin, Rows};
+pub use scores::Scores;
+pub use slot::{KeyBuffer, Slot};
 pub use value::{Kind, TextRef, Value};

@@ -10,8 +10,8 @@ mod parts;
 use crate::admission::Permit;
 use crate::job::Job;
 use crate::loaded::{Home, Model};
+use crate::reply::Answered;
 use crate::schedule::{Queued, Taken};
-use crate::walk::Walk;
 use crate::{Lane, LaneInbox, share};
 use flyball_core::{Fault, FaultKind, Nanos, Priority, RunRecord, Sink, Stage, Tensor};
 use flyball_engine::RunError;
@@ -32,17 +32,35 @@ const INLINE_STUCK: Duration = Duration::from_secs(1);
 /// Beyond its deadline, or beyond the longest wait and run, a caller is answered even if the lane that has its job hangs.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// Runs one request's inputs, with whatever else is ready. The permit is proof of admission.
+/// What a run is asked for with. The permit is proof of admission, and comes back with the outputs.
+pub(crate) struct Ticket {
+    pub(crate) permit: Permit,
+    pub(crate) priority: Priority,
+    pub(crate) deadline: Option<Nanos>,
+    /// How long after its deadline it is waited for, where another lane has it.
+    pub(crate) grace: Duration,
+}
+
+impl Ticket {
+    pub(crate) fn new(permit: Permit, priority: Priority, deadline: Option<Nanos>) -> Ticket {
+        Ticket { permit, priority, deadline, grace: GRACE }
+    }
+}
+
+/// How many rows inputs have, as a run counts them.
+pub(crate) fn rows(inputs: &[Tensor]) -> usize {
+    inputs.first().map_or(1, Tensor::rows).max(1)
+}
+
+/// Runs one request's inputs, with whatever else is ready.
 pub(crate) async fn run<S: Sink>(
     lane: &Lane<S>,
     model: &Arc<Model<S::Model>>,
     inputs: Vec<Tensor>,
-    priority: Priority,
-    permit: Permit,
-    walk: &mut Walk<S>,
-) -> Result<Vec<Tensor>, Fault> {
-    let rows = inputs.first().map_or(1, Tensor::rows).max(1);
-    walk.rows = rows;
+    ticket: Ticket,
+) -> Answered {
+    let rows = rows(&inputs);
+    let (deadline, grace) = (ticket.deadline, ticket.grace);
     let scale = model.scale(&inputs, rows);
     let (promise, mut waiting) = lane.slots.pair();
     let job = Job {
@@ -51,28 +69,19 @@ pub(crate) async fn run<S: Sink>(
         inputs,
         rows,
         scale,
-        priority,
-        deadline: walk.deadline,
+        priority: ticket.priority,
+        deadline,
         came: lane.now(),
         booking: None,
         moved: false,
         alone: false,
-        _permit: permit,
+        permit: ticket.permit,
         promise,
     };
     let here = lane.accept(job)?;
-    let ran = match if here { waiting.unless_moved().await } else { None } {
+    match if here { waiting.unless_moved().await } else { None } {
         Some(ran) => ran,
-        None => patiently(lane, model, walk.deadline, waiting).await,
-    };
-    match ran {
-        Ok(ran) => {
-            walk.end_at(Stage::Queue, ran.began);
-            walk.end_at(Stage::Infer, ran.ended);
-            Ok(ran.outputs)
-        }
-        // The time until here belongs to the stage that failed, not to the writing of the refusal.
-        Err(fault) => walk.stage(fault.stage, Err(fault)),
+        None => patiently(lane, model, deadline, grace, waiting).await,
     }
 }
 
@@ -81,11 +90,12 @@ async fn patiently<S: Sink>(
     lane: &Lane<S>,
     model: &Model<S::Model>,
     deadline: Option<Nanos>,
-    waiting: impl Future<Output = Result<Ran, Fault>>,
-) -> Result<Ran, Fault> {
+    grace: Duration,
+    waiting: impl Future<Output = Answered>,
+) -> Answered {
     let longest = model.terms.queue_wait_max + model.terms.run_max;
     let left = deadline.map_or(longest, |deadline| deadline.since(lane.now()).min(longest));
-    tokio::time::timeout(left + GRACE, waiting).await.unwrap_or_else(|_elapsed| {
+    tokio::time::timeout(left + grace, waiting).await.unwrap_or_else(|_elapsed| {
         let text =
             format!("no lane had come to the request after {} ms; try again shortly", left.as_millis());
         let hung = Fault::new(FaultKind::LaneFull, Stage::Queue, text).retry_after(left);

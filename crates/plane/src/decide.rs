@@ -1,12 +1,14 @@
 //! The whole life of one request. Start reading here.
 //!
 //! parse → route → admit → features → tensor → queue → infer → policy → record → respond; `Stage` in `core` names them
-//! in this order. Every transport calls `decide`; queue and infer happen in `batch.rs`, the second walk.
+//! in this order. Every transport calls `decide`, with an `Inference` or a `Governed` in hand: tensors in and out, or
+//! named fields in and a decision out (`governed.rs`). Queue and infer happen in `batch.rs`, the second walk.
 
+use crate::batch::{self, Ticket};
 use crate::stages::admit::{Ask, admit, judge};
 use crate::stages::{classify::classify, route::route, tensor::tensor};
 use crate::walk::Walk;
-use crate::{Lane, Model, batch};
+use crate::{Lane, Model};
 use bytes::Bytes;
 use flyball_core::{Answer, Dialect, Fault, Nanos, Priority, Sink, Stage};
 use std::sync::Arc;
@@ -19,92 +21,151 @@ pub struct Arrival<S: Sink, B> {
     pub deadline: Option<Nanos>,
 }
 
-pub async fn decide<S, D, B>(lane: &Lane<S>, dialect: &D, arrival: Arrival<S, B>) -> D::Reply
+/// A kind of request: what is particular to it on its way from a body to a reply.
+pub trait Request<S: Sink> {
+    type Reply;
+    /// What it asks for, once that is found.
+    type Found;
+
+    /// What the head asks for, or a glance at the body; none: only parsing tells.
+    fn find(&self, lane: &Lane<S>, body: &Bytes) -> Option<Result<Self::Found, Fault>>;
+
+    /// What measures it, and the model that it needs first.
+    fn first(found: &Self::Found) -> (&Arc<S::Model>, &Model<S::Model>);
+
+    /// Whether it may still be answered, although its model would refuse a request of which nothing else is known.
+    fn may_yet(&self, found: &Self::Found, refusal: &Fault, body: &Bytes, walk: &Walk<S>) -> bool;
+
+    /// The ten stages.
+    fn serve(
+        &self,
+        lane: &Lane<S>,
+        found: Option<Self::Found>,
+        body: Bytes,
+        walk: &mut Walk<S>,
+    ) -> impl Future<Output = Result<Self::Reply, Fault>>;
+
+    fn refuse(&self, fault: &Fault) -> Self::Reply;
+}
+
+pub async fn decide<S, R, B>(lane: &Lane<S>, request: &R, arrival: Arrival<S, B>) -> R::Reply
 where
     S: Sink,
-    D: Dialect,
+    R: Request<S>,
     B: Future<Output = Result<Bytes, Fault>>,
 {
     let mut walk = arrival.walk;
     walk.deadline = arrival.deadline;
-    let reply = serve(lane, dialect, arrival.body, &mut walk).await;
-    if reply.is_err() {
-        count_under(lane, dialect, &mut walk);
-    }
-    match reply {
+    match serve(lane, request, arrival.body, &mut walk).await {
         Ok(reply) => {
             walk.answered();
             reply
         }
         Err(fault) => {
+            count_under(lane, request, &mut walk);
             walk.pass(Stage::Record);
             walk.stage(Stage::Respond, ());
             walk.faulted(&fault);
-            dialect.refuse(&fault)
+            request.refuse(&fault)
         }
     }
 }
 
-async fn serve<S, D, B>(lane: &Lane<S>, dialect: &D, body: B, walk: &mut Walk<S>) -> Result<D::Reply, Fault>
+async fn serve<S, R, B>(lane: &Lane<S>, request: &R, body: B, walk: &mut Walk<S>) -> Result<R::Reply, Fault>
 where
     S: Sink,
-    D: Dialect,
+    R: Request<S>,
     B: Future<Output = Result<Bytes, Fault>>,
 {
     let body = body.await?;
     walk.body_arrived();
-    let named = door(lane, dialect, &body, walk)?;
-    let request = dialect.parse(&body, &lane.plane.limits.request, lane.spare());
-    let mut request = walk.stage(Stage::Parse, request)?;
-    let model = match named {
-        Some(model) => Ok(model),
-        None => route(&lane.plane.routes.load(), &request.model).inspect(|model| walk.routed(&model.meter)),
-    };
-    let model = walk.stage(Stage::Route, model)?;
-    walk.due(request.timeout, model.terms.deadline);
-    let ask = Ask { rows: model.rows_asked(&request), priority: request.priority, deadline: walk.deadline };
-    let permit = walk.stage(Stage::Admit, admit(lane, &model, ask))?;
-    walk.pass(Stage::Features);
-    let (inputs, places) = walk.stage(Stage::Tensor, tensor(&mut request, &model))?;
-    let mut outputs = batch::run(lane, &model, inputs, request.priority, permit, walk).await?;
-    walk.pass(Stage::Policy);
-    walk.pass(Stage::Record);
-    classify(&mut outputs, &request.outputs, &model)?;
-    let id = request.id.as_deref();
-    let answer =
-        Answer { model: &model.name, version: &model.version, id, outputs: &outputs, places: &places };
-    let reply = dialect.answer(&answer, lane.out.borrow_mut().with_room());
-    lane.keep(outputs);
-    walk.stage(Stage::Respond, reply)
+    let found = door(lane, request, &body, walk)?;
+    request.serve(lane, found, body, walk).await
 }
 
-/// Refuses before the body is parsed, where its head says enough to know that it will be refused. Gives the model that the
-/// head names, so that it is not looked up twice.
-fn door<S: Sink, D: Dialect>(
+/// Refuses before the body is parsed, where its head says enough to know that it will be refused. Gives what the head
+/// asks for, so that it is not looked up twice.
+fn door<S: Sink, R: Request<S>>(
     lane: &Lane<S>,
-    dialect: &D,
+    request: &R,
     body: &Bytes,
     walk: &mut Walk<S>,
-) -> Result<Option<Arc<Model<S::Model>>>, Fault> {
-    let named = dialect.model(body).map(|named| route(&lane.plane.routes.load(), &named));
-    let Some(Ok(model)) = named else { return Ok(None) };
-    walk.routed(&model.meter);
+) -> Result<Option<R::Found>, Fault> {
+    let Some(Ok(found)) = request.find(lane, body) else { return Ok(None) };
+    let (meter, model) = R::first(&found);
+    walk.routed(meter);
     let deadline = walk.deadline.or_else(|| walk.after(model.terms.deadline));
-    let Err(fault) = judge(lane, &model, Ask { rows: 1, priority: Priority::Normal, deadline }) else {
-        return Ok(Some(model));
-    };
-    // A deadline in the body can only be earlier than the head's, but it may be later than what the deployment promises.
-    let may_be_later = walk.deadline.is_none() && dialect.mentions(body, "timeout");
-    if may_be_later || dialect.mentions(body, "priority") {
-        return Ok(Some(model));
+    match judge(lane, model, Ask { rows: 1, priority: Priority::Normal, deadline }) {
+        Err(fault) if !request.may_yet(&found, &fault, body, walk) => walk.stage(Stage::Admit, Err(fault)),
+        _ => Ok(Some(found)),
     }
-    walk.stage(Stage::Admit, Err(fault))
 }
 
-/// A request whose body never came is still counted under the model that its head names.
-fn count_under<S: Sink, D: Dialect>(lane: &Lane<S>, dialect: &D, walk: &mut Walk<S>) {
-    let named = dialect.model(&Bytes::new());
-    if let Some(Ok(model)) = named.map(|named| route(&lane.plane.routes.load(), &named)) {
-        walk.routed(&model.meter);
+/// A request whose body never came is still counted under what its head names.
+fn count_under<S: Sink, R: Request<S>>(lane: &Lane<S>, request: &R, walk: &mut Walk<S>) {
+    if let Some(Ok(found)) = request.find(lane, &Bytes::new()) {
+        walk.routed(R::first(&found).0);
+    }
+}
+
+/// Tensors in, a model's outputs out, in a dialect of the Open Inference Protocol.
+pub struct Inference<'d, D>(pub &'d D);
+
+impl<S: Sink, D: Dialect> Request<S> for Inference<'_, D> {
+    type Reply = D::Reply;
+    type Found = Arc<Model<S::Model>>;
+
+    fn find(&self, lane: &Lane<S>, body: &Bytes) -> Option<Result<Self::Found, Fault>> {
+        self.0.model(body).map(|named| route(&lane.plane.routes.load(), &named))
+    }
+
+    fn first(model: &Self::Found) -> (&Arc<S::Model>, &Model<S::Model>) {
+        (&model.meter, model)
+    }
+
+    /// A deadline in the body can only be earlier than the head's, but it may be later than what the deployment promises.
+    fn may_yet(&self, _model: &Self::Found, _refusal: &Fault, body: &Bytes, walk: &Walk<S>) -> bool {
+        let may_be_later = walk.deadline.is_none() && self.0.mentions(body, "timeout");
+        may_be_later || self.0.mentions(body, "priority")
+    }
+
+    async fn serve(
+        &self,
+        lane: &Lane<S>,
+        found: Option<Self::Found>,
+        body: Bytes,
+        walk: &mut Walk<S>,
+    ) -> Result<D::Reply, Fault> {
+        let request = self.0.parse(&body, &lane.plane.limits.request, lane.spare());
+        let mut request = walk.stage(Stage::Parse, request)?;
+        let model = match found {
+            Some(model) => Ok(model),
+            None => {
+                route(&lane.plane.routes.load(), &request.model).inspect(|model| walk.routed(&model.meter))
+            }
+        };
+        let model = walk.stage(Stage::Route, model)?;
+        walk.due(request.timeout, model.terms.deadline);
+        let ask =
+            Ask { rows: model.rows_asked(&request), priority: request.priority, deadline: walk.deadline };
+        let permit = walk.stage(Stage::Admit, admit(lane, &model, ask))?;
+        walk.pass(Stage::Features);
+        let (inputs, places) = walk.stage(Stage::Tensor, tensor(&mut request, &model))?;
+        walk.rows = batch::rows(&inputs);
+        let ticket = Ticket::new(permit, request.priority, walk.deadline);
+        let mut outputs = walk.ran(batch::run(lane, &model, inputs, ticket).await)?.0;
+        walk.pass(Stage::Policy);
+        walk.pass(Stage::Record);
+        classify(&mut outputs, &request.outputs, &model)?;
+        let id = request.id.as_deref();
+        let answer =
+            Answer { model: &model.name, version: &model.version, id, outputs: &outputs, places: &places };
+        let reply = self.0.answer(&answer, lane.out.borrow_mut().with_room());
+        lane.keep(outputs);
+        walk.stage(Stage::Respond, reply)
+    }
+
+    fn refuse(&self, fault: &Fault) -> D::Reply {
+        self.0.refuse(fault)
     }
 }

@@ -27,15 +27,15 @@ pub(crate) struct Job<M> {
     pub(crate) moved: bool,
     /// It was in a batch that failed: it runs by itself now.
     pub(crate) alone: bool,
-    /// Held until the job is answered: it is what bounds the queues.
-    pub(crate) _permit: Permit,
+    /// Held until the job is answered: it is what bounds the queues. It goes back with what the model gave.
+    pub(crate) permit: Permit,
     pub(crate) promise: Promise,
 }
 
 impl<M> Job<M> {
     /// Answers. A caller who has gone is not waited for.
     pub(crate) fn answer(self, result: Result<Ran, Fault>) {
-        self.promise.answer(result);
+        self.promise.answer(result.map(|ran| (ran, self.permit)));
     }
 
     /// Why it left the queue without a run. Where its caller has gone, nobody reads it.

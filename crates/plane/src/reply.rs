@@ -1,6 +1,7 @@
 //! The way back from a run to the walk that waits for it, possibly on another lane. Like a one-shot channel, but used
 //! again: a request in steady state allocates none.
 
+use crate::admission::Permit;
 use crate::batch::Ran;
 use atomic_waker::AtomicWaker;
 use flyball_core::{Fault, FaultKind, Stage};
@@ -11,8 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
+/// What a run gave, with the permit under which it ran; or why it gave nothing.
+pub(crate) type Answered = Result<(Ran, Permit), Fault>;
+
 struct Slot {
-    result: Mutex<Option<Result<Ran, Fault>>>,
+    result: Mutex<Option<Answered>>,
     waker: AtomicWaker,
     /// The walk went away: nobody will read an answer.
     given_up: AtomicBool,
@@ -57,11 +61,11 @@ impl Promise {
         }
     }
 
-    pub(crate) fn answer(mut self, result: Result<Ran, Fault>) {
+    pub(crate) fn answer(mut self, result: Answered) {
         self.settle(result);
     }
 
-    fn settle(&mut self, result: Result<Ran, Fault>) {
+    fn settle(&mut self, result: Answered) {
         if let Some(slot) = self.0.take() {
             *slot.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
             slot.waker.wake();
@@ -86,7 +90,7 @@ pub(crate) struct Waiting<'s> {
 
 impl Waiting<'_> {
     /// The answer, or `None` once the job has moved to another lane: from then on somebody else may hang.
-    pub(crate) async fn unless_moved(&mut self) -> Option<Result<Ran, Fault>> {
+    pub(crate) async fn unless_moved(&mut self) -> Option<Answered> {
         poll_fn(|context| match Pin::new(&mut *self).poll(context) {
             Poll::Ready(result) => Poll::Ready(Some(result)),
             Poll::Pending if self.slot.moved.load(Ordering::Acquire) => Poll::Ready(None),
@@ -97,9 +101,9 @@ impl Waiting<'_> {
 }
 
 impl Future for Waiting<'_> {
-    type Output = Result<Ran, Fault>;
+    type Output = Answered;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Ran, Fault>> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answered> {
         let take = || self.slot.result.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(result) = take() {
             return Poll::Ready(result);
@@ -127,10 +131,13 @@ impl Drop for Waiting<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::Gate;
     use flyball_core::Nanos;
 
-    fn ran() -> Ran {
-        Ran { outputs: Vec::new(), began: Nanos(1), ended: Nanos(2) }
+    fn ran() -> (Ran, Permit) {
+        let place = || Gate::new(1).try_enter().unwrap();
+        let permit = Permit { _server: place(), _deployment: place() };
+        (Ran { outputs: Vec::new(), began: Nanos(1), ended: Nanos(2) }, permit)
     }
 
     #[tokio::test]
@@ -139,7 +146,7 @@ mod tests {
         for _ in 0..3 {
             let (promise, waiting) = slots.pair();
             let thread = std::thread::spawn(move || promise.answer(Ok(ran())));
-            assert_eq!(waiting.await.unwrap().ended, Nanos(2));
+            assert_eq!(waiting.await.unwrap().0.ended, Nanos(2));
             thread.join().unwrap();
         }
         let (promise, waiting) = slots.pair();

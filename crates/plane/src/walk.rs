@@ -1,8 +1,12 @@
-//! One request's walk: when it began, when each stage ended, and how it went. It records itself exactly once: at its
+//! One request's walk: when it began, how long each stage took, and how it went. It records itself exactly once: at its
 //! end, or in `Drop` when the client hung up and the future went away.
 
 use crate::Lane;
-use flyball_core::{CallerIndex, Fault, FaultKind, Nanos, Outcome, Protocol, Sink, Stage, WalkRecord, nanos};
+use crate::admission::Permit;
+use crate::reply::Answered;
+use flyball_core::{
+    CallerIndex, Fault, FaultKind, Nanos, Outcome, Protocol, Sink, Stage, Tensor, WalkRecord, nanos,
+};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +15,16 @@ use std::time::Duration;
 pub struct Walk<S: Sink> {
     lane: Rc<Lane<S>>,
     protocol: Protocol,
-    caller: CallerIndex,
+    pub(crate) caller: CallerIndex,
     /// When the head came. Callers' time limits count from here.
     came: Nanos,
     began: Nanos,
     pub(crate) deadline: Option<Nanos>,
     /// What the model was given to run.
     pub(crate) rows: usize,
-    /// The end of each stage; durations are differences.
-    ends: [Option<Nanos>; Stage::COUNT],
+    /// How long each stage took. One that is come to again takes longer; together they take all of the walk's time.
+    took: [Option<Duration>; Stage::COUNT],
+    /// When the last stage ended.
     last: Nanos,
     model: Option<Arc<S::Model>>,
     fault: Option<(FaultKind, Stage)>,
@@ -39,7 +44,7 @@ impl<S: Sink> Walk<S> {
             began,
             deadline: None,
             rows: 0,
-            ends: [None; Stage::COUNT],
+            took: [None; Stage::COUNT],
             last: began,
             model: None,
             fault: None,
@@ -83,8 +88,27 @@ impl<S: Sink> Walk<S> {
 
     /// Ends a stage at a time that somebody else measured.
     pub(crate) fn end_at(&mut self, stage: Stage, end: Nanos) {
-        self.ends[stage.index()] = Some(end);
-        self.last = end;
+        let took = self.took[stage.index()].get_or_insert_default();
+        *took += end.since(self.last);
+        self.last = self.last.max(end);
+    }
+
+    /// Ends queue and infer with what came of a run.
+    pub(crate) fn ran(&mut self, ran: Answered) -> Result<(Vec<Tensor>, Permit), Fault> {
+        match ran {
+            Ok((ran, permit)) => {
+                self.end_at(Stage::Queue, ran.began);
+                self.end_at(Stage::Infer, ran.ended);
+                Ok((ran.outputs, permit))
+            }
+            // The time until here belongs to the stage that failed, not to the writing of the refusal.
+            Err(fault) => self.stage(fault.stage, Err(fault)),
+        }
+    }
+
+    /// How long each stage took until now.
+    pub(crate) fn timings(&self) -> [Option<Duration>; Stage::COUNT] {
+        self.took
     }
 
     pub(crate) fn routed(&mut self, model: &Arc<S::Model>) {
@@ -103,12 +127,6 @@ impl<S: Sink> Walk<S> {
 
 impl<S: Sink> Drop for Walk<S> {
     fn drop(&mut self) {
-        let mut since = self.began;
-        let stages = self.ends.map(|end| {
-            let duration = end?.since(since);
-            since = end?;
-            Some(duration)
-        });
         let end = if self.outcome == Outcome::Abandoned { self.lane.now() } else { self.last };
         self.lane.sink.record(&WalkRecord {
             model: self.model.as_deref(),
@@ -119,7 +137,7 @@ impl<S: Sink> Drop for Walk<S> {
             rows: self.rows,
             ended: end,
             total: end.since(self.began),
-            stages,
+            stages: self.took,
         });
     }
 }

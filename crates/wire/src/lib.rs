@@ -6,6 +6,8 @@
 pub mod body;
 pub mod coding;
 pub mod configuration;
+mod decisions;
+mod fields;
 pub mod frame;
 pub mod metadata;
 pub mod proto;
@@ -18,4 +20,7 @@ pub mod statistics;
 mod testing;
 mod v2;
 
+pub use decisions::{
+    DecisionFacts, FieldFacts, GrpcDecision, HttpDecision, ModelFacts, PROBLEM_JSON, Problem,
+};
 pub use v2::{GrpcDialect, GrpcReply, HttpDialect, HttpReply, StreamDialect, StreamReply};

@@ -7,6 +7,11 @@
 #[allow(clippy::all, unused_qualifications, unreachable_pub)]
 pub mod inference;
 
+/// Decisions, which are ours.
+#[rustfmt::skip]
+#[allow(clippy::all, unused_qualifications, unreachable_pub)]
+pub mod decisions;
+
 /// The gRPC health protocol.
 #[rustfmt::skip]
 #[allow(clippy::all, unused_qualifications, unreachable_pub)]

@@ -135,6 +135,7 @@ mod tests {
         let names: Vec<_> = list.service.into_iter().map(|service| service.name).collect();
         let wanted = [
             "inference.GRPCInferenceService",
+            "flyball.v1.Decisions",
             "grpc.health.v1.Health",
             "grpc.reflection.v1.ServerReflection",
         ];

@@ -6,7 +6,6 @@ mod binary;
 mod check;
 mod contents;
 mod envelope;
-mod fields;
 mod grpc;
 mod http;
 mod infer_request;
@@ -18,6 +17,7 @@ mod shared;
 mod stream;
 
 pub use grpc::{GrpcDialect, GrpcReply};
+pub(crate) use http::whole_seconds;
 pub use http::{HttpDialect, HttpReply};
 pub(crate) use json::error_body;
 pub use stream::{StreamDialect, StreamReply};

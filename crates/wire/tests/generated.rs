@@ -4,8 +4,9 @@ use prost::Message;
 use prost_types::FileDescriptorSet;
 use std::path::{Path, PathBuf};
 
-const MODULES: [(&str, &str, &str); 3] = [
+const MODULES: [(&str, &str, &str); 4] = [
     ("open_inference.proto", "inference.rs", "inference.rs"),
+    ("decisions.proto", "flyball.v1.rs", "decisions.rs"),
     ("health.proto", "grpc.health.v1.rs", "health.rs"),
     ("reflection.proto", "grpc.reflection.v1.rs", "reflection.rs"),
 ];

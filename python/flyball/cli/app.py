@@ -10,12 +10,16 @@ import typer
 
 from flyball.cli.bench import bench
 from flyball.cli.caller import caller
+from flyball.cli.check import check
+from flyball.cli.decide import decide
 from flyball.cli.demo import demo
 from flyball.cli.doctor import doctor
 from flyball.cli.fit import fit
 from flyball.cli.inspect import inspect
 from flyball.cli.output import report
+from flyball.cli.plan import plan
 from flyball.cli.predict import predict
+from flyball.cli.score import score
 from flyball.cli.serve import serve
 from flyball.cli.snapshot import snapshot
 from flyball.errors import FlyballError, UsageError
@@ -32,6 +36,8 @@ app = typer.Typer(
 )
 for _verb in (serve, inspect, predict, snapshot, doctor, demo, fit):
     app.command()(_verb)
+for _decision_verb in (check, plan, decide, score):
+    app.command(rich_help_panel="Decisions")(_decision_verb)
 app.add_typer(bench, name="bench")
 app.add_typer(caller, name="caller")
 

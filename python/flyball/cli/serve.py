@@ -57,6 +57,14 @@ def serve(
         typer.Option(help="Serve a snapshot instead: its index file. SIGHUP reads it again.", show_default=False),
     ] = None,
     model_repository: ModelRepository = None,
+    decision: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="A decision, in YAML, with its models; may be repeated. SIGHUP reads it again.",
+            show_default=False,
+        ),
+    ] = None,
     listen: Listen = None,
     lanes: Annotated[int | None, typer.Option(help="Lanes; default is one on each usable core.", show_default=False)] = None,
     config: Annotated[Path | None, typer.Option(help="Server configuration, a JSON file.", show_default=False)] = None,
@@ -91,7 +99,7 @@ def serve(
         batch_window_ms=batch_window_ms,
         queue_wait_ms_max=queue_wait_ms_max,
     )
-    source = source_of(models, snapshot, model_repository, terms)
+    source = source_of(models, snapshot, model_repository, terms, decision)
     bundle = source.read()
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     from flyball.engine import Server
@@ -101,7 +109,7 @@ def serve(
         server.drain()
         server.wait(_REFUSED_STOP_S)
         raise typer.Exit(_INTERRUPTED)
-    _refuse_if_not_served(server, _paths(models, bundle), must_all_serve=bool(models))
+    _refuse_if_not_served(server, _paths(models, bundle), must_all_serve=bool(models or decision))
     sys.stdout.write(server.ready_line() + "\n")
     sys.stdout.flush()
     _until_signalled(server, source)
@@ -134,15 +142,14 @@ def _paths(models: list[str] | None, bundle: Bundle) -> dict[str, str]:
     """Each deployment's file: as a person typed it, else as its snapshot says."""
     from flyball.snapshot import ModelSource, parse
 
-    if models:
-        return {source.name: str(source.path) for source in map(ModelSource.from_argument, models)}
+    typed = {source.name: str(source.path) for source in map(ModelSource.from_argument, models or [])}
     paths = {}
     for document in bundle.documents:
         with contextlib.suppress(SnapshotRefusedError):  # such a document's deployment is refused for that very reason
             deployment = parse("deployment", document)
             route = next(item for item in deployment.versions if item.version == deployment.route.version)
             paths[deployment.name] = str(bundle.base / route.artifact.path)
-    return paths
+    return {**paths, **typed}
 
 
 def _refuse_if_not_served(server: Server, paths: dict[str, str], *, must_all_serve: bool) -> None:

@@ -1,4 +1,4 @@
-"""Where `flyball serve` has its models from: files, a snapshot or a model repository; how it is read, at first and again.
+"""Where `flyball serve` has its models from: files, decisions, a snapshot or a model repository; how it is read, and again.
 
 Must not know servers: it gives bundles, and paths of snapshots.
 """
@@ -31,20 +31,35 @@ class Source:
     """The index of the newest snapshot that has a model, for a client that wants it loaded; None where it is not there."""
 
 
-def source_of(models: list[str] | None, snapshot: Path | None, repository: Path | None, terms: Terms | None) -> Source:
-    """The one that the command line names."""
-    if [bool(models), bool(snapshot), bool(repository)].count(True) != 1:
+def source_of(
+    models: list[str] | None,
+    snapshot: Path | None,
+    repository: Path | None,
+    terms: Terms | None,
+    decisions: list[Path] | None = None,
+) -> Source:
+    """The one that the command line names; decisions may stand beside models."""
+    if [bool(models or decisions), bool(snapshot), bool(repository)].count(True) != 1:
         raise UsageError(
-            "name either models, a snapshot or a model repository to serve",
-            next_step="flyball serve MODEL.onnx   or   --snapshot FILE   or   --model-repository DIR",
+            "name either models, a snapshot or a model repository to serve; decisions may stand beside models",
+            next_step="flyball serve MODEL.onnx   or   --decision FILE   or   --snapshot FILE   or   --model-repository DIR",
         )
     if repository is not None:
         return _repository(repository, terms)
     if snapshot is not None:
         return _snapshot(snapshot, terms)
+    if decisions:
+        return Source(lambda: _decided(decisions, models or [], terms))
     from flyball.snapshot import compile_models
 
     return Source(lambda: compile_models(models or [], terms=terms), can_change=False)
+
+
+def _decided(decisions: list[Path], models: list[str], terms: Terms | None) -> Bundle:
+    from flyball.spec import Decision
+    from flyball.spec.bundle import bundle_of
+
+    return bundle_of([Decision.load(path).check().compiled for path in decisions], models, terms=terms)
 
 
 def _snapshot(snapshot: Path, terms: Terms | None) -> Source:

@@ -1,6 +1,16 @@
 """The client: `flyball.Client` speaks the Open Inference Protocol to flyball, and to any other server of it."""
 
 from flyball.client.client import Client
+from flyball.client.decisions import Decided, DecidedRow, Reason, UsedModel, UsedRemedy
 from flyball.client.metadata import ModelMetadata, TensorMetadata
 
-__all__ = ["Client", "ModelMetadata", "TensorMetadata"]
+__all__ = [
+    "Client",
+    "Decided",
+    "DecidedRow",
+    "ModelMetadata",
+    "Reason",
+    "TensorMetadata",
+    "UsedModel",
+    "UsedRemedy",
+]

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from flyball.client.deadline import Deadline
+from flyball.client.decisions import ROWS_MAX, DecideCall, Decided, DecidedRow, decided_from, rows_from
 from flyball.client.tensors import Array, InferCall, as_array, encode
 from flyball.errors import InvalidInputError, UsageError
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from flyball.client.metadata import ModelMetadata
 
 
-_ADDRESS = "write http://HOST:PORT or grpc://HOST:PORT"
+_ADDRESS = "write http://HOST:PORT, grpc://HOST:PORT or unix:/PATH"
 
 
 class Client:
@@ -39,14 +40,20 @@ class Client:
 
     def __init__(self, url: str, *, deadline_ms: float = 10_000, connections_max: int = 64) -> None:
         parts = urlsplit(url)
+        if parts.scheme == "unix" and not parts.netloc and parts.path:
+            self._begin(url, deadline_ms, _unix_transport(parts.path, connections_max))
+            return
         if parts.scheme not in ("http", "grpc") or not parts.netloc:
             raise UsageError(f"{url!r} is no address of a server", next_step=_ADDRESS)
         if parts.path.strip("/") or parts.query or parts.fragment:
             extra = url.partition(parts.netloc)[2]
             raise UsageError(f"{url!r} has {extra!r} after the address, where the client adds paths", next_step=_ADDRESS)
+        self._begin(url, deadline_ms, _transport(parts.scheme, parts.netloc, connections_max))
+
+    def _begin(self, url: str, deadline_ms: float, transport: HttpTransport | GrpcTransport) -> None:
         self.url = url
         self._deadline_ms = _positive(deadline_ms)
-        self._open: HttpTransport | GrpcTransport | None = _transport(parts.scheme, parts.netloc, connections_max)
+        self._open: HttpTransport | GrpcTransport | None = transport
         self._known: dict[tuple[str, str | None], ModelMetadata] = {}
         self._lock = threading.Lock()
 
@@ -70,6 +77,42 @@ class Client:
         tensors = [encode(name, self._array(model, version, name, value, deadline)) for name, value in inputs.items()]
         call = InferCall(model, version, tensors, None if outputs is None else list(outputs), id)
         return self._transport.infer(call, deadline)
+
+    def decide(
+        self,
+        decision: str,
+        input: Mapping[str, object],  # noqa: A002 - the API's own name
+        *,
+        idempotency_key: str | None = None,
+        explain: bool = False,
+        timings: bool = False,
+        deadline_ms: float | None = None,
+    ) -> Decided:
+        """Ask for one decision. Fields that are not as they should be raise `InvalidInputError`; `faults` names each.
+
+        A retry with the same `idempotency_key` gets the same decision, and counts nothing twice.
+        """
+        call = DecideCall(decision, [input], None, True, idempotency_key, explain, timings)
+        return decided_from(self._transport.decide(call, self._deadline(deadline_ms)))
+
+    def decide_rows(
+        self,
+        decision: str,
+        rows: Sequence[Mapping[str, object]],
+        *,
+        ids: Sequence[str] | None = None,
+        idempotency_key: str | None = None,
+        explain: bool = False,
+        timings: bool = False,
+        deadline_ms: float | None = None,
+    ) -> list[DecidedRow]:
+        """Ask for up to 1024 decisions at once. A row that cannot be decided has its own fault, and harms no other."""
+        if not 1 <= len(rows) <= ROWS_MAX:
+            raise InvalidInputError(f"{len(rows)} rows; allowed: 1 to {ROWS_MAX} at once")
+        if ids is not None and len(ids) != len(rows):
+            raise InvalidInputError(f"{len(ids)} ids for {len(rows)} rows")
+        call = DecideCall(decision, rows, ids, False, idempotency_key, explain, timings)
+        return rows_from(self._transport.decide(call, self._deadline(deadline_ms)))
 
     def metadata(self, model: str, *, version: str | int | None = None, deadline_ms: float | None = None) -> ModelMetadata:
         """A model's inputs and outputs, as the server tells them."""
@@ -136,6 +179,12 @@ def _transport(scheme: str, netloc: str, connections_max: int) -> HttpTransport 
     from flyball.client.grpc import GrpcTransport
 
     return GrpcTransport(netloc)
+
+
+def _unix_transport(path: str, connections_max: int) -> HttpTransport:
+    from flyball.client.http import HttpTransport
+
+    return HttpTransport("http://localhost", connections_max, path)
 
 
 def _version(version: str | int | None) -> str | None:

@@ -9,14 +9,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from flyball.client.grpc_decisions import document_of, request_of
 from flyball.client.metadata import ModelMetadata
 from flyball.client.tensors import Array, InferCall, Tensor, decode
 from flyball.errors import MissingExtraError, ServerFaultError, UnavailableError, UnreachableError, from_grpc
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flyball.client.deadline import Deadline
+    from flyball.client.decisions import DecideCall
 
 _SERVICE = "/inference.GRPCInferenceService/"
+_DECISIONS = "/flyball.v1.Decisions/"
 _OPTIONS = [
     ("grpc.max_send_message_length", -1),  # the server has the limit, and says so
     ("grpc.max_receive_message_length", -1),
@@ -91,15 +96,28 @@ class GrpcTransport:
         pairs = zip(answer.outputs, answer.raw_output_contents, strict=True)
         return {item.name: decode(Tensor(item.name, item.datatype, tuple(item.shape), raw)) for item, raw in pairs}
 
+    def decide(self, call: DecideCall, deadline: Deadline) -> dict[str, Any]:
+        """One request for decisions; answers with the document that JSON would have."""
+        from flyball.client import _decisions_pb2
+
+        request = request_of(call, _decisions_pb2)
+        key = [] if call.idempotency_key is None else [("idempotency-key", call.idempotency_key)]
+        answer = self._send(_DECISIONS + "Decide", request, _decisions_pb2.DecideResponse, deadline, key)
+        return document_of(answer, single=call.single)
+
     def _call(self, method: str, request: Any, deadline: Deadline) -> Any:
-        response = getattr(self._messages, f"{method}Response")
+        return self._send(_SERVICE + method, request, getattr(self._messages, f"{method}Response"), deadline)
+
+    def _send(
+        self, method: str, request: Any, response: Any, deadline: Deadline, metadata: Sequence[tuple[str, str]] = ()
+    ) -> Any:
         call = self._channel.unary_unary(
-            _SERVICE + method,
+            method,
             request_serializer=type(request).SerializeToString,
             response_deserializer=response.FromString,
         )
         try:
-            return call(request, timeout=deadline.left_s())
+            return call(request, timeout=deadline.left_s(), metadata=metadata)
         except self._grpc.RpcError as error:
             status = error.code().name
             if status == "DEADLINE_EXCEEDED" and not deadline.allows(0):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import urllib3
@@ -18,20 +19,39 @@ from urllib3.exceptions import TimeoutError as WaitError
 from flyball.client.deadline import ATTEMPTS_MAX, Deadline, pause_before
 from flyball.client.metadata import ModelMetadata
 from flyball.client.tensors import Array, InferCall, Tensor, decode, decode_data
-from flyball.errors import FlyballError, OverloadedError, ServerFaultError, UnavailableError, UnreachableError, from_http
+from flyball.client.unix_socket import pool_to
+from flyball.errors import (
+    FlyballError,
+    InvalidInputError,
+    OverloadedError,
+    ServerFaultError,
+    UnavailableError,
+    UnreachableError,
+    from_http,
+    from_problem,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flyball.client.decisions import DecideCall
 
 _JSON_LENGTH = "Inference-Header-Content-Length"
 _TIMEOUT_HEADER = "x-request-timeout-ms"
+_KEY_HEADER = "idempotency-key"
+_PROBLEM = "application/problem+json"
 _CHUNK_BYTES = 1 << 16
 
 
 class HttpTransport:
     """A pool of kept-alive connections to one server; may be used from many threads."""
 
-    def __init__(self, url: str, connections_max: int) -> None:
+    def __init__(self, url: str, connections_max: int, unix_path: str | None = None) -> None:
         self._url = url.rstrip("/")
         # block: more threads than connections wait for one, rather than open and throw away more.
         self._pool = urllib3.PoolManager(num_pools=1, maxsize=connections_max, block=True, retries=False)
+        if unix_path is not None:
+            self._pool.pool_classes_by_scheme = {"http": pool_to(unix_path)}
 
     def close(self) -> None:
         """Close every idle connection."""
@@ -58,6 +78,18 @@ class HttpTransport:
         body = b"".join([head, *(tensor.raw for tensor in call.tensors)])
         answer, length = self._call("POST", f"{_model_path(call.model, call.version)}/infer", body, headers, deadline)
         return _outputs(answer, length, call.id)
+
+    def decide(self, call: DecideCall, deadline: Deadline) -> dict[str, Any]:
+        """One request for decisions; answers with its document. A repeat has the same idempotency key."""
+        headers = {"Content-Type": "application/json"}
+        if call.idempotency_key is not None:
+            headers[_KEY_HEADER] = call.idempotency_key
+        try:
+            body = json.dumps(call.document(), allow_nan=False, default=_said).encode()
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"the input cannot be written as JSON: {error}") from error
+        answer, _ = self._call("POST", f"/v1/decisions/{quote(call.decision, safe='')}", body, headers, deadline)
+        return _json(answer)
 
     def _is(self, path: str, deadline: Deadline) -> bool:
         try:
@@ -117,7 +149,7 @@ class HttpTransport:
                 response.close()
             response.release_conn()
         if response.status != 200:
-            raise from_http(response.status, _error_text(content), _seconds(response.headers.get("Retry-After")))
+            raise _refusal(response.status, content, response.headers)
         length = response.headers.get(_JSON_LENGTH)
         return content, None if length is None else int(length)
 
@@ -199,6 +231,23 @@ def _json(body: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ServerFaultError("the server's answer is not a JSON object", code="bad_answer")
     return document
+
+
+def _refusal(status: int, content: bytes, headers: Mapping[str, str]) -> FlyballError:
+    after_s = _seconds(headers.get("Retry-After"))
+    if headers.get("Content-Type", "").startswith(_PROBLEM):
+        return from_problem(status, _json(content), after_s)
+    return from_http(status, _error_text(content), after_s)
+
+
+def _said(value: object) -> object:
+    """Times in the one form that fields of type time take; NumPy's scalars as Python's own."""
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
+    item = getattr(value, "item", None)
+    if callable(item):
+        return item()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def _error_text(body: bytes) -> str:

@@ -47,8 +47,7 @@ def compile_spec(spec: Spec, base: Path, origin: Origin) -> Compiled:
     files = Files(base, origin)
     values = {name: _values(("input", name), part, files) for name, part in spec.input.items()}
     values |= {name: _values(("features", name), part, files) for name, part in spec.features.items()}
-    categories = {name: found for name, found in values.items() if found}
-    known = {name: [*found, *_unknown(spec, name, found)] for name, found in categories.items()}
+    known = {name: _known(spec, name, found) for name, found in values.items() if found or _part(spec, name).values_file}
     steps = whole_steps(spec, known, files)
     columns = touched(steps, [*spec.input, *spec.features])
     singular = only_name(spec.model) if spec.model else None
@@ -83,9 +82,14 @@ def _values(place: Place, part: Field | Feature, files: Files) -> list[str]:
     return list(part.values or ())
 
 
-def _unknown(spec: Spec, name: str, values: Sequence[str]) -> list[str]:
-    part: Field | Feature = spec.input[name] if name in spec.input else spec.features[name]
-    return [part.unknown] if part.unknown is not None and part.unknown not in values else []
+def _known(spec: Spec, name: str, values: list[str]) -> list[str]:
+    """The values of a category, with what others are taken for."""
+    unknown = _part(spec, name).unknown
+    return values if unknown is None or unknown in values else [*values, unknown]
+
+
+def _part(spec: Spec, name: str) -> Field | Feature:
+    return spec.input[name] if name in spec.input else spec.features[name]
 
 
 def _field(name: str, part: Field, values: list[str]) -> dict[str, Any]:

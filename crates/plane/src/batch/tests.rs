@@ -1,12 +1,12 @@
 //! The batcher against runners made for the test: what is batched must come back as if it had run alone.
 
+use crate::batch::Ticket;
 use crate::job::Job;
 use crate::schedule::Taken;
 use crate::stages::admit::{Ask, admit};
 use crate::testing::{Made, Runs, column, lanes};
-use crate::walk::Walk;
 use crate::{Lane, LaneInbox, Model, batch};
-use flyball_core::{Fault, FaultKind, Nanos, Priority, Protocol, TensorData};
+use flyball_core::{Fault, FaultKind, Nanos, Priority, TensorData};
 use proptest::prelude::*;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -43,11 +43,9 @@ fn answers(lane: &Rc<Lane<Runs>>, requests: &[(Arc<Model<()>>, Vec<u8>)]) -> Vec
         let one = |(model, rows): (Arc<Model<()>>, Vec<u8>)| {
             let lane = Rc::clone(lane);
             tokio::task::spawn_local(async move {
-                let mut walk = Walk::begin(&lane, Protocol::Http, Duration::ZERO);
-                let permit = admit(&lane, &model, ask(None))?;
-                let inputs = vec![column(&rows)];
-                let outputs = batch::run(&lane, &model, inputs, Priority::Normal, permit, &mut walk).await?;
-                match &outputs[0].data {
+                let ticket = Ticket::new(admit(&lane, &model, ask(None))?, Priority::Normal, None);
+                let (ran, _permit) = batch::run(&lane, &model, vec![column(&rows)], ticket).await?;
+                match &ran.outputs[0].data {
                     TensorData::Fixed(bytes) => Ok(bytes.to_vec()),
                     TensorData::Strings(_) => unreachable!(),
                 }
@@ -151,7 +149,7 @@ fn jobs_past_their_deadline_and_jobs_nobody_waits_for_cost_no_run() {
             booking: None,
             moved: false,
             alone: false,
-            _permit: permit,
+            permit,
             promise,
         };
         assert!(lane.accept(job).unwrap());
@@ -199,10 +197,8 @@ fn a_model_that_is_slow_runs_on_a_compute_lane_and_one_that_is_fast_where_its_re
         let mut lanes = lanes(1);
         let (compute, mut inbox) = lanes.pop().unwrap();
         let (lane, _) = lanes.pop().unwrap();
-        let permit = admit(&lane, &model, ask(None)).unwrap();
-        let mut walk = Walk::begin(&lane, Protocol::Http, Duration::ZERO);
-        let inputs = vec![column(&[1])];
-        let mut run = Box::pin(batch::run(&lane, &model, inputs, Priority::Normal, permit, &mut walk));
+        let ticket = Ticket::new(admit(&lane, &model, ask(None)).unwrap(), Priority::Normal, None);
+        let mut run = Box::pin(batch::run(&lane, &model, vec![column(&[1])], ticket));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let pending = poll_fn(|context| Poll::Ready(run.as_mut().poll(context).is_pending()));
         assert!(runtime.block_on(pending));

@@ -206,7 +206,7 @@ impl World {
                     booking: None,
                     moved: false,
                     alone: false,
-                    _permit: permit,
+                    permit,
                     promise,
                 };
                 match lane.accept(job) {

@@ -144,7 +144,7 @@ impl Dialect for HttpDialect {
 const JSON_BYTES: usize = 256;
 
 /// Rounded up, because who comes too early is refused again; and 0 would say "at once".
-fn whole_seconds(wait: Duration) -> u64 {
+pub(crate) fn whole_seconds(wait: Duration) -> u64 {
     (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 

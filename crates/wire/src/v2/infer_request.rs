@@ -3,9 +3,9 @@
 //! body limit alone does not bound memory.
 
 use super::check::{Axes, STRING_BYTES, check_name, check_output, check_tensor_count};
-use super::fields::{Field, Fields, malformed};
 use super::parameters::{self, Known, Parameter};
 use super::shared::Shared;
+use crate::fields::{Field, Fields, malformed};
 use crate::proto::inference::InferTensorContents;
 use crate::regions::Regions;
 use bytes::Bytes;
@@ -250,7 +250,7 @@ fn choose<'m>(choice: &Field<'m>, before: Parameter<'m>) -> Result<Parameter<'m>
             Ok(u64::try_from(number).map_or(Parameter::Other, Parameter::Whole))
         }
         STRING_PARAM => choice.text().map(|text| Parameter::Text(Cow::Borrowed(text))),
-        DOUBLE_PARAM => choice.is_fixed64().map(|()| Parameter::Other),
+        DOUBLE_PARAM => choice.double().map(|_| Parameter::Other),
         UINT64_PARAM => choice.varint().map(Parameter::Whole),
         _ => Ok(before),
     }

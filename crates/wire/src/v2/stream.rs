@@ -1,8 +1,8 @@
 //! `ModelStreamInfer`, as Triton has it: each request and each answer is that of `ModelInfer`, the answer wrapped in a message
 //! that may hold an error instead. It knows one request; the stream is the transport's.
 
-use super::fields::Fields;
 use super::grpc::{GrpcDialect, GrpcReply};
+use crate::fields::Fields;
 use crate::frame;
 use crate::proto::inference::infer_parameter::ParameterChoice;
 use crate::proto::inference::{InferParameter, ModelInferResponse, ModelStreamInferResponse};

@@ -6,45 +6,45 @@ use flyball_core::Fault;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use std::fmt::Display;
 
-pub(super) fn malformed(what: impl Display) -> Fault {
-    Fault::malformed(format!("the message is not a ModelInferRequest: {what}"))
+pub(crate) fn malformed(what: impl Display) -> Fault {
+    Fault::malformed(format!("the message does not decode: {what}"))
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Field<'m> {
-    pub(super) tag: u32,
+pub(crate) struct Field<'m> {
+    pub(crate) tag: u32,
     value: Value<'m>,
 }
 
 #[derive(Clone, Copy)]
 enum Value<'m> {
     Varint(u64),
-    Fixed64,
+    Fixed64(u64),
     Bytes(&'m [u8]),
     /// A fixed32 or a group, which no field that is read here has.
     Other,
 }
 
 impl<'m> Field<'m> {
-    pub(super) fn varint(&self) -> Result<u64, Fault> {
+    pub(crate) fn varint(&self) -> Result<u64, Fault> {
         if let Value::Varint(number) = self.value { Ok(number) } else { Err(self.wrong_type()) }
     }
 
-    pub(super) fn is_fixed64(&self) -> Result<(), Fault> {
-        if let Value::Fixed64 = self.value { Ok(()) } else { Err(self.wrong_type()) }
+    pub(crate) fn double(&self) -> Result<f64, Fault> {
+        if let Value::Fixed64(bits) = self.value { Ok(f64::from_bits(bits)) } else { Err(self.wrong_type()) }
     }
 
-    pub(super) fn bytes(&self) -> Result<&'m [u8], Fault> {
+    pub(crate) fn bytes(&self) -> Result<&'m [u8], Fault> {
         if let Value::Bytes(bytes) = self.value { Ok(bytes) } else { Err(self.wrong_type()) }
     }
 
-    pub(super) fn text(&self) -> Result<&'m str, Fault> {
+    pub(crate) fn text(&self) -> Result<&'m str, Fault> {
         let not_utf8 = |error| malformed(format_args!("field {} is not UTF-8: {error}", self.tag));
         std::str::from_utf8(self.bytes()?).map_err(not_utf8)
     }
 
     /// A list of varints, packed or with one of them in this field.
-    pub(super) fn varints(&self) -> Result<Varints<'m>, Fault> {
+    pub(crate) fn varints(&self) -> Result<Varints<'m>, Fault> {
         match self.value {
             Value::Varint(number) => Ok(Varints { first: Some(number), packed: &[] }),
             _ => Ok(Varints { first: None, packed: self.bytes()? }),
@@ -56,9 +56,9 @@ impl<'m> Field<'m> {
     }
 }
 
-pub(super) struct Varints<'m> {
+pub(crate) struct Varints<'m> {
     first: Option<u64>,
-    pub(super) packed: &'m [u8],
+    pub(crate) packed: &'m [u8],
 }
 
 impl Iterator for Varints<'_> {
@@ -74,15 +74,15 @@ impl Iterator for Varints<'_> {
 
 /// Ends after the first field that cannot be read.
 #[derive(Clone)]
-pub(super) struct Fields<'m>(&'m [u8]);
+pub(crate) struct Fields<'m>(&'m [u8]);
 
 impl<'m> Fields<'m> {
-    pub(super) fn of(message: &'m [u8]) -> Fields<'m> {
+    pub(crate) fn of(message: &'m [u8]) -> Fields<'m> {
         Fields(message)
     }
 
     /// The length-delimited fields with this number.
-    pub(super) fn each(self, tag: u32) -> impl Iterator<Item = Result<&'m [u8], Fault>> {
+    pub(crate) fn each(self, tag: u32) -> impl Iterator<Item = Result<&'m [u8], Fault>> {
         self.filter_map(move |field| match field {
             Ok(field) => (field.tag == tag).then(|| field.bytes()),
             Err(fault) => Some(Err(fault)),
@@ -101,9 +101,12 @@ impl<'m> Fields<'m> {
                 self.0 = rest;
                 Value::Bytes(bytes)
             }
-            WireType::SixtyFourBit | WireType::ThirtyTwoBit | WireType::StartGroup | WireType::EndGroup => {
+            WireType::SixtyFourBit => {
+                Value::Fixed64(self.0.try_get_u64_le().map_err(|_short| malformed("it is cut short"))?)
+            }
+            WireType::ThirtyTwoBit | WireType::StartGroup | WireType::EndGroup => {
                 skip_field(wire_type, tag, &mut self.0, DecodeContext::default()).map_err(malformed)?;
-                if wire_type == WireType::SixtyFourBit { Value::Fixed64 } else { Value::Other }
+                Value::Other
             }
         };
         Ok(Field { tag, value })

@@ -1,0 +1,80 @@
+//! What happened at sources and windows, for metrics: plain counters, read at any time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts of one source. All sources of one kind and set are one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceCounts {
+    /// `redis` or `store`.
+    pub kind: &'static str,
+    pub set: String,
+    /// Answered by the cache, "there is none" included.
+    pub hits: u64,
+    /// Asked of the source, or of someone who already asked.
+    pub misses: u64,
+    /// Failed, and an older record was at hand.
+    pub stale: u64,
+    pub timeouts: u64,
+    pub down: u64,
+    pub bad: u64,
+    pub busy: u64,
+    /// Records that made room for others.
+    pub evictions: u64,
+    /// In the cache now.
+    pub entries: u64,
+}
+
+/// Counts of one window.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WindowCounts {
+    pub name: String,
+    /// Events that were added.
+    pub events: u64,
+    /// Events older than the window, which were not.
+    pub late: u64,
+    /// Events too far in the future, which were not.
+    pub future: u64,
+    /// Keys that made room for others.
+    pub evictions: u64,
+    /// Values that were at their bound.
+    pub saturated: u64,
+    pub failed: u64,
+    /// Kept now.
+    pub keys: u64,
+}
+
+/// Counts by `Relaxed`: each is right, and they need not agree with each other at one instant.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct SourceCounters {
+    pub(crate) hits: Counter,
+    pub(crate) misses: Counter,
+    pub(crate) stale: Counter,
+    pub(crate) timeouts: Counter,
+    pub(crate) down: Counter,
+    pub(crate) bad: Counter,
+    pub(crate) busy: Counter,
+    pub(crate) evictions: Counter,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct WindowCounters {
+    pub(crate) events: Counter,
+    pub(crate) late: Counter,
+    pub(crate) future: Counter,
+    pub(crate) evictions: Counter,
+    pub(crate) saturated: Counter,
+    pub(crate) failed: Counter,
+}

@@ -1,0 +1,256 @@
+//! A record: the named values of one key, as Redis and the embedded store hold them. One JSON object, so that anyone can
+//! write and read it: `{"v": 1, "at": 1731672000000, "fields": {"limit": 5000.0, "country": "DE"}}`.
+//!
+//! Reading is strict and bounded. What is not as it should be is a fault, never a guess.
+
+use flyball_core::Scalar;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Of a whole record; a longer one is not read.
+pub(crate) const RECORD_BYTES_MAX: usize = 64 << 10;
+pub(crate) const FIELDS_MAX: usize = 256;
+pub(crate) const NAME_BYTES_MAX: usize = 128;
+/// Of a key within a set.
+pub(crate) const KEY_BYTES_MAX: usize = 1024;
+const VERSION: u64 = 1;
+
+/// What is wrong with a record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RecordFault(pub String);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Held {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(Box<str>),
+}
+
+/// The values of one key, and when they were written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Record {
+    written_at_ms: Option<i64>,
+    /// By name.
+    fields: Vec<(Box<str>, Held)>,
+}
+
+impl Record {
+    pub fn new(written_at_ms: Option<i64>) -> Record {
+        Record { written_at_ms, fields: Vec::new() }
+    }
+
+    pub fn written_at_ms(&self) -> Option<i64> {
+        self.written_at_ms
+    }
+
+    /// The field's value; none where the record does not have it, or has null.
+    pub fn get(&self, field: &str) -> Option<Scalar<'_>> {
+        let at = self.place(field).ok()?;
+        Some(match &self.fields[at].1 {
+            Held::Null => return None,
+            Held::Bool(value) => Scalar::Bool(*value),
+            Held::Int(value) => Scalar::Int(*value),
+            Held::Float(value) => Scalar::Float(*value),
+            Held::Text(value) => Scalar::Text(value),
+        })
+    }
+
+    /// Adds a field. A name that is there already, and what JSON cannot say, are refused.
+    pub fn put(&mut self, name: &str, value: Scalar<'_>) -> Result<(), RecordFault> {
+        let held = match value {
+            Scalar::Null => Held::Null,
+            Scalar::Bool(value) => Held::Bool(value),
+            Scalar::Int(value) => Held::Int(value),
+            Scalar::Float(value) if value.is_finite() => Held::Float(value),
+            Scalar::Float(value) => {
+                return Err(RecordFault(format!(
+                    "field {name:?} is {value}; leave it out where it is not known"
+                )));
+            }
+            Scalar::Text(value) => Held::Text(value.into()),
+            Scalar::Other(what) => {
+                return Err(RecordFault(format!("field {name:?} is {what}; use a number, a text or a bool")));
+            }
+        };
+        self.insert(name, held)
+    }
+
+    fn insert(&mut self, name: &str, held: Held) -> Result<(), RecordFault> {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(RecordFault(format!("the name of a field has 1 to {NAME_BYTES_MAX} bytes")));
+        }
+        if self.fields.len() == FIELDS_MAX {
+            return Err(RecordFault(format!("a record has at most {FIELDS_MAX} fields")));
+        }
+        match self.place(name) {
+            Ok(_) => Err(RecordFault(format!("field {name:?} is there twice"))),
+            Err(at) => {
+                self.fields.insert(at, (name.into(), held));
+                Ok(())
+            }
+        }
+    }
+
+    fn place(&self, field: &str) -> Result<usize, usize> {
+        self.fields.binary_search_by(|(name, _)| (**name).cmp(field))
+    }
+
+    pub fn read(bytes: &[u8]) -> Result<Record, RecordFault> {
+        if bytes.len() > RECORD_BYTES_MAX {
+            return Err(RecordFault(format!("the record is larger than {RECORD_BYTES_MAX} bytes")));
+        }
+        serde_json::from_slice(bytes).map_err(|error| RecordFault(error.to_string()))
+    }
+
+    /// Fields by name, so that equal records are equal bytes.
+    pub fn write(&self, into: &mut Vec<u8>) -> Result<(), RecordFault> {
+        let begin = into.len();
+        serde_json::to_writer(&mut *into, self).map_err(|error| RecordFault(error.to_string()))?;
+        if into.len() - begin > RECORD_BYTES_MAX {
+            into.truncate(begin);
+            return Err(RecordFault(format!(
+                "the record is larger than {RECORD_BYTES_MAX} bytes; push fewer columns"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Record {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("v", &VERSION)?;
+        if let Some(at) = self.written_at_ms {
+            map.serialize_entry("at", &at)?;
+        }
+        map.serialize_entry("fields", &Fields(&self.fields))?;
+        map.end()
+    }
+}
+
+struct Fields<'a>(&'a [(Box<str>, Held)]);
+
+impl Serialize for Fields<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, held)| (name, held)))
+    }
+}
+
+impl Serialize for Held {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Held::Null => serializer.serialize_unit(),
+            Held::Bool(value) => serializer.serialize_bool(*value),
+            Held::Int(value) => serializer.serialize_i64(*value),
+            Held::Float(value) => serializer.serialize_f64(*value),
+            Held::Text(value) => serializer.serialize_str(value),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Held {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Held, D::Error> {
+        struct Take;
+        impl Visitor<'_> for Take {
+            type Value = Held;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of at most 64 bits, a text, a bool or null")
+            }
+
+            fn visit_unit<E: Error>(self) -> Result<Held, E> {
+                Ok(Held::Null)
+            }
+
+            fn visit_bool<E: Error>(self, value: bool) -> Result<Held, E> {
+                Ok(Held::Bool(value))
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<Held, E> {
+                Ok(Held::Int(value))
+            }
+
+            fn visit_u64<E: Error>(self, value: u64) -> Result<Held, E> {
+                i64::try_from(value).map(Held::Int).map_err(|_| E::custom("an integer is beyond 64 bits"))
+            }
+
+            fn visit_f64<E: Error>(self, value: f64) -> Result<Held, E> {
+                Ok(Held::Float(value))
+            }
+
+            fn visit_str<E: Error>(self, value: &str) -> Result<Held, E> {
+                Ok(Held::Text(value.into()))
+            }
+        }
+        deserializer.deserialize_any(Take)
+    }
+}
+
+impl<'de> Deserialize<'de> for Record {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Record, D::Error> {
+        deserializer.deserialize_map(TakeRecord)
+    }
+}
+
+struct TakeRecord;
+
+impl<'de> Visitor<'de> for TakeRecord {
+    type Value = Record;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with v, at and fields")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Record, A::Error> {
+        let (mut version, mut at, mut fields) = (None, None, None);
+        while let Some(key) = map.next_key::<String>()? {
+            let twice = match key.as_str() {
+                "v" => version.replace(map.next_value::<u64>()?).is_some(),
+                "at" => at.replace(map.next_value::<i64>()?).is_some(),
+                "fields" => fields.replace(map.next_value_seed(TakeFields)?).is_some(),
+                _ => return Err(A::Error::custom("a record has v, at and fields, and nothing else")),
+            };
+            if twice {
+                return Err(A::Error::custom(format!("{key} is there twice")));
+            }
+        }
+        if version != Some(VERSION) {
+            return Err(A::Error::custom(format!("v must be {VERSION}")));
+        }
+        let mut record = fields.ok_or_else(|| A::Error::missing_field("fields"))?;
+        record.written_at_ms = at;
+        Ok(record)
+    }
+}
+
+struct TakeFields;
+
+impl<'de> DeserializeSeed<'de> for TakeFields {
+    type Value = Record;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Record, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for TakeFields {
+    type Value = Record;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of fields")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Record, A::Error> {
+        let mut record = Record::default();
+        while let Some(name) = map.next_key::<String>()? {
+            let held = map.next_value::<Held>()?;
+            record.insert(&name, held).map_err(A::Error::custom)?;
+        }
+        Ok(record)
+    }
+}

@@ -1,0 +1,67 @@
+//! What decisions there are, and what each takes: the answers of `GET /v1/decisions` and `GET /v1/decisions/{name}`.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use flyball_core::Digest;
+use serde::Serialize;
+use serde_json::Value;
+
+/// One decision, for those who want to call it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DecisionFacts {
+    pub decision: String,
+    /// From mild to severe.
+    pub outcomes: Vec<String>,
+    pub policy: Digest,
+    pub schema: Digest,
+    pub models: Vec<ModelFacts>,
+    /// Only of one that was asked for by its name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub input: Vec<FieldFacts>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModelFacts {
+    pub model: String,
+    pub version: String,
+    pub digest: Digest,
+}
+
+/// A field of the input, as its author declared it. What is not declared is not told.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct FieldFacts {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    pub required: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length_max: Option<u32>,
+}
+
+impl DecisionFacts {
+    pub fn to_json(&self) -> Bytes {
+        json(self)
+    }
+
+    /// All of them, in the order in which they are given.
+    pub fn list_json(all: &[DecisionFacts]) -> Bytes {
+        #[derive(Serialize)]
+        struct List<'a> {
+            decisions: &'a [DecisionFacts],
+        }
+        json(&List { decisions: all })
+    }
+}
+
+fn json<T: Serialize>(value: &T) -> Bytes {
+    let mut out = BytesMut::with_capacity(1024);
+    serde_json::to_writer((&mut out).writer(), value).expect("texts and finite numbers are JSON");
+    out.freeze()
+}

@@ -1,0 +1,52 @@
+//! `flyball.v1.Decisions/Decide`: one protobuf message in, one out.
+
+use super::{message, request};
+use crate::{GrpcDialect, GrpcReply};
+use bytes::{Bytes, BytesMut};
+use bytestring::ByteString;
+use flyball_core::{DecisionDialect, Decisions, Dialect, Fault, RequestLimits, RowsAsk, TakeRows};
+use std::cell::OnceCell;
+
+/// One call for decisions. Which decision it is only its message tells, so that is `named` as soon as it is there.
+#[derive(Clone, Debug, Default)]
+pub struct GrpcDecision {
+    name: OnceCell<ByteString>,
+    /// The call's metadata `idempotency-key`.
+    pub idempotency_key: Option<ByteString>,
+}
+
+impl GrpcDecision {
+    pub fn new(idempotency_key: Option<ByteString>) -> GrpcDecision {
+        GrpcDecision { name: OnceCell::new(), idempotency_key }
+    }
+
+    /// The message has come.
+    pub fn named(&self, message: &Bytes) {
+        let _ = self.name.set(request::decision(message));
+    }
+}
+
+impl DecisionDialect for GrpcDecision {
+    type Reply = GrpcReply;
+
+    fn decision(&self) -> &str {
+        self.name.get().map_or("", |name| name)
+    }
+
+    fn rows(&self, body: &Bytes, limits: &RequestLimits, take: &mut dyn TakeRows) -> Result<RowsAsk, Fault> {
+        let ask = request::read(body, limits, take)?;
+        Ok(RowsAsk { idempotency_key: self.idempotency_key.clone(), ..ask })
+    }
+
+    fn answer(&self, decisions: &Decisions, out: &mut BytesMut) -> Result<GrpcReply, Fault> {
+        if let Err(fault) = message::write(decisions, out) {
+            out.clear();
+            return Err(fault);
+        }
+        Ok(GrpcReply::Frame(out.split().freeze()))
+    }
+
+    fn refuse(&self, fault: &Fault) -> GrpcReply {
+        GrpcDialect::default().refuse(fault)
+    }
+}

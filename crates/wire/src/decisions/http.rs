@@ -1,0 +1,50 @@
+//! `POST /v1/decisions/{name}`: a JSON body in, a JSON answer or a problem out.
+
+use super::{answer, problem::CONTENT_TYPE, problem::Problem, rows};
+use crate::HttpReply;
+use crate::v2::whole_seconds;
+use bytes::{Bytes, BytesMut};
+use bytestring::ByteString;
+use flyball_core::{DecisionDialect, Decisions, Fault, RequestLimits, RowsAsk, TakeRows};
+use std::time::Duration;
+
+/// One request for decisions over HTTP, as its head describes it.
+#[derive(Clone, Debug)]
+pub struct HttpDecision {
+    pub name: ByteString,
+    pub idempotency_key: Option<ByteString>,
+    /// `x-request-timeout-ms`.
+    pub timeout: Option<Duration>,
+}
+
+impl DecisionDialect for HttpDecision {
+    type Reply = HttpReply;
+
+    fn decision(&self) -> &str {
+        &self.name
+    }
+
+    fn rows(&self, body: &Bytes, limits: &RequestLimits, take: &mut dyn TakeRows) -> Result<RowsAsk, Fault> {
+        let text = std::str::from_utf8(body)
+            .map_err(|error| Fault::malformed(format!("the body is not UTF-8: {error}")))?;
+        let ask = rows::read(text, limits, take)
+            .map_err(|error| Fault::malformed(format!("the body is not a request for decisions: {error}")))?;
+        Ok(RowsAsk { idempotency_key: self.idempotency_key.clone(), timeout: self.timeout, ..ask })
+    }
+
+    fn answer(&self, decisions: &Decisions, out: &mut BytesMut) -> Result<HttpReply, Fault> {
+        if let Err(fault) = answer::write(decisions, out) {
+            out.clear();
+            return Err(fault);
+        }
+        Ok(HttpReply::json(200, out.split().freeze()))
+    }
+
+    fn refuse(&self, fault: &Fault) -> HttpReply {
+        HttpReply {
+            content_type: CONTENT_TYPE,
+            retry_after_s: fault.retry_after.map(whole_seconds),
+            ..HttpReply::json(fault.kind.http(), Problem::of(fault, Some(&self.name)).to_json())
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Reads a `DecideRequest` straight from its bytes, field by field; no message is built on the way. The rows are bounded as
+//! they are met: two bytes of message can ask for a whole row.
+
+use crate::fields::{Field, Fields};
+use bytes::Bytes;
+use bytestring::ByteString;
+use flyball_core::{Fault, RequestLimits, RowsAsk, Scalar, TakeRows};
+
+// Field numbers of DecideRequest, then of its parts.
+const DECISION: u32 = 1;
+const INPUT: u32 = 2;
+const ROWS: u32 = 3;
+const EXPLAIN: u32 = 4;
+const TIMINGS: u32 = 5;
+const ROW_ID: u32 = 1;
+const ROW_INPUT: u32 = 2;
+const ENTRY_KEY: u32 = 1;
+const ENTRY_VALUE: u32 = 2;
+const NULL: u32 = 1;
+const BOOL: u32 = 2;
+const INT: u32 = 3;
+const DOUBLE: u32 = 4;
+const TEXT: u32 = 5;
+
+/// The decision that a message names; empty where it names none, or cannot be read.
+pub(super) fn decision(message: &Bytes) -> ByteString {
+    let mut name = ByteString::new();
+    for field in Fields::of(message) {
+        let named =
+            field.and_then(|field| if field.tag == DECISION { field.text().map(Some) } else { Ok(None) });
+        match named {
+            Ok(Some(text)) => {
+                name = ByteString::try_from(message.slice_ref(text.as_bytes())).unwrap_or_default()
+            }
+            Ok(None) => {}
+            Err(_) => return ByteString::new(),
+        }
+    }
+    name
+}
+
+pub(super) fn read(
+    message: &Bytes,
+    limits: &RequestLimits,
+    take: &mut dyn TakeRows,
+) -> Result<RowsAsk, Fault> {
+    let (mut ask, mut rows, mut inputs) = (RowsAsk::default(), 0, false);
+    for field in Fields::of(message) {
+        let field = field?;
+        match field.tag {
+            DECISION => drop(field.text()?),
+            INPUT => inputs = true,
+            ROWS => rows += 1,
+            EXPLAIN => ask.explain = field.varint()? != 0,
+            TIMINGS => ask.timings = field.varint()? != 0,
+            _ => {}
+        }
+    }
+    if inputs && rows > 0 {
+        return Err(Fault::malformed(
+            "the request has both input and rows; give input for one row or rows for many",
+        ));
+    }
+    let most = limits.decision_rows_max;
+    if rows > most {
+        let text = format!("{rows} rows are more than the {most} that are allowed; send several requests");
+        return Err(Fault::malformed(text));
+    }
+    ask.single = rows == 0;
+    if ask.single {
+        take.row(None);
+        read_fields(message, INPUT, take)?;
+    }
+    for row in Fields::of(message).each(ROWS) {
+        read_row(row?, limits, take)?;
+    }
+    Ok(ask)
+}
+
+fn read_row(message: &[u8], limits: &RequestLimits, take: &mut dyn TakeRows) -> Result<(), Fault> {
+    let mut id = "";
+    for field in Fields::of(message) {
+        let field = field?;
+        if field.tag == ROW_ID {
+            id = field.text()?;
+        }
+    }
+    if id.len() > limits.name_bytes_max {
+        let (length, most) = (id.len(), limits.name_bytes_max);
+        return Err(Fault::malformed(format!("a row's id has {length} bytes; it has at most {most}")));
+    }
+    take.row((!id.is_empty()).then_some(id));
+    read_fields(message, ROW_INPUT, take)
+}
+
+/// The entries of the map that has this number.
+fn read_fields(message: &[u8], tag: u32, take: &mut dyn TakeRows) -> Result<(), Fault> {
+    for entry in Fields::of(message).each(tag) {
+        let (mut name, mut value) = ("", Scalar::Null);
+        for field in Fields::of(entry?) {
+            let field = field?;
+            match field.tag {
+                ENTRY_KEY => name = field.text()?,
+                ENTRY_VALUE => {
+                    for kind in Fields::of(field.bytes()?) {
+                        value = choose(&kind?, value)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        take.field(name, value);
+    }
+    Ok(())
+}
+
+/// The last field of a oneof is the one that counts.
+fn choose<'m>(kind: &Field<'m>, before: Scalar<'m>) -> Result<Scalar<'m>, Fault> {
+    match kind.tag {
+        NULL => kind.varint().map(|_| Scalar::Null),
+        BOOL => kind.varint().map(|flag| Scalar::Bool(flag != 0)),
+        // An int64 travels as the varint of its two's complement.
+        INT => kind.varint().map(|number| Scalar::Int(number.cast_signed())),
+        DOUBLE => kind.double().map(|number| match number.is_finite() {
+            true => Scalar::Float(number),
+            false => Scalar::Other("a number that is not finite"),
+        }),
+        TEXT => kind.text().map(Scalar::Text),
+        _ => Ok(before),
+    }
+}

@@ -1,0 +1,82 @@
+"""`flyball decide`: one row to a running server, and its decision as a person reads it."""
+
+from __future__ import annotations
+
+import json as json_
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flyball.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from flyball.client import Decided
+
+
+def decide(
+    decision: Annotated[str, typer.Argument(help="The decision's name on the server, or its YAML file.")],
+    file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="One row as a JSON object; - for stdin.")] = "-",
+    url: Annotated[str, typer.Option(help="The server, http://, grpc:// or unix:/PATH.")] = "http://127.0.0.1:8080",
+    idempotency_key: Annotated[str | None, typer.Option(help="A retry with it gets the same decision.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Reasons, whatever the outcome.")] = False,
+    timings: Annotated[bool, typer.Option("--timings", help="How long each stage took.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Ask for a decision: by name from a running server, or by its YAML file in this process."""
+    from flyball.cli.output import print_json
+
+    row = _row(file)
+    asked = {"idempotency_key": idempotency_key, "explain": explain, "timings": timings}
+    decided = _decided(decision, row, url, asked)
+    if json:
+        from dataclasses import asdict
+
+        print_json(asdict(decided))
+    else:
+        _show(decided)
+
+
+def _decided(decision: str, row: dict[str, Any], url: str, asked: dict[str, Any]) -> Decided:
+    if decision.endswith((".yaml", ".yml", ".json")):
+        from flyball.spec import Decision
+
+        with Decision.load(decision) as local:
+            return local.decide(row, **asked)
+    from flyball.client import Client
+
+    with Client(url) as client:
+        return client.decide(decision, row, **asked)
+
+
+def _row(file: str) -> dict[str, Any]:
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        row = json_.loads(text)
+    except OSError as error:
+        raise InvalidInputError(f"cannot read {file}: {error.strerror}") from error
+    except ValueError as error:
+        raise InvalidInputError(f"the row is not JSON: {error}", next_step='give an object:  {"amount": 12.5}') from error
+    if not isinstance(row, dict):
+        raise InvalidInputError("the row is not an object", next_step='give an object:  {"amount": 12.5}')
+    return row
+
+
+def _show(decided: Decided) -> None:
+    from rich.text import Text
+
+    from flyball.cli.output import console
+
+    out = console()
+    score = "" if decided.score is None else f" ({decided.score:.3f})"
+    out.print(Text.assemble(f"{decided.id}   {decided.decision}   ", (f"{decided.outcome}{score}", "bold")))
+    models = "   ".join(f"{item.model} v{item.version} {item.digest[:19]}…" for item in decided.models)
+    out.print(Text(f"  {models}   policy {decided.policy[:19]}…   route {decided.route or '–'}"))
+    if decided.remedy:
+        out.print(Text(f"  remedy: {decided.remedy.used}, for {decided.remedy.cause} at {decided.remedy.stage}"))
+    for reason in decided.reasons:
+        moved = "" if reason.contribution is None else f"   {reason.field} {reason.contribution:+.3f}"
+        out.print(Text(f"  {reason.code} {reason.text or ''}{moved}"))
+    if decided.timings_us:
+        out.print(Text("  " + " · ".join(f"{stage} {us:.0f} µs" for stage, us in decided.timings_us.items())))

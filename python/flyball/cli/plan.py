@@ -1,0 +1,31 @@
+"""`flyball plan`: a decision's stages, as the data plane compiled them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def plan(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A decision, in YAML.")],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show the compiled stages of a decision: what each request will walk through, in order."""
+    from rich.text import Text
+
+    from flyball.cli.output import console, print_json
+    from flyball.spec import Decision
+
+    decision = Decision.load(file)
+    stages = decision.check().stages
+    if json:
+        print_json({"decision": decision.name, "stages": [stage.model_dump() for stage in stages]})
+        return
+    out = console()
+    out.print(Text(decision.name, style="bold"))
+    for stage in stages:
+        for place, line in enumerate(stage.lines):
+            out.print(Text.assemble((f"  {stage.stage if place == 0 else '':<9}", "bold"), line))
+    out.print(Text(f"Next:  flyball serve --decision {file}", style="dim"))

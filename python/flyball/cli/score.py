@@ -1,0 +1,68 @@
+"""`flyball score`: the decisions of a file's rows, by the same walk as a server's."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from flyball.spec.score import Scored
+
+
+def score(
+    decision: Annotated[Path, typer.Option(metavar="FILE", help="The decision, in YAML.")],
+    rows: Annotated[Path, typer.Option("--in", metavar="ROWS", help="Rows: .parquet, .csv or .jsonl.")],
+    out: Annotated[Path, typer.Option(metavar="ROWS", help="The same rows with their decisions: .parquet, .csv or .jsonl.")],
+    prefix: Annotated[str, typer.Option(help="Put before the names of new columns.")] = "",
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Reasons for every row, not for adverse outcomes only.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Decide every row of a file, with the very same answers as online.
+
+    Columns are named as the input's fields; features come with the rows, under their names. Windows are never written.
+    A row that cannot be decided says why in the column `fault`.
+    """
+    from flyball.cli.output import console, print_json
+    from flyball.cli.progress import progress_on
+    from flyball.spec import Decision
+    from flyball.spec.score import score_file
+
+    loaded = Decision.load(decision)
+    began = time.monotonic()
+    with progress_on(console(stderr=True)) as progress:
+        step = progress.begin(f"score {loaded.name}", 1.0)
+        scored = score_file(
+            loaded,
+            rows,
+            out,
+            prefix=prefix,
+            explain=explain,
+            told=lambda done, total: step.update(done / max(total, 1), f"{done:,} of {total:,}"),
+        )
+        took_s = time.monotonic() - began
+        step.end(f"{scored.rows:,} rows in {took_s:.1f} s")
+    if json:
+        print_json({"out": str(out), **_told(scored)})
+        return
+    shown = console()
+    for outcome, count in scored.outcomes.most_common():
+        shown.print(f"  {outcome:<12} {count:>10,}   {count / max(scored.rows, 1):6.2%}", markup=False)
+    if scored.remedied:
+        shown.print(f"  {scored.remedied:,} by a remedy: see the column {prefix}remedy", markup=False)
+    if scored.faults:
+        shown.print(f"  {scored.faults:,} could not be decided: see the column {prefix}fault", markup=False)
+    shown.print(f"{out}", markup=False)
+
+
+def _told(scored: Scored) -> dict[str, object]:
+    return {
+        "rows": scored.rows,
+        "outcomes": dict(scored.outcomes),
+        "remedied": scored.remedied,
+        "faults": scored.faults,
+    }

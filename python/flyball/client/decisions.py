@@ -1,0 +1,139 @@
+"""What a decision's answer says, as plain types; read from JSON and from gRPC alike. Must not know transports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flyball.errors import FlyballError, ServerFaultError, from_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ROWS_MAX = 1024
+"""Rows of one request, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a decision came out as it did; of the model where it has a field, else of a rule."""
+
+    code: str
+    text: str | None = None
+    field: str | None = None
+    contribution: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UsedModel:
+    """A version of a model that took part."""
+
+    model: str
+    version: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsedRemedy:
+    """That something failed, at which stage, and what was done instead."""
+
+    cause: str
+    stage: str
+    used: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One decision. `repeated`: an earlier request with the same idempotency key was decided so."""
+
+    id: str
+    decision: str
+    outcome: str
+    band: str | None = None
+    score: float | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    reasons: tuple[Reason, ...] = ()
+    models: tuple[UsedModel, ...] = ()
+    policy: str = ""
+    schema: str = ""
+    route: str | None = None
+    remedy: UsedRemedy | None = None
+    repeated: bool = False
+    timings_us: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedRow:
+    """What became of one row: its decision, or why there is none."""
+
+    id: str | None
+    decided: Decided | None
+    fault: FlyballError | None
+
+
+@dataclass(frozen=True, slots=True)
+class DecideCall:
+    """A request for decisions: one row, or several with their ids."""
+
+    decision: str
+    rows: Sequence[Mapping[str, object]]
+    ids: Sequence[str] | None = None
+    single: bool = True
+    idempotency_key: str | None = None
+    explain: bool = False
+    timings: bool = False
+
+    def document(self) -> dict[str, Any]:
+        """The request's body, as JSON has it."""
+        asked = {key: True for key in ("explain", "timings") if getattr(self, key)}
+        if self.single:
+            return {"input": dict(self.rows[0]), **asked}
+        ids = self.ids or [str(place) for place in range(len(self.rows))]
+        return {"rows": [{"id": id_, "input": dict(row)} for id_, row in zip(ids, self.rows, strict=True)], **asked}
+
+
+def decided_from(document: Mapping[str, Any], shared: Mapping[str, Any] | None = None) -> Decided:
+    """One decision of an answer; `shared` is what all rows of an answer have in common."""
+    whole = {**(shared or {}), **document}
+    try:
+        remedy = whole.get("remedy")
+        return Decided(
+            id=whole["id"],
+            decision=whole["decision"],
+            outcome=whole["outcome"],
+            band=whole.get("band"),
+            score=whole.get("score"),
+            scores=dict(whole.get("scores") or {}),
+            reasons=tuple(_reason(item) for item in whole.get("reasons") or ()),
+            models=tuple(UsedModel(item["model"], item["version"], item["digest"]) for item in whole.get("models") or ()),
+            policy=whole.get("policy", ""),
+            schema=whole.get("schema", ""),
+            route=whole.get("route"),
+            remedy=UsedRemedy(remedy["cause"], remedy["stage"], remedy["used"]) if remedy else None,
+            repeated=bool(whole.get("repeated")),
+            timings_us=dict(whole.get("timings_us") or {}),
+        )
+    except (KeyError, TypeError) as error:
+        raise ServerFaultError(f"the server's answer is no decision: {error!r}", code="bad_answer") from error
+
+
+def rows_from(document: Mapping[str, Any]) -> list[DecidedRow]:
+    """The rows of an answer, in the order in which they were sent."""
+    shared = {key: value for key, value in document.items() if key != "rows"}
+    rows = []
+    for item in document.get("rows") or ():
+        name, fault = item.get("id"), item.get("fault")
+        if fault is not None:
+            rows.append(DecidedRow(name, None, from_problem(int(fault.get("status", 500)), fault)))
+        else:
+            rows.append(DecidedRow(name, decided_from({**item, "id": _decision_id(item)}, shared), None))
+    return rows
+
+
+def _decision_id(item: Mapping[str, Any]) -> str:
+    """A row has two ids: the caller's own, and the decision's."""
+    return str(item.get("decision_id") or item.get("id") or "")
+
+
+def _reason(item: Mapping[str, Any]) -> Reason:
+    return Reason(item["code"], item.get("text"), item.get("field"), item.get("contribution"))

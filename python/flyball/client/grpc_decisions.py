@@ -1,0 +1,104 @@
+"""Decisions over gRPC: messages of proto/decisions.proto to and from the documents that JSON has. Must not know channels."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from flyball.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flyball.client.decisions import DecideCall
+
+_INT64 = 2**63
+
+
+def request_of(call: DecideCall, messages: Any) -> Any:
+    """The request's message."""
+    request = messages.DecideRequest(decision=call.decision, explain=call.explain, timings=call.timings)
+    if call.single:
+        _fill(request.input, call.rows[0])
+        return request
+    for item in call.document()["rows"]:
+        _fill(request.rows.add(id=item["id"]).input, item["input"])
+    return request
+
+
+def document_of(answer: Any, *, single: bool) -> dict[str, Any]:
+    """The answer as JSON has it."""
+    shared: dict[str, Any] = {
+        "decision": answer.decision,
+        "policy": answer.policy,
+        "schema": answer.schema,
+        "models": [{"model": item.model, "version": item.version, "digest": item.digest} for item in answer.models],
+        "repeated": answer.was_repeated,
+        "timings_us": {item.stage: item.us for item in answer.timings},
+    }
+    if single:
+        decision = answer.rows[0].decision
+        return {**shared, "id": decision.id, **_decision(decision)}
+    return {**shared, "rows": [_row(item) for item in answer.rows]}
+
+
+def _row(item: Any) -> dict[str, Any]:
+    if item.WhichOneof("result") == "fault":
+        faults = [
+            {
+                "field": one.field,
+                "is": json.loads(getattr(one, "is")) if one.HasField("is") else None,
+                "allowed": one.allowed,
+            }
+            for one in item.fault.faults
+        ]
+        return {
+            "id": item.id,
+            "fault": {"type": f"urn:flyball:fault:{item.fault.kind}", "detail": item.fault.detail, "faults": faults},
+        }
+    return {"id": item.id, "decision_id": item.decision.id, **_decision(item.decision)}
+
+
+def _decision(decision: Any) -> dict[str, Any]:
+    said = {key: getattr(decision, key) for key in ("band", "score", "route") if decision.HasField(key)}
+    remedy = decision.remedy
+    return {
+        "outcome": decision.outcome,
+        **said,
+        "scores": dict(decision.scores),
+        "reasons": [_reason(item) for item in decision.reasons],
+        "remedy": {"cause": remedy.cause, "stage": remedy.stage, "used": remedy.used}
+        if decision.HasField("remedy")
+        else None,
+    }
+
+
+def _reason(item: Any) -> dict[str, Any]:
+    said = {key: getattr(item, key) for key in ("text", "field", "contribution") if item.HasField(key)}
+    return {"code": item.code, **said}
+
+
+def _fill(fields: Any, row: Mapping[str, object]) -> None:
+    for name, value in row.items():
+        _set(fields[name], name, value)
+
+
+def _set(cell: Any, name: str, value: object) -> None:
+    item = getattr(value, "item", None)
+    plain = item() if callable(item) else value  # NumPy's scalars
+    match plain:
+        case None:
+            cell.null_value = 0
+        case bool():
+            cell.bool_value = plain
+        case int() if -_INT64 <= plain < _INT64:
+            cell.int_value = plain
+        case int() | float():
+            cell.double_value = float(plain)
+        case str():
+            cell.text_value = plain
+        case datetime():
+            cell.text_value = (plain if plain.tzinfo else plain.replace(tzinfo=UTC)).isoformat()
+        case _:
+            raise InvalidInputError(f"field {name!r} is of type {type(value).__name__}, which a field cannot have")

@@ -1,0 +1,47 @@
+"""Checks a decision as far as that can be done before it runs: its files, then what it means.
+
+What it means is judged by the data plane's own compiler, through `flyball.engine`; there is no second judge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flyball import engine
+from flyball.spec.document import compile_spec
+from flyball.spec.faults import meaning_faults, refusal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from flyball.spec.document import Compiled
+    from flyball.spec.faults import Origin
+    from flyball.spec.root import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A decision without faults: its document, and its stages as the data plane compiled them."""
+
+    compiled: Compiled
+    stages: list[engine.PlannedStage]
+
+
+def check(spec: Spec, base: Path, origin: Origin) -> Checked:
+    """Compile and judge; raises with every fault, at the author's lines."""
+    compiled = compile_spec(spec, base, origin)
+    answer = engine.check_decision(compiled.document, [_facts(artifact) for artifact in compiled.artifacts])
+    if answer.faults:
+        raise refusal(origin, meaning_faults(origin, answer.faults, compiled.singular))
+    return Checked(compiled, answer.stages)
+
+
+def _facts(artifact: Any) -> dict[str, Any]:
+    files = artifact.files
+    return {
+        "version": artifact.version,
+        "inputs": [tensor.model_dump() for tensor in files.inputs],
+        "outputs": [tensor.model_dump() for tensor in files.outputs],
+        "explain": None if artifact.explain is None else str(artifact.explain),
+    }
