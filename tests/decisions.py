@@ -1,95 +1,89 @@
-"""A small governed decision for the tests, written as the deployment's document has it, and a way to ask for it.
+"""Small decisions for the tests: a folder with a model, its files, and a spec that uses every part."""
 
-The score is the amount over a thousand, so that a test chooses score, band and guard by the amount alone.
+from pathlib import Path
+
+import models
+import numpy as np
+from onnx import TensorProto, helper
+
+import flyball
+
+COLUMNS = ["amount", "currency=EUR", "currency=USD", "country=DE", "country=FR", "country=other", "spent_1h", "risk"]
+
+WHOLE = """\
+decision: card-fraud
+owner: payments-risk@example.com
+purpose: score card payments before authorisation
+slo: {p99: 5ms, timeout: 200ms, rate: 2000/s}
+
+input:
+  card_id:  {type: string, key: true, pii: true}
+  amount:   {type: float, min: 0, max: 100000}
+  currency: {type: category, values: [EUR, USD]}
+  country:  {type: category, values_file: countries.txt, unknown: other}
+  mcc:      {type: int, missing: -1}
+  at:       {type: time, required: false}
+
+features:
+  spent_1h:    {window: sum(amount) by card_id last 1h}
+  payments_1h: {window: count() by card_id last 1h excluding current}
+  risk:        {lookup: cards, key: card_id, type: float, max_age: 10m, on_missing: 0.5, on_error: use_stale}
+  large:       {compute: "amount > 1000.0", type: bool}
+
+sources:
+  cards: {store: cards.store}
+
+transforms:
+  - log1p: amount
+  - standardize: {of: [amount, spent_1h], mean: [3.0, 50.0], scale: [1.5, 80.0]}
+  - one_hot: [currency, country]
+  - clip: {of: risk, min: 0, max: 1}
+
+model:
+  path: fraud.onnx
+  columns: from transforms
+  score: probabilities[1]
+
+policy:
+  guard: {score: 0..1, amount: 0..}
+  rules:
+    - {when: amount > 5000.0 && country != 'DE', then: review, reason: R07}
+    - {when: payments_1h > 20, then: reject, reason: R11}
+  bands: {pass: "< 0.30", review: "< 0.80", reject: ">= 0.80"}
+  reasons: {from: contributions, most: 4, texts: reasons.csv}
+
+remedies:
+  model_unavailable: rules
+  timeout:           rules
+  feature_error:     review
+  queue_full:        shed
+  guard_violated:    review
 """
 
-import json
-from pathlib import Path
-from typing import Any
 
-import numpy as np
-import snapshots
-from models import save, value
-from onnx import TensorProto, helper
-from wire import Http, Reply
-
-Json = dict[str, Any]
-
-POLICY: Json = {
-    "guards": [{"of": "score", "min": 0.0, "max": 1.0}],
-    "rules": [{"when": "amount > 900.0", "then": "reject", "reason": "R1"}],
-    "bands": [{"name": "low", "outcome": "pass", "to": 0.5}, {"name": "high", "outcome": "review", "from": 0.5}],
-    "outcomes": ["pass", "review", "reject"],
-}
+def folder(path: Path, spec: str = WHOLE) -> Path:
+    """A folder with everything that the spec names; gives the spec's file."""
+    fraud_model(path)
+    (path / "countries.txt").write_text("DE\nFR\n")
+    (path / "reasons.csv").write_text("code,text,field\nR07,large and from abroad,\nR11,many payments,\nR02,amount,amount\n")
+    file = path / "card-fraud.yaml"
+    file.write_text(spec)
+    return file
 
 
-def thousandth(folder: Path, name: str = "thousandth", factor: float = 0.001) -> Path:
-    """One float in, the score out."""
-    nodes = [helper.make_node("Mul", ["x", "k"], ["score"])]
-    inputs, outputs = [value("x", TensorProto.FLOAT, ["n", 1])], [value("score", TensorProto.FLOAT, ["n", 1])]
-    return save(folder / f"{name}.onnx", nodes, inputs, outputs, {"k": np.array([[factor]], np.float32)})
+def fraud_model(path: Path, name: str = "fraud", columns: int = len(COLUMNS)) -> Path:
+    """A logistic model over the columns: probabilities of both classes."""
+    x = models.value("input", TensorProto.FLOAT, ["n", columns])
+    y = models.value("probabilities", TensorProto.FLOAT, ["n", 2])
+    weights = np.resize(np.float32([0.8, 0.5, -0.1, 0.2, -0.3, 0.1, 0.4, 1.5]), columns)
+    constants = {"w": np.stack([-weights / 2, weights / 2], axis=1), "b": np.float32([0.4, -0.4])}
+    nodes = [
+        helper.make_node("Gemm", ["input", "w", "b"], ["margins"]),
+        helper.make_node("Softmax", ["margins"], ["probabilities"], axis=1),
+    ]
+    return models.save(path / f"{name}.onnx", nodes, [x], [y], constants)
 
 
-def document(**changes: Any) -> Json:
-    """The decision; a change replaces a whole key."""
-    return {
-        "owner": "tests@example.com",
-        "purpose": "tests",
-        "input": [
-            {"name": "account", "type": "string", "key": True},
-            {"name": "amount", "type": "float", "min": 0.0, "max": 1_000_000.0},
-        ],
-        "models": [model("m", "1")],
-        "variants": [{"name": "champion", "models": ["m"], "weights": {"m": 1.0}}],
-        "policy": POLICY,
-        **changes,
-    }
-
-
-def model(name: str, version: str, *, tensor: str = "x", output: str = "score", columns: list[str] | None = None) -> Json:
-    inputs = [{"tensor": tensor, "columns": columns or ["amount"]}]
-    return {"name": name, "version": version, "inputs": inputs, "score": {"output": output, "element": 0}}
-
-
-def with_previous(**changes: Any) -> Json:
-    """Two versions: "1" is the previous known-good one, "2" is the champion."""
-    return document(
-        models=[model("m", "2"), model("m-previous", "1")],
-        variants=[
-            {"name": "champion", "models": ["m"], "weights": {"m": 1.0}},
-            {"name": "previous", "models": ["m-previous"], "weights": {"m-previous": 1.0}},
-        ],
-        route={"fallback": "previous"},
-        **changes,
-    )
-
-
-def deployment(decision: Json, versions: dict[str, Path], name: str = "pay", **terms: Any) -> Json:
-    """A deployment of format 4."""
-    first = next(iter(versions.values()))
-    return {**snapshots.deployment(name, first, versions=versions, **terms), "format": 4, "decision": decision}
-
-
-def ask(server: Any, amount: Any, *, name: str = "pay", account: str = "a1", **headers: str) -> Reply:
-    """One decision over HTTP. A header's underscores stand for hyphens."""
-    body = json.dumps({"input": {"account": account, "amount": amount}}).encode()
-    with Http(server) as connection:
-        return connection.post(
-            f"/v1/decisions/{name}", body, **{key.replace("_", "-"): text for key, text in headers.items()}
-        )
-
-
-def decided(reply: Reply) -> Json:
-    """The decision of an answer that must be one."""
-    assert reply.status == 200, (reply.status, reply.body)
-    answer: Json = reply.json
-    return answer
-
-
-def problem(reply: Reply, status: int) -> Json:
-    """The problem details of an answer that must be a refusal."""
-    assert reply.status == status, (reply.status, reply.body)
-    assert reply.headers["content-type"] == "application/problem+json"
-    told: Json = reply.json
-    assert told["status"] == status
-    return told
+def whole(path: Path, spec: str = WHOLE) -> flyball.Decision:
+    """The decision of such a folder."""
+    return flyball.Decision.load(folder(path, spec))

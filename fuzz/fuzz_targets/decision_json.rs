@@ -8,7 +8,7 @@ use flyball_wire::HttpDecision;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|body: &[u8]| {
-    let dialect = HttpDecision { name: "d".into(), idempotency_key: None, timeout: None };
+    let dialect = HttpDecision { name: "d".into(), idempotency_key: None };
     let mut rows = Counted::default();
     let Ok(ask) = dialect.rows(&Bytes::copy_from_slice(body), &LIMITS, &mut rows) else { return };
     rows.check(ask.single, body.len());

@@ -16,6 +16,7 @@ __all__ = [
     "build_info",
     "check_decision",
     "check_snapshot",
+    "contributions",
     "inspect",
     "machine",
     "model_files",
@@ -50,6 +51,9 @@ def inspect(path: str, options: bytes) -> bytes:
 
 def check_snapshot(kind: str, document: bytes) -> bytes:
     """All faults of an "index" or "deployment" document: [{"path", "is", "allowed"}]."""
+
+def contributions(sidecar: bytes, rows: bytes, columns: int) -> bytes:
+    """What each column added to a row's raw margin, and last the base: little-endian, f32 rows in, f64 rows out."""
 
 def check_decision(document: bytes, models: bytes) -> bytes:
     """What the compiler says of a decision: {"faults": [{"path", "is", "allowed"}], "stages": [{"stage", "lines"}]}.

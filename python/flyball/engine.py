@@ -74,6 +74,7 @@ __all__ = [
     "build_info",
     "check_decision",
     "check_snapshot",
+    "contributions",
     "inspect",
     "machine",
     "model_files",
@@ -307,6 +308,14 @@ def check_snapshot(kind: Literal["index", "deployment"], document: bytes) -> lis
         from flyball import _native
 
         return [Fault.from_document(item) for item in json.loads(_native.check_snapshot(kind, document))]
+
+
+def contributions(sidecar: bytes, rows: bytes, columns: int) -> bytes:
+    """What each column added to a row's raw margin, and last the base: little-endian, f32 rows in, f64 rows out."""
+    with _boundary():
+        from flyball import _native
+
+        return _native.contributions(sidecar, rows, columns)
 
 
 def check_decision(document: dict[str, Any], models: list[dict[str, Any]]) -> DecisionCheck:

@@ -30,10 +30,11 @@ BOUNDS = {
     "grace_ms": (0, 3_600_000),
     "compress_bytes_min": (0, 2**31 - 1),
 }
-SWITCHES = ["mlock", "allow_anonymous", "allow_model_control", "allow_shared_memory"]
+SWITCHES = ["mlock", "allow_anonymous", "allow_model_control", "allow_shared_memory", "offline"]
 TLS_FILES = ["tls_cert", "tls_key", "tls_client_ca"]
 NULLABLE = {
-    "lanes", "compute_lanes", "memory_bytes_max", "ort_path", "unix_owner", "callers", "allow_anonymous", *TLS_FILES,
+    "lanes", "compute_lanes", "memory_bytes_max", "ort_path", "unix_owner", "callers", "allow_anonymous",
+    "features_folder", *TLS_FILES,
 }  # fmt: skip
 # A free port, so that tests can run at once; only errors, so that the servers say nothing here.
 QUIET = {"listen": ["127.0.0.1:0"], "log": "error"}
@@ -139,7 +140,7 @@ OUT_OF_BOUNDS: list[dict[str, Any]] = [
     {"log": "loud"}, {"log": "INFO"}, {"listen": []}, {"listen": ["127.0.0.1:0"] * 17},
     {"unix_mode": "0800"}, {"unix_mode": "60"}, {"unix_mode": "01600"}, {"unix_mode": "0600\n"},
     {"unix_owner": ""}, {"unix_owner": "a:"}, {"unix_owner": "a:b:c"}, {"unix_owner": "a b"},
-    {"callers": ""}, {"cors_origins": ["*"] * 65},
+    {"callers": ""}, {"features_folder": ""}, {"cors_origins": ["*"] * 65},
 ]  # fmt: skip
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import decisions
+import governed
 import models
 import pytest
 import redis_server
 import serving
 import snapshots
-from decisions import Json, ask, decided, deployment, document, problem, with_previous
+from governed import Json, ask, decided, deployment, document, problem, with_previous
 from redis_server import Redis
 from serving import READY, Server, until
 from wire import Raw, metrics, raws, settled
@@ -69,10 +69,10 @@ def remedy_of(answer: Json) -> tuple[str, str]:
 def test_a_changed_artifact_is_refused_at_load_and_the_version_before_it_goes_on_deciding(
     begin: Begin, tmp_path: Path
 ) -> None:
-    good = decisions.thousandth(tmp_path)
+    good = governed.thousandth(tmp_path)
     server = begin(deployment(document(), {"1": good}))
     before = decided(ask(server, 100))
-    other = deployment(document(policy={**decisions.POLICY, "rules": []}), {"1": good}, artifact_digest="sha256:" + "0" * 64)
+    other = deployment(document(policy={**governed.POLICY, "rules": []}), {"1": good}, artifact_digest="sha256:" + "0" * 64)
     snapshots.write(tmp_path, 2, [other])
     server.log_line(lambda fields: "refused" in str(fields).lower() and "pay" in str(fields))
     after = decided(ask(server, 100))
@@ -80,7 +80,7 @@ def test_a_changed_artifact_is_refused_at_load_and_the_version_before_it_goes_on
 
 
 def test_a_decision_whose_artifact_is_invalid_from_the_start_says_why_it_is_not_served(begin: Begin, tmp_path: Path) -> None:
-    good = decisions.thousandth(tmp_path)
+    good = governed.thousandth(tmp_path)
     broken = deployment(document(), {"1": good}, name="broken", artifact_digest="sha256:" + "0" * 64)
     server = begin(deployment(document(), {"1": good}), broken)
     told = problem(ask(server, 100, name="broken"), 503)
@@ -92,14 +92,14 @@ def test_a_decision_whose_artifact_is_invalid_from_the_start_says_why_it_is_not_
 def test_a_model_that_the_runtime_cannot_start_is_refused_and_the_last_good_state_goes_on(
     begin: Begin, tmp_path: Path, model: Callable[[str], Path]
 ) -> None:
-    server = begin(deployment(document(), {"1": decisions.thousandth(tmp_path)}))
+    server = begin(deployment(document(), {"1": governed.thousandth(tmp_path)}))
     snapshots.write(tmp_path, 2, [deployment(document(), {"1": model("unknown_op")})])
     server.log_line(lambda fields: "refused" in str(fields).lower() and "NoSuchOp" in str(fields))
     assert decided(ask(server, 100))["remedy"] is None
 
 
 def test_without_the_runtime_s_library_the_server_ends_and_says_what_is_missing(tmp_path: Path) -> None:
-    index = snapshots.write(tmp_path, 1, [deployment(document(), {"1": decisions.thousandth(tmp_path)})])
+    index = snapshots.write(tmp_path, 1, [deployment(document(), {"1": governed.thousandth(tmp_path)})])
     library = tmp_path / "libonnxruntime.so"
     library.write_bytes(b"no library")
     ended = subprocess.run(
@@ -113,8 +113,8 @@ def test_without_the_runtime_s_library_the_server_ends_and_says_what_is_missing(
 def test_a_run_that_fails_is_answered_by_the_previous_version(begin: Begin, tmp_path: Path) -> None:
     """The champion looks the amount up in a table of eight and breaks on any other; the previous one takes all."""
     made = with_previous(remedies={"model_unavailable": "previous"})
-    made["models"][0] = decisions.model("m", "2", tensor="i", output="y")
-    versions = {"1": decisions.thousandth(tmp_path), "2": models.gather(tmp_path)}
+    made["models"][0] = governed.model("m", "2", tensor="i", output="y")
+    versions = {"1": governed.thousandth(tmp_path), "2": models.gather(tmp_path)}
     server = begin(deployment(made, versions))
     assert decided(ask(server, 3))["remedy"] is None
     answer = decided(ask(server, 400))
@@ -138,7 +138,7 @@ def looked_up(redis: Redis, **reactions: Any) -> Json:
         "kind": "redis", "url": redis.url, "set": "accounts", "timeout_ms": 50,
         "cache": {"ttl_ms": 0, "absent_ttl_ms": 0, "entries_max": 100},
     }  # fmt: skip
-    policy = {**decisions.POLICY, "rules": [{"when": "risk > 0.5", "then": "reject", "reason": "R2"}]}
+    policy = {**governed.POLICY, "rules": [{"when": "risk > 0.5", "then": "reject", "reason": "R2"}]}
     remedies = {"feature_error": {"outcome": "review"}}
     return document(features=[feature], sources={"accounts": source}, policy=policy, remedies=remedies)
 
@@ -147,7 +147,7 @@ def looked_up(redis: Redis, **reactions: Any) -> Json:
 def fed(redis: Redis, begin: Begin, tmp_path: Path) -> Server:
     """A server whose feature is there: high risk for the account a1."""
     redis.put("flyball:accounts:a1", {"risk": 0.9})
-    server = begin(deployment(looked_up(redis, on_error="fault"), {"1": decisions.thousandth(tmp_path)}))
+    server = begin(deployment(looked_up(redis, on_error="fault"), {"1": governed.thousandth(tmp_path)}))
     assert decided(ask(server, 100))["outcome"] == "reject"
     return server
 
@@ -184,7 +184,7 @@ def test_a_source_that_hangs_is_remedied_within_its_timeout_and_used_again_once_
 def test_a_record_that_is_too_old_meets_what_is_declared_for_stale_ones(redis: Redis, begin: Begin, tmp_path: Path) -> None:
     redis.put("flyball:accounts:old", {"risk": 0.9}, age_s=3600)
     redis.put("flyball:accounts:new", {"risk": 0.9})
-    versions = {"1": decisions.thousandth(tmp_path)}
+    versions = {"1": governed.thousandth(tmp_path)}
     fault = looked_up(redis, max_age_ms=60_000, on_stale="fault")
     use = looked_up(redis, max_age_ms=60_000, on_stale="use_stale")
     value = looked_up(redis, max_age_ms=60_000, on_stale={"value": 0.1})
@@ -213,7 +213,7 @@ def test_a_source_that_refuses_is_remedied_like_one_that_is_down(redis: Redis, f
 
 def test_a_body_that_is_no_request_is_refused_whatever_remedy_is_declared(begin: Begin, tmp_path: Path) -> None:
     made = document(remedies={"invalid_input": {"outcome": "review"}})
-    server = begin(deployment(made, {"1": decisions.thousandth(tmp_path)}))
+    server = begin(deployment(made, {"1": governed.thousandth(tmp_path)}))
     for body in (b"{", b"[]", b'{"input": {}, "extra": 1}', b'{"input": {}, "input": {}}'):
         with Raw(server) as raw:
             head = f"POST /v1/decisions/pay HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -225,7 +225,7 @@ def test_a_body_that_is_no_request_is_refused_whatever_remedy_is_declared(begin:
 
 
 def test_fields_that_break_the_schema_are_named_or_get_the_declared_outcome(begin: Begin, tmp_path: Path) -> None:
-    versions = {"1": decisions.thousandth(tmp_path)}
+    versions = {"1": governed.thousandth(tmp_path)}
     lenient = document(remedies={"invalid_input": {"outcome": "review"}})
     server = begin(deployment(document(), versions), deployment(lenient, versions, "lenient"))
     told = problem(ask(server, -3), 422)
@@ -242,7 +242,7 @@ def test_fields_that_break_the_schema_are_named_or_get_the_declared_outcome(begi
 
 def slow_decision(**changes: Any) -> Json:
     """Decided by a model that takes longer than its caller will wait."""
-    return document(models=[decisions.model("m", "1", output="y")], **changes)
+    return document(models=[governed.model("m", "1", output="y")], **changes)
 
 
 def test_a_deadline_that_no_run_can_keep_is_answered_by_the_rules_alone(begin: Begin, tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_a_deadline_that_no_run_can_keep_is_answered_by_the_rules_alone(begin: B
 
 @pytest.mark.parametrize("declared", ["shed", {"outcome": "review"}], ids=["shed", "outcome"])
 def test_what_finds_the_queue_full_is_shed_or_gets_the_declared_outcome(begin: Begin, tmp_path: Path, declared: Any) -> None:
-    made = slow_decision(remedies={"queue_full": declared}, policy={**decisions.POLICY, "guards": []})
+    made = slow_decision(remedies={"queue_full": declared}, policy={**governed.POLICY, "guards": []})
     server = begin(deployment(made, {"1": models.slow(tmp_path)}, limits={"queue_wait_ms_max": 1}))
     flood = 12
     body = json.dumps({"input": {"account": "a", "amount": 100}}).encode()
@@ -295,7 +295,7 @@ def test_what_finds_the_queue_full_is_shed_or_gets_the_declared_outcome(begin: B
 @pytest.mark.parametrize("backend", ["gone", "stuck"])
 def test_a_log_that_nobody_reads_any_more_holds_up_no_decision(tmp_path: Path, backend: str) -> None:
     """Its reader has closed the pipe, or lets it run full; meanwhile there is more to log than the pipe holds."""
-    good = decisions.thousandth(tmp_path)
+    good = governed.thousandth(tmp_path)
     index = snapshots.write(tmp_path, 1, [deployment(document(), {"1": good})])
     reader, writer = os.pipe()
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
@@ -326,7 +326,7 @@ def test_a_log_that_nobody_reads_any_more_holds_up_no_decision(tmp_path: Path, b
 
 
 def test_a_score_outside_its_guard_is_no_decision_but_the_declared_outcome(begin: Begin, tmp_path: Path) -> None:
-    versions = {"1": decisions.thousandth(tmp_path)}
+    versions = {"1": governed.thousandth(tmp_path)}
     guarded = document(remedies={"guard_violated": {"outcome": "review"}})
     server = begin(deployment(guarded, versions), deployment(document(), versions, "strict"))
     assert decided(ask(server, 600))["remedy"] is None
@@ -343,8 +343,8 @@ def test_a_score_that_is_no_number_is_outside_every_guard(
 ) -> None:
     """Zero divided by zero: the model gives NaN, and no band takes it."""
     remedies = {"guard_violated": {"outcome": "review"}}
-    policy = {**decisions.POLICY, "guards": []}
-    made = document(models=[decisions.model("m", "1", output="score")], remedies=remedies, policy=policy)
-    server = begin(deployment(made, {"1": decisions.thousandth(tmp_path, "infinite", factor=float("nan"))}))
+    policy = {**governed.POLICY, "guards": []}
+    made = document(models=[governed.model("m", "1", output="score")], remedies=remedies, policy=policy)
+    server = begin(deployment(made, {"1": governed.thousandth(tmp_path, "infinite", factor=float("nan"))}))
     answer = decided(ask(server, 100))
     assert (answer["outcome"], remedy_of(answer)) == ("review", ("guard_violated", "outcome"))

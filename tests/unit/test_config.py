@@ -48,6 +48,8 @@ def test_defaults_are_those_of_the_native_side():
         "grace_ms": 30000,
         "allow_model_control": False,
         "allow_shared_memory": False,
+        "features_folder": None,
+        "offline": False,
         "cors_origins": [],
         "compress_bytes_min": 1024,
         "log": "info",

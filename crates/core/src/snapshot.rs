@@ -155,7 +155,7 @@ pub struct BatchWait {
     pub window_ms: u32,
 }
 
-/// One fault of a document: where, what stands there, and what may stand there.
+/// One fault of a document: where, what stands there (null: nothing, or nothing that helps), and what may stand there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SnapshotFault {
     pub path: String,
@@ -166,6 +166,9 @@ pub struct SnapshotFault {
 impl fmt::Display for SnapshotFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = if self.path.is_empty() { "the document" } else { &self.path };
+        if self.is.is_null() {
+            return write!(f, "{path}: {}", self.allowed);
+        }
         let mut is = self.is.to_string();
         if is.len() > 60 {
             let cut = (0..=57).rev().find(|&at| is.is_char_boundary(at)).unwrap_or(0);

@@ -131,6 +131,17 @@ pub enum WindowOp {
     Distinct,
 }
 
+impl WindowOp {
+    pub const fn label(self) -> &'static str {
+        match self {
+            WindowOp::Count => "count",
+            WindowOp::Sum => "sum",
+            WindowOp::Mean => "mean",
+            WindowOp::Distinct => "distinct",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WindowDocument {
@@ -299,6 +310,21 @@ pub enum DatePart {
     Weekday,
     /// 1 on Saturday and Sunday.
     Weekend,
+}
+
+impl DatePart {
+    /// Behind the column's name and a dot.
+    pub const fn label(self) -> &'static str {
+        match self {
+            DatePart::Year => "year",
+            DatePart::Month => "month",
+            DatePart::Day => "day",
+            DatePart::Hour => "hour",
+            DatePart::Minute => "minute",
+            DatePart::Weekday => "weekday",
+            DatePart::Weekend => "weekend",
+        }
+    }
 }
 
 /// A model of the deployment, and how it is asked.

@@ -11,4 +11,9 @@ impl Faults {
     pub fn add(&mut self, path: impl Into<String>, is: impl Into<Json>, allowed: impl Into<String>) {
         self.0.push(SnapshotFault { path: path.into(), is: is.into(), allowed: allowed.into() });
     }
+
+    /// The same where the text says all, what stands there included.
+    pub fn tell(&mut self, path: impl Into<String>, text: impl Into<String>) {
+        self.add(path, Json::Null, text);
+    }
 }

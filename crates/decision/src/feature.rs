@@ -1,10 +1,21 @@
 //! The features of a decision: where each comes from, and what becomes of one that is not there as it should be.
 //! Asking stores and windows is the walk's; here are the definitions and what a value must be.
 
-use crate::document::WindowOp;
-use crate::field::{Constant, Field};
+use crate::document::{FeatureDocument, LookupDocument, Reaction, SourceDocument, WindowDocument, WindowOp};
+use crate::field::{Constant, Field, scalar};
+use crate::names::Name;
+use crate::nearest::did_you_mean;
+use crate::policy::Expr;
+use crate::schema::Scope;
 use crate::slot::Slot;
+use crate::value::Kind;
 use std::sync::Arc;
+
+pub(crate) const FEATURES_MAX: usize = 128;
+/// As long as the features crate keeps events: a second to 400 days.
+const WINDOW_MS: std::ops::RangeInclusive<u64> = 1_000..=400 * 86_400_000;
+/// Of a text that a store gives.
+const TEXT_BYTES_MAX: usize = 1024;
 
 #[derive(Clone, Debug)]
 pub struct FeaturePlan {
@@ -34,6 +45,7 @@ pub enum FeatureFrom {
         key: Slot,
         field: Arc<str>,
     },
+    Compute(Expr),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -43,4 +55,239 @@ pub enum CompiledReaction {
     UseStale,
     Fault,
     Value(Constant),
+}
+
+/// The features in order. One with a fault still has a name, so that what refers to it is checked all the same.
+pub(crate) fn features(
+    documents: &[FeatureDocument],
+    fields: &[Field],
+    sources: &[(Arc<str>, SourceDocument)],
+    scope: &mut Scope<'_>,
+) -> Vec<FeaturePlan> {
+    if documents.len() > FEATURES_MAX {
+        scope.faults.add("features", documents.len(), format!("at most {FEATURES_MAX} features"));
+    }
+    let mut features = Vec::new();
+    for (place, document) in documents.iter().take(FEATURES_MAX).enumerate() {
+        if !scope.name("features", &document.name) {
+            continue;
+        }
+        let path = format!("features.{}", document.name);
+        let field = field(document, &path, scope);
+        let from = from(document, &path, fields, sources, scope);
+        // Only once it is compiled: an expression sees what stands before it, and not itself.
+        let slot = fields.len() + place;
+        let entry = Name { slot, kind: field.kind, values: Arc::clone(&field.values) };
+        scope.names.add(&document.name, entry);
+        let reaction = |key: &str, reaction: &Reaction, scope: &mut Scope<'_>| {
+            compile_reaction(&format!("{path}.{key}"), reaction, &field, scope)
+        };
+        let on_missing = reaction("on_missing", &document.on_missing, scope);
+        let on_stale = reaction("on_stale", &document.on_stale, scope);
+        let on_error = reaction("on_error", &document.on_error, scope);
+        if document.max_age_ms == Some(0) {
+            scope.faults.add(format!("{path}.max_age_ms"), 0, "at least 1");
+        }
+        if let Some(from) = from {
+            let (name, max_age_ms) = (Arc::clone(&field.name), document.max_age_ms);
+            features.push(FeaturePlan {
+                name,
+                slot,
+                from,
+                max_age_ms,
+                on_missing,
+                on_stale,
+                on_error,
+                field,
+            });
+        }
+    }
+    features
+}
+
+fn field(document: &FeatureDocument, path: &str, scope: &mut Scope<'_>) -> Field {
+    let (values, places, unknown) =
+        scope.values(path, document.kind, &document.values, document.unknown.as_deref());
+    Field {
+        name: document.name.as_str().into(),
+        values,
+        places,
+        unknown,
+        length_max: TEXT_BYTES_MAX,
+        ..Field::plain(document.kind.into())
+    }
+}
+
+fn from(
+    document: &FeatureDocument,
+    path: &str,
+    fields: &[Field],
+    sources: &[(Arc<str>, SourceDocument)],
+    scope: &mut Scope<'_>,
+) -> Option<FeatureFrom> {
+    let kind = Kind::from(document.kind);
+    match (&document.window, &document.lookup, &document.compute) {
+        (Some(window), None, None) => {
+            let path = format!("{path}.window");
+            Windowed { window, kind, path: &path }.compile(fields, sources, scope)
+        }
+        (None, Some(lookup), None) => {
+            compile_lookup(lookup, &format!("{path}.lookup"), fields, sources, scope)
+        }
+        (None, None, Some(source)) => compile_compute(source, kind, &format!("{path}.compute"), scope),
+        _ => {
+            scope.faults.add(path, document.name.as_str(), "just one of `window`, `lookup` and `compute`");
+            None
+        }
+    }
+}
+
+fn compile_reaction(
+    path: &str,
+    reaction: &Reaction,
+    field: &Field,
+    scope: &mut Scope<'_>,
+) -> CompiledReaction {
+    match reaction {
+        Reaction::Missing => CompiledReaction::Missing,
+        Reaction::UseStale => CompiledReaction::UseStale,
+        Reaction::Fault => CompiledReaction::Fault,
+        Reaction::Value(value) => match field.constant(scalar(value)) {
+            Some(constant) => CompiledReaction::Value(constant),
+            None => {
+                scope.faults.add(path, value.clone(), field.allowed());
+                CompiledReaction::Missing
+            }
+        },
+    }
+}
+
+fn source(
+    path: String,
+    name: &str,
+    sources: &[(Arc<str>, SourceDocument)],
+    scope: &mut Scope<'_>,
+) -> Option<usize> {
+    let place = sources.iter().position(|(known, _)| &**known == name);
+    if place.is_none() {
+        let near = did_you_mean(name, sources.iter().map(|(known, _)| &**known));
+        scope.faults.add(path, name, format!("the name of one of `sources`{near}"));
+    }
+    place
+}
+
+fn compile_lookup(
+    lookup: &LookupDocument,
+    path: &str,
+    fields: &[Field],
+    sources: &[(Arc<str>, SourceDocument)],
+    scope: &mut Scope<'_>,
+) -> Option<FeatureFrom> {
+    let source = source(format!("{path}.source"), &lookup.source, sources, scope);
+    let key = scope.slot(&format!("{path}.key"), &lookup.key, fields, &Slot::KEYS);
+    if lookup.field.is_empty() {
+        scope.faults.add(format!("{path}.field"), "", "the name of a field of the record");
+    }
+    Some(FeatureFrom::Lookup { source: source?, key: key?, field: lookup.field.as_str().into() })
+}
+
+fn compile_compute(text: &str, kind: Kind, path: &str, scope: &mut Scope<'_>) -> Option<FeatureFrom> {
+    let expr = match Expr::compile(text, &scope.names) {
+        Ok(expr) => expr,
+        Err(fault) => {
+            let at = fault.at.map_or(String::new(), |at| format!(" (at byte {at})"));
+            scope.faults.add(path, text, format!("{}{at}", fault.text));
+            return None;
+        }
+    };
+    let fits = match (expr.kind(), kind) {
+        (Kind::Int, Kind::Float) => true,
+        (Kind::Text | Kind::Category, Kind::Text | Kind::Category) => true,
+        (computed, declared) => computed == declared,
+    };
+    if !fits {
+        let allowed = format!("an expression of type {}; this one is {}", kind.label(), expr.kind().label());
+        scope.faults.add(path, text, allowed);
+        return None;
+    }
+    Some(FeatureFrom::Compute(expr))
+}
+
+struct Windowed<'d> {
+    window: &'d WindowDocument,
+    kind: Kind,
+    path: &'d str,
+}
+
+impl Windowed<'_> {
+    fn compile(
+        &self,
+        fields: &[Field],
+        sources: &[(Arc<str>, SourceDocument)],
+        scope: &mut Scope<'_>,
+    ) -> Option<FeatureFrom> {
+        let (window, path) = (self.window, self.path);
+        let by = scope.slot(&format!("{path}.by"), &window.by, fields, &Slot::KEYS);
+        let of = self.of(fields, scope);
+        let source = self.source(sources, scope);
+        if !WINDOW_MS.contains(&window.last_ms) {
+            let allowed = format!("{} to {} milliseconds", WINDOW_MS.start(), WINDOW_MS.end());
+            scope.faults.add(format!("{path}.last_ms"), window.last_ms, allowed);
+        }
+        let of_int =
+            of.as_ref().is_ok_and(|of| of.as_ref().is_some_and(|of| fields[of.slot].kind == Kind::Int));
+        let fits = match (window.op, self.kind) {
+            (_, Kind::Float) | (WindowOp::Count | WindowOp::Distinct, Kind::Int) => true,
+            (WindowOp::Sum, Kind::Int) => of_int,
+            _ => false,
+        };
+        if !fits {
+            let allowed = "`count`, `distinct` and the `sum` of an int for an int, any for a float";
+            scope.faults.add(format!("{path}.op"), self.kind.label(), allowed);
+        }
+        let (op, last_ms, current) = (window.op, window.last_ms, window.current);
+        Some(FeatureFrom::Window { op, of: of.ok()?, by: by?, last_ms, current, source: source.ok()? })
+    }
+
+    /// What is counted or added; an error is in the faults.
+    fn of(&self, fields: &[Field], scope: &mut Scope<'_>) -> Result<Option<Slot>, ()> {
+        let path = format!("{}.of", self.path);
+        let kinds: &[Kind] = match self.window.op {
+            WindowOp::Count => &[],
+            WindowOp::Sum | WindowOp::Mean => &[Kind::Int, Kind::Float],
+            WindowOp::Distinct => &Slot::KEYS,
+        };
+        match &self.window.of {
+            None if kinds.is_empty() => Ok(None),
+            None => {
+                scope.faults.add(path, serde_json::Value::Null, "the field that is added or told apart");
+                Err(())
+            }
+            Some(name) if kinds.is_empty() => {
+                scope.faults.add(path, name.as_str(), "nothing: `count` counts events");
+                Err(())
+            }
+            Some(name) => scope.slot(&path, name, fields, kinds).map(Some).ok_or(()),
+        }
+    }
+
+    /// The shared store, if one is named; an error is in the faults.
+    fn source(
+        &self,
+        sources: &[(Arc<str>, SourceDocument)],
+        scope: &mut Scope<'_>,
+    ) -> Result<Option<usize>, ()> {
+        let Some(name) = &self.window.source else { return Ok(None) };
+        let path = format!("{}.source", self.path);
+        let place = source(path.clone(), name, sources, scope).ok_or(())?;
+        if matches!(sources[place].1, SourceDocument::Store { .. }) {
+            scope.faults.add(
+                path,
+                name.as_str(),
+                "a source of kind redis; without one the window is this server's",
+            );
+            return Err(());
+        }
+        Ok(Some(place))
+    }
 }

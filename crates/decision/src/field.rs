@@ -58,6 +58,23 @@ enum Taken<'a> {
 }
 
 impl Field {
+    /// Any value of a kind.
+    pub(crate) fn plain(kind: Kind) -> Field {
+        Field {
+            name: "".into(),
+            kind,
+            values: Arc::from([]),
+            places: TextMap::default(),
+            unknown: None,
+            min: None,
+            max: None,
+            length_max: usize::MAX,
+            required: false,
+            default: None,
+            pii: false,
+        }
+    }
+
     /// The value as this field holds it; none where it does not fit. An int takes 3 and 3.0, not 3.5; a float takes ints
     /// (to the nearest); a time takes RFC 3339 or seconds since 1970; a bool takes bools, texts and categories take texts.
     pub(crate) fn take(&self, value: Scalar<'_>, rows: &mut Rows) -> Option<Value> {
@@ -83,15 +100,18 @@ impl Field {
             (Kind::Float, Scalar::Int(value)) => Value::Float(self.in_range(value as f64)?),
             (Kind::Float, Scalar::Float(value)) => Value::Float(self.in_range(value)?),
             (Kind::Time, value) => Value::Time(self.time(value)?),
-            (Kind::Category, Scalar::Text(text)) => {
-                Value::Category(self.places.get(text).copied().or(self.unknown)?)
-            }
+            (Kind::Category, Scalar::Text(text)) => Value::Category(self.place_of(text)?),
             (Kind::Text, Scalar::Text(text)) if text.len() <= self.length_max => {
                 return Some(Taken::Text(text));
             }
             _ => return None,
         };
         Some(Taken::Plain(plain))
+    }
+
+    /// Of a category: the place of a value, or of what it is taken for.
+    pub(crate) fn place_of(&self, text: &str) -> Option<u32> {
+        self.places.get(text).copied().or(self.unknown)
     }
 
     /// Neither NaN nor infinite, and within the bounds.

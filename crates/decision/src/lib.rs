@@ -4,28 +4,46 @@
 //! ONNX Runtime. The walk (`plane`), `flyball score` and Python's own `decide` all run this program.
 #![forbid(unsafe_code)]
 
+mod describe;
 mod document;
 mod faults;
 mod feature;
 mod field;
+mod model;
 mod names;
+mod nearest;
+mod policy;
 mod program;
 mod reader;
+mod reasons;
+mod remedy;
 mod route;
 mod rows;
+mod schema;
 mod scores;
 mod slot;
+mod source;
+mod tensors;
+mod transform;
 mod value;
 
+pub use describe::StageText;
 pub use document::*;
 pub use faults::Faults;
 pub use feature::{CompiledReaction, FeatureFrom, FeaturePlan};
 pub use field::{Constant, Field};
+pub use model::{ModelFacts, ModelPlan};
 pub use names::{Name, Names};
-pub use program::{ModelFacts, ModelPlan, Program, Remedies, Remedy, Scratch, StageText, Variant};
+pub use policy::{
+    Computed, EXPRESSION_BYTES_MAX, Expr, ExprFault, Fired, GuardFault, KillSwitch, Policy, Verdict,
+};
+pub use program::Program;
 pub use reader::RowReader;
-pub use route::RoutePlan;
+pub use reasons::{Ablation, AdverseEnd, Explainer, Linear, ReasonTable, Trees, Workspace};
+pub use remedy::{Remedies, Remedy};
+pub use route::{RoutePlan, Variant};
 pub use rows::{FeatureFact, Origin, Rows};
 pub use scores::Scores;
 pub use slot::{KeyBuffer, Slot};
+pub use transform::Scratch;
 pub use value::{Kind, TextRef, Value};

@@ -1,80 +1,37 @@
-//! A decision, compiled. What it must not know: how features are fetched, how models are run, who asks.
+//! A decision, compiled: what the walk asks at each of its stages. What it must not know: how features are fetched, how
+//! models are run, who asks.
 
-use crate::document::{DecisionDocument, IdempotencyDocument, RemedyDocument, SourceDocument};
-use crate::feature::{CompiledReaction, FeaturePlan};
-use crate::field::Field;
+use crate::document::{DecisionDocument, IdempotencyDocument, SourceDocument};
+use crate::faults::Faults;
+use crate::feature::{self, CompiledReaction, FeatureFrom, FeaturePlan};
+use crate::field::{Field, TextMap};
+use crate::model::{ModelFacts, ModelPlan, Models};
+use crate::names::Names;
+use crate::policy::{Computed, Policy};
 use crate::reader::RowReader;
-use crate::route::RoutePlan;
+use crate::reasons::AdverseEnd;
+use crate::remedy::Remedies;
+use crate::route::{self, RoutePlan, Variant};
 use crate::rows::{FeatureFact, Origin, Rows};
+use crate::schema::{self, Scope, VALUES_MAX};
 use crate::scores::Scores;
-use crate::value::Value;
+use crate::source;
+use crate::tensors::{self, Source};
+use crate::transform::{Scratch, Transforms};
+use crate::value::{Kind, Value};
 use flyball_core::snapshot::SnapshotFaults;
-use flyball_core::{Digest, Fault, FaultKind, Scalar, Stage, Tensor, TensorSpec};
+use flyball_core::{Digest, Fault, Scalar, Tensor};
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// What is known of a model of the deployment: its signature, and the file that explains it.
-#[derive(Clone, Copy, Debug)]
-pub struct ModelFacts<'a> {
-    pub version: &'a str,
-    pub inputs: &'a [TensorSpec],
-    pub outputs: &'a [TensorSpec],
-    pub explain: Option<&'a [u8]>,
-}
+const WORDS_MAX: usize = 1024;
+/// Up to a week.
+const WINDOW_S: RangeInclusive<u32> = 1..=604_800;
+const ANSWERS: RangeInclusive<u32> = 1..=10_000_000;
 
-#[derive(Clone, Debug)]
-pub struct ModelPlan {
-    pub name: Arc<str>,
-    pub version: Arc<str>,
-    /// The names of its columns, of all inputs one after the other.
-    pub columns: Vec<String>,
-    /// The field or feature that each column comes from.
-    pub sources: Vec<Arc<str>>,
-}
-
-#[derive(Clone, Debug)]
-pub struct Variant {
-    pub name: Arc<str>,
-    /// In the order in which they run.
-    pub models: Vec<usize>,
-    /// Of each of them; 0: its score is only a column of others.
-    pub weights: Vec<f64>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remedy {
-    Reject,
-    Shed,
-    Retry,
-    Rules,
-    Previous,
-    /// The policy's outcome of that number.
-    Outcome(usize),
-}
-
-/// What is done instead of failing, for each kind of failure.
-#[derive(Clone, Copy, Debug)]
-pub struct Remedies {
-    pub model_unavailable: Remedy,
-    pub timeout: Remedy,
-    pub queue_full: Remedy,
-    pub feature_error: Remedy,
-    pub invalid_input: Remedy,
-    pub guard_violated: Remedy,
-    pub record_error: Remedy,
-}
-
-/// The lines of `flyball plan` for one stage.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StageText {
-    pub stage: &'static str,
-    pub lines: Vec<String>,
-}
-
-/// The memory that columns are computed in.
-#[derive(Debug, Default)]
-pub struct Scratch {}
-
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Program {
     pub features: Vec<FeaturePlan>,
     pub sources: Vec<(Arc<str>, SourceDocument)>,
@@ -84,20 +41,33 @@ pub struct Program {
     /// The first is the champion.
     pub variants: Vec<Variant>,
     pub route: RoutePlan,
+    pub policy: Policy,
+    /// Towards which end of the score the adverse outcomes lie.
+    pub adverse_end: AdverseEnd,
     pub remedies: Remedies,
     pub idempotency: IdempotencyDocument,
     pub policy_digest: Digest,
     pub schema_digest: Digest,
     pub(crate) fields: Vec<Field>,
+    /// The place of each name among the fields and, behind them, the features.
+    pub(crate) places: TextMap<u16>,
+    pub(crate) transforms: Transforms,
+    pub(crate) owner: String,
+    pub(crate) purpose: String,
 }
 
 impl Program {
     /// The program, or everything that is wrong with the document.
     pub fn compile(
-        _document: &DecisionDocument,
-        _models: &[ModelFacts<'_>],
+        document: &DecisionDocument,
+        models: &[ModelFacts<'_>],
     ) -> Result<Program, SnapshotFaults> {
-        Err(SnapshotFaults(Vec::new()))
+        let mut faults = Faults::default();
+        let program = compile(document, models, &mut faults);
+        match program {
+            Some(program) if faults.0.is_empty() => Ok(program),
+            _ => Err(SnapshotFaults(faults.0)),
+        }
     }
 
     /// Empties `rows` for a request of this decision.
@@ -113,6 +83,11 @@ impl Program {
     /// The same for files that bring features along, under their names.
     pub fn reader_of_features<'r>(&'r self, rows: &'r mut Rows) -> RowReader<'r> {
         RowReader::new(self, rows, true)
+    }
+
+    /// The fields in the order of their slots.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
     }
 
     /// Milliseconds since 1970 at which the row's event happened, where it says so.
@@ -148,33 +123,91 @@ impl Program {
         true
     }
 
-    /// Computes a feature that is an expression. False: it cannot be told, and that is declared a fault.
-    pub fn compute(&self, _rows: &mut Rows, _row: usize, _feature: usize) -> bool {
-        true
+    /// Computes a feature that is an expression. False: it cannot be told, or does not fit, and that is declared a fault.
+    pub fn compute(&self, rows: &mut Rows, row: usize, feature: usize) -> bool {
+        let plan = &self.features[feature];
+        let FeatureFrom::Compute(expr) = &plan.from else { return false };
+        let fact = FeatureFact { origin: Origin::Computed, age_ms: None };
+        let fits = match expr.value(rows, row) {
+            Computed::Missing => return self.react(rows, row, feature, &plan.on_missing),
+            // A text of the row stays where it is.
+            Computed::Text(text) if plan.field.kind == Kind::Text => {
+                rows.set_feature(row, feature, Value::Text(text), fact);
+                true
+            }
+            Computed::Text(text) => {
+                let place = plan.field.place_of(rows.text(text));
+                place.map(|place| rows.set_feature(row, feature, Value::Category(place), fact)).is_some()
+            }
+            Computed::Time(nanos) => {
+                rows.set_feature(row, feature, Value::Time(nanos), fact);
+                true
+            }
+            Computed::Bool(value) => self.put(rows, row, feature, Scalar::Bool(value), fact),
+            Computed::Int(value) => self.put(rows, row, feature, Scalar::Int(value), fact),
+            Computed::Float(value) => self.put(rows, row, feature, Scalar::Float(value), fact),
+            Computed::Literal(text) => self.put(rows, row, feature, Scalar::Text(text), fact),
+        };
+        fits || self.react(rows, row, feature, &plan.on_error)
     }
 
     /// The inputs of a model for the rows `which`, in that order.
+    #[expect(clippy::too_many_arguments, reason = "each is another part of the walk's memory")]
     pub fn tensors(
         &self,
-        _model: usize,
-        _rows: &Rows,
-        _which: &[usize],
-        _scores: &Scores,
-        _scratch: &mut Scratch,
+        model: usize,
+        rows: &Rows,
+        which: &[usize],
+        scores: &Scores,
+        scratch: &mut Scratch,
         out: &mut Vec<Tensor>,
     ) {
-        out.clear();
+        let source = Source { transforms: &self.transforms, rows, scores };
+        source.tensors(&self.models[model], which, scratch, out);
+    }
+
+    /// The columns of one row as a model sees them, for its explainer; of texts NaN.
+    #[expect(clippy::too_many_arguments, reason = "each is another part of the walk's memory")]
+    pub fn columns(
+        &self,
+        model: usize,
+        rows: &Rows,
+        row: usize,
+        scores: &Scores,
+        scratch: &mut Scratch,
+        out: &mut Vec<f64>,
+    ) {
+        let source = Source { transforms: &self.transforms, rows, scores };
+        source.columns(&self.models[model], row, scratch, out);
+    }
+
+    /// The inputs of a model for columns that are there already, row after row, as ablation changes them.
+    pub fn tensors_of(&self, model: usize, columns: &[f64], scratch: &mut Scratch, out: &mut Vec<Tensor>) {
+        tensors::tensors_of(&self.models[model], columns, scratch, out);
     }
 
     /// Takes a model's answer: its score for each of the rows `which`.
     pub fn scores(
         &self,
-        _model: usize,
-        _outputs: &[Tensor],
-        _which: &[usize],
-        _into: &mut Scores,
+        model: usize,
+        outputs: &[Tensor],
+        which: &[usize],
+        into: &mut Scores,
     ) -> Result<(), Fault> {
-        Err(Fault::new(FaultKind::RunFailed, Stage::Infer, "the model gives no such output"))
+        let take = |place: usize, score| into.set(which[place], model, score);
+        tensors::read_scores(&self.models[model], outputs, which.len(), take)
+    }
+
+    /// The same for rows that are not the request's, as ablation makes them: one score after the other.
+    pub fn scores_of(
+        &self,
+        model: usize,
+        outputs: &[Tensor],
+        rows: usize,
+        out: &mut Vec<f64>,
+    ) -> Result<(), Fault> {
+        out.clear();
+        tensors::read_scores(&self.models[model], outputs, rows, |_, score| out.push(score))
     }
 
     /// Empties `scores` for the rows of a request.
@@ -188,19 +221,72 @@ impl Program {
         let weighted = variant.models.iter().zip(&variant.weights).filter(|&(_, &weight)| weight != 0.0);
         weighted.fold(0.0, |sum, (&model, weight)| sum + weight * scores.get(row, model))
     }
+}
 
-    /// The compiled stages, for `flyball plan`.
-    pub fn describe(&self) -> Vec<StageText> {
-        Vec::new()
+fn compile(document: &DecisionDocument, facts: &[ModelFacts<'_>], faults: &mut Faults) -> Option<Program> {
+    words(document, faults);
+    let sources = source::sources(&document.sources, faults);
+    let mut scope = Scope { faults, names: Names::default(), values_left: VALUES_MAX };
+    let fields = schema::fields(&document.input, &mut scope);
+    let features = feature::features(&document.features, &fields, &sources, &mut scope);
+    let event_time = document.event_time.as_ref();
+    let event_time = event_time.and_then(|name| scope.slot("event_time", name, &fields, &[Kind::Time]));
+    let before = scope.faults.0.len();
+    let transforms = Transforms::compile(&document.transforms, &fields, &features, scope.faults);
+    let sound = scope.faults.0.len() == before && features.len() == document.features.len();
+    let models = Models { document, facts, transforms: &transforms, sound }.compile(scope.faults);
+    let known: Vec<_> = document.models.iter().map(|model| model.name.as_str()).collect();
+    let variants = route::variants(&document.variants, &models, &known, scope.faults);
+    let route = route::route(&document.route, &variants, &fields, &mut scope);
+    let Scope { faults, names, .. } = scope;
+    let policy = Policy::compile(&document.policy, &names, faults);
+    let previous = document.route.fallback.is_some();
+    let remedies = Remedies::compile(&document.remedies, &document.policy.outcomes, previous, faults);
+    idempotency(&document.idempotency, faults);
+    let names = fields.iter().map(|field| &field.name).chain(features.iter().map(|feature| &feature.name));
+    let places = names.enumerate().map(|(place, name)| (Box::from(&**name), place as u16)).collect();
+    Some(Program {
+        event_time: event_time.map(|slot| slot.slot),
+        adverse_end: AdverseEnd::of(&document.policy),
+        policy_digest: digest(&document.policy),
+        schema_digest: digest(&json!({ "input": document.input, "features": document.features })),
+        idempotency: document.idempotency,
+        owner: document.owner.clone(),
+        purpose: document.purpose.clone(),
+        policy: policy?,
+        features,
+        sources,
+        models,
+        variants,
+        route,
+        remedies,
+        fields,
+        places,
+        transforms,
+    })
+}
+
+fn words(document: &DecisionDocument, faults: &mut Faults) {
+    for (path, text) in [("owner", &document.owner), ("purpose", &document.purpose)] {
+        if text.trim().is_empty() || text.len() > WORDS_MAX {
+            faults.add(path, text.as_str(), format!("a text of 1 to {WORDS_MAX} bytes"));
+        }
     }
 }
 
-impl Remedy {
-    #[allow(dead_code)]
-    fn compile(document: &RemedyDocument) -> Option<Remedy> {
-        match document {
-            RemedyDocument::Reject => Some(Remedy::Reject),
-            _ => None,
+fn idempotency(document: &IdempotencyDocument, faults: &mut Faults) {
+    let keys = [("window_s", document.window_s, WINDOW_S), ("entries_max", document.entries_max, ANSWERS)];
+    for (key, is, allowed) in keys {
+        if !allowed.contains(&is) {
+            let allowed = format!("{} to {}", allowed.start(), allowed.end());
+            faults.add(format!("idempotency.{key}"), is, allowed);
         }
     }
+}
+
+/// Of a part of the document as canonical JSON: with every default, keys sorted, no spaces.
+fn digest(part: &impl Serialize) -> Digest {
+    let mut part = serde_json::to_value(part).unwrap_or(Json::Null);
+    part.sort_all_objects();
+    Digest::of(part.to_string().as_bytes())
 }

@@ -1,32 +1,167 @@
-//! Takes the fields of a request, row by row, and keeps what is wrong with them.
+//! Takes the fields of a request, row by row: each becomes a value of its slot, or a fault that names it.
+//!
+//! Nothing is allocated for a sound row. Names are found without hashing where they come in the declared order.
 
+use crate::field::{Field, shown};
+use crate::nearest::did_you_mean;
 use crate::program::Program;
-use crate::rows::Rows;
-use flyball_core::{Scalar, TakeRows};
+use crate::rows::{FeatureFact, Origin, Rows};
+use crate::schema::NAME_BYTES_MAX;
+use crate::{feature::FEATURES_MAX, schema::FIELDS_MAX};
+use bytestring::ByteString;
+use flyball_core::{FieldFault, Scalar, TakeRows};
+
+/// Faults that are told of one row.
+const ROW_FAULTS_MAX: usize = 16;
+/// Names that are looked for in a request because they are like one that was sent: it costs more than reading it.
+const SUGGESTIONS_MAX: u32 = 8;
+
+const WORDS: usize = (FIELDS_MAX + FEATURES_MAX) / 64;
 
 /// Call `finish` after the last field.
 #[derive(Debug)]
 pub struct RowReader<'r> {
     program: &'r Program,
     rows: &'r mut Rows,
+    /// Features may be sent too, under their names.
     given: bool,
+    /// The place of the field that will be sent next, if they are sent in order.
+    next: usize,
+    sent: Marks,
+    /// Neither default nor complaint is due.
+    settled: Marks,
+    row_faults: usize,
+    suggestions: u32,
 }
 
 impl<'r> RowReader<'r> {
     pub(crate) fn new(program: &'r Program, rows: &'r mut Rows, given: bool) -> RowReader<'r> {
-        RowReader { program, rows, given }
+        let (sent, settled) = Default::default();
+        RowReader { program, rows, given, next: 0, sent, settled, row_faults: 0, suggestions: 0 }
     }
 
     /// Ends the last row: defaults, and fields that had to be there.
-    pub fn finish(self) {
-        let _ = (self.program, self.given);
+    pub fn finish(mut self) {
+        self.end_row();
+    }
+
+    fn end_row(&mut self) {
+        let Some(row) = self.rows.len().checked_sub(1) else { return };
+        let program = self.program;
+        for place in self.settled.unset(program.fields.len()) {
+            let field = &program.fields[place];
+            if let Some(default) = &field.default {
+                let value = default.place(self.rows);
+                self.rows.set(row, place, value);
+            } else if field.required {
+                self.fault(&field.name, None, format!("{}; it is required", field.allowed()));
+            }
+        }
+    }
+
+    /// The place of a name among the fields and, behind them, the features.
+    fn find(&self, name: &str) -> Option<usize> {
+        let program = self.program;
+        if program.fields.get(self.next).is_some_and(|field| &*field.name == name) {
+            return Some(self.next);
+        }
+        let place = *program.places.get(name)? as usize;
+        (self.given || place < program.fields.len()).then_some(place)
+    }
+
+    fn fault(&mut self, field: &str, is: Option<String>, allowed: String) {
+        let Some(row) = self.rows.len().checked_sub(1).filter(|_| self.row_faults < ROW_FAULTS_MAX) else {
+            return;
+        };
+        self.row_faults += 1;
+        self.rows.fault(row, FieldFault { field: ByteString::from(field), is, allowed });
+    }
+
+    fn unknown(&mut self, name: &str, value: Scalar<'_>) {
+        let mut near = String::new();
+        if name.len() <= NAME_BYTES_MAX && self.suggestions < SUGGESTIONS_MAX {
+            self.suggestions += 1;
+            near = did_you_mean(name, self.program.fields.iter().map(|field| &*field.name));
+        }
+        let cut = name.char_indices().nth(NAME_BYTES_MAX).map_or(name.len(), |(cut, _)| cut);
+        // Who knows what was put there: its type alone is told.
+        let is = match value {
+            Scalar::Null => "null",
+            Scalar::Bool(_) => "a bool",
+            Scalar::Int(_) | Scalar::Float(_) => "a number",
+            Scalar::Text(_) => "a text",
+            Scalar::Other(what) => what,
+        };
+        self.fault(&name[..cut], Some(is.to_owned()), format!("a field of the input{near}"));
+    }
+
+    fn refused(&mut self, field: &Field, value: Scalar<'_>) {
+        let is = if field.pii { Some("hidden".to_owned()) } else { shown(value) };
+        self.fault(&field.name, is, field.allowed());
     }
 }
 
 impl TakeRows for RowReader<'_> {
     fn row(&mut self, id: Option<&str>) {
+        self.end_row();
         self.rows.push(id);
+        (self.sent, self.settled) = Default::default();
+        (self.next, self.row_faults) = (0, 0);
     }
 
-    fn field(&mut self, _name: &str, _value: Scalar<'_>) {}
+    fn field(&mut self, name: &str, value: Scalar<'_>) {
+        let Some(row) = self.rows.len().checked_sub(1).filter(|_| self.row_faults < ROW_FAULTS_MAX) else {
+            return;
+        };
+        let program = self.program;
+        let Some(place) = self.find(name) else { return self.unknown(name, value) };
+        self.next = place + 1;
+        let fields = program.fields.len();
+        let field = program.fields.get(place).unwrap_or_else(|| &program.features[place - fields].field);
+        if !self.sent.set(place) {
+            return self.fault(name, shown(value), "each field once in a row".to_owned());
+        }
+        // Null is as if it had not been sent.
+        if value == Scalar::Null {
+            return;
+        }
+        self.settled.set(place);
+        match field.take(value, self.rows) {
+            Some(value) if place < fields => self.rows.set(row, place, value),
+            Some(value) => {
+                let fact = FeatureFact { origin: Origin::Given, age_ms: None };
+                self.rows.set_feature(row, place - fields, value, fact);
+            }
+            None => self.refused(field, value),
+        }
+    }
+}
+
+/// A mark for each slot.
+#[derive(Debug, Default)]
+struct Marks([u64; WORDS]);
+
+impl Marks {
+    /// Whether it was not set before.
+    fn set(&mut self, place: usize) -> bool {
+        let (word, bit) = (&mut self.0[place / 64], 1 << (place % 64));
+        let fresh = *word & bit == 0;
+        *word |= bit;
+        fresh
+    }
+
+    /// The places below `end` that are not set. Costs a step for each word and each such place.
+    fn unset(&self, end: usize) -> impl Iterator<Item = usize> + use<> {
+        let words = self.0;
+        (0..end.div_ceil(64)).flat_map(move |at| {
+            let left = end - at * 64;
+            let mask = if left >= 64 { u64::MAX } else { (1 << left) - 1 };
+            let mut open = !words[at] & mask;
+            std::iter::from_fn(move || {
+                let bit = open.trailing_zeros() as usize;
+                open &= open.wrapping_sub(1);
+                (bit < 64).then_some(at * 64 + bit)
+            })
+        })
+    }
 }

@@ -35,6 +35,7 @@ pub struct Rows {
     facts: Vec<FeatureFact>,
     text: String,
     ids: Vec<Option<TextRef>>,
+    /// In the order of their rows.
     faults: Vec<(u32, FieldFault)>,
 }
 
@@ -106,7 +107,8 @@ impl Rows {
     }
 
     pub fn fault(&mut self, row: usize, fault: FieldFault) {
-        self.faults.push((row as u32, fault));
+        let end = self.faults.partition_point(|&(of, _)| of as usize <= row);
+        self.faults.insert(end, (row as u32, fault));
     }
 
     pub fn sound(&self, row: usize) -> bool {
@@ -114,7 +116,8 @@ impl Rows {
     }
 
     pub fn faults(&self, row: usize) -> impl Iterator<Item = &FieldFault> {
-        self.faults.iter().filter(move |(of, _)| *of as usize == row).map(|(_, fault)| fault)
+        let start = self.faults.partition_point(|&(of, _)| (of as usize) < row);
+        self.faults[start..].iter().take_while(move |(of, _)| *of as usize == row).map(|(_, fault)| fault)
     }
 }
 

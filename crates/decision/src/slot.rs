@@ -1,7 +1,7 @@
 //! A reference from a plan to a field's value: as the text of a key, or as a number.
 
 use crate::rows::Rows;
-use crate::value::Value;
+use crate::value::{Kind, Value};
 use std::sync::Arc;
 
 /// Room for the text of a number, on the stack.
@@ -15,6 +15,9 @@ pub struct Slot {
 }
 
 impl Slot {
+    /// The kinds that can be a key.
+    pub(crate) const KEYS: [Kind; 3] = [Kind::Text, Kind::Int, Kind::Category];
+
     /// The value as a key: a text as it is, a category by its text, an int in decimal. None: missing.
     pub fn text<'a>(&'a self, rows: &'a Rows, row: usize, buffer: &'a mut KeyBuffer) -> Option<&'a str> {
         match rows.value(row, self.slot) {

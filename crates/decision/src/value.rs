@@ -33,6 +33,20 @@ pub enum Kind {
     Time,
 }
 
+impl Kind {
+    /// As the author writes it.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Kind::Bool => "bool",
+            Kind::Int => "int",
+            Kind::Float => "float",
+            Kind::Text => "string",
+            Kind::Category => "category",
+            Kind::Time => "time",
+        }
+    }
+}
+
 impl From<FieldType> for Kind {
     fn from(field: FieldType) -> Kind {
         match field {

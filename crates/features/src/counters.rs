@@ -24,6 +24,20 @@ pub struct SourceCounts {
     pub entries: u64,
 }
 
+impl SourceCounts {
+    pub(crate) fn add(&mut self, other: &SourceCounts) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.stale += other.stale;
+        self.timeouts += other.timeouts;
+        self.down += other.down;
+        self.bad += other.bad;
+        self.busy += other.busy;
+        self.evictions += other.evictions;
+        self.entries += other.entries;
+    }
+}
+
 /// Counts of one window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WindowCounts {

@@ -1,51 +1,189 @@
 //! Features as one lane reads them. Its calls must be made on the lane's own runtime, inside its `LocalSet`.
 
-use crate::{Features, Lookup, Source, Why, Window, WindowValue, Windowed};
+use crate::cache::{Entry, Fetched, Flight};
+use crate::link::Link;
+use crate::record::{KEY_BYTES_MAX, RECORD_BYTES_MAX};
+use crate::source::{SourceState, redis_key};
+use crate::{Event, Features, Lookup, Record, Source, SourceKind, Why, Window, Windowed};
 use flyball_core::Nanos;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
 
 pub struct LaneFeatures {
     features: Arc<Features>,
-    /// Connections belong to the lane's runtime.
-    _stays: Rc<()>,
-}
-
-/// An event on its way into a window.
-#[derive(Clone, Copy, Debug)]
-pub struct Event<'a> {
-    pub key: &'a str,
-    pub at_ms: i64,
-    pub value: WindowValue<'a>,
-    /// The value covers this event too.
-    pub current: bool,
-    /// The event is added. Runs that are not real (shadow, replay, offline) change nothing.
-    pub write: bool,
+    /// By address; made when they are first asked.
+    links: RefCell<HashMap<String, Rc<Link>>>,
 }
 
 impl LaneFeatures {
     pub(crate) fn new(features: Arc<Features>) -> LaneFeatures {
-        LaneFeatures { features, _stays: Rc::new(()) }
+        LaneFeatures { features, links: RefCell::default() }
     }
 
     /// The answer that is at hand, without waiting; none: ask by [`LaneFeatures::lookup`].
-    pub fn lookup_cached(&self, _source: &Source, _key: &str) -> Option<Lookup> {
-        None
+    pub fn lookup_cached(&self, source: &Source, key: &str) -> Option<Lookup> {
+        let now = self.now();
+        let entry = source.0.cache.fresh(key, now)?;
+        source.0.counters.hits.add();
+        Some(found(entry, now, true))
     }
 
     /// The cached answer, or the source's. `deadline` is a point of the settings' clock.
-    pub async fn lookup(&self, _source: &Source, _key: &str, deadline: Option<Nanos>) -> Lookup {
-        let late = deadline.is_some_and(|deadline| self.features.settings.clock.now() >= deadline);
-        Lookup::Failed { why: if late { Why::Timeout } else { Why::Down }, stale: None }
+    pub async fn lookup(&self, source: &Source, key: &str, deadline: Option<Nanos>) -> Lookup {
+        if let Some(lookup) = self.lookup_cached(source, key) {
+            return lookup;
+        }
+        let state = &source.0;
+        state.counters.misses.add();
+        let fetched = self.fetch_once(state, key, deadline).await;
+        // The lane may have been busy with something else when the answer came.
+        let now = self.now();
+        let late = deadline.is_some_and(|deadline| now >= deadline);
+        match fetched {
+            Ok(entry) if !late => found(entry, now, false),
+            fetched => {
+                let why = fetched.err().unwrap_or(Why::Timeout);
+                state.failed(why);
+                let stale = state.cache.stale(key, now);
+                if stale.is_some() {
+                    state.counters.stale.add();
+                }
+                Lookup::Failed { why, stale }
+            }
+        }
     }
 
     /// The value of an embedded window; none: it is shared by replicas, ask by [`LaneFeatures::window`].
-    pub fn window_embedded(&self, window: &Window, _event: Event<'_>) -> Option<Windowed> {
-        window.0.def.source.is_none().then_some(Windowed::Warming)
+    pub fn window_embedded(&self, window: &Window, event: Event<'_>) -> Option<Windowed> {
+        let embedded = window.0.embedded()?;
+        Some(window.0.step(embedded, &event, self.features.settings.wall.now_ms()))
     }
 
-    /// Reads a window as of the event's time and adds the event.
-    pub async fn window(&self, window: &Window, event: Event<'_>, _deadline: Option<Nanos>) -> Windowed {
-        self.window_embedded(window, event).unwrap_or(Windowed::Failed { why: Why::Down })
+    /// Reads a window as of the event's time, and adds the event where it is real.
+    pub async fn window(&self, window: &Window, event: Event<'_>, deadline: Option<Nanos>) -> Windowed {
+        if let Some(windowed) = self.window_embedded(window, event) {
+            return windowed;
+        }
+        let state = &window.0;
+        let Some((source, link)) = state.def.source.as_ref().and_then(|source| {
+            let link = self.link(&source.0)?;
+            Some((source, link))
+        }) else {
+            return state.failed(Why::Bad);
+        };
+        let until = self.until(&source.0, deadline);
+        let left = until.since(self.now());
+        if left.is_zero() {
+            return state.failed(Why::Timeout);
+        }
+        let wall_ms = self.features.settings.wall.now_ms();
+        let windowed = state.ask(&link, &event, wall_ms, left).await;
+        match windowed {
+            Windowed::Failed { .. } => windowed,
+            _ if deadline.is_some_and(|deadline| self.now() >= deadline) => state.failed(Why::Timeout),
+            _ => windowed,
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        self.features.settings.clock.now()
+    }
+
+    /// Until when an answer is waited for.
+    fn until(&self, source: &SourceState, deadline: Option<Nanos>) -> Nanos {
+        let until = self.now().after(source.timeout());
+        deadline.map_or(until, |deadline| deadline.min(until))
+    }
+
+    /// By this lane, or by another that already asked.
+    async fn fetch_once(&self, source: &Arc<SourceState>, key: &str, deadline: Option<Nanos>) -> Fetched {
+        if key.len() > KEY_BYTES_MAX {
+            return Err(Why::Bad);
+        }
+        let until = self.until(source, deadline);
+        loop {
+            let now = self.now();
+            let left = until.since(now);
+            if left.is_zero() {
+                return Err(Why::Timeout);
+            }
+            match source.flights.join(key) {
+                Flight::Full => return Err(Why::Busy),
+                Flight::Second(mut first) => {
+                    let Ok(told) = timeout(left, first.wait_for(Option::is_some)).await else {
+                        return Err(Why::Timeout);
+                    };
+                    if let Ok(Some(fetched)) = told.as_deref() {
+                        return fetched.clone();
+                    }
+                    // The first gave up, by its own deadline or because its client left: somebody else asks.
+                }
+                Flight::First(lead) => {
+                    // It may have come since the cache was looked at.
+                    if let Some(entry) = source.cache.fresh(key, now) {
+                        return Ok(entry);
+                    }
+                    let fetched = self.fetch(source, key, left).await;
+                    if let Ok(entry) = &fetched {
+                        source.cache.keep(key, entry.clone());
+                    }
+                    let own_deadline = Some(until) == deadline && matches!(fetched, Err(Why::Timeout));
+                    if !own_deadline {
+                        lead.tell(&fetched);
+                    }
+                    return fetched;
+                }
+            }
+        }
+    }
+
+    async fn fetch(&self, source: &Arc<SourceState>, key: &str, limit: Duration) -> Fetched {
+        let record = match (&source.reader, self.link(source)) {
+            (Some(reader), _) => {
+                timeout(limit, reader.ask(source, key)).await.unwrap_or(Err(Why::Timeout))?
+            }
+            (None, Some(link)) => {
+                let mut command = redis::cmd("GETRANGE");
+                // No more than one byte beyond what a record may have, whatever lies there. No such key: no bytes.
+                command.arg(redis_key(&source.def.set, key)).arg(0).arg(RECORD_BYTES_MAX);
+                let bytes: Vec<u8> =
+                    link.ask(limit, async |connection| command.query_async(connection).await).await?;
+                let record = (!bytes.is_empty()).then(|| Record::read(&bytes));
+                record.transpose().map_err(|_| Why::Bad)?
+            }
+            (None, None) => return Err(Why::Bad),
+        };
+        let wall_ms = self.features.settings.wall.now_ms();
+        let written = record.as_ref().and_then(Record::written_at_ms);
+        let age_ms = written.map_or(0, |at| u64::try_from(wall_ms.saturating_sub(at)).unwrap_or(0));
+        Ok(Entry {
+            record: record.map(Arc::new),
+            fetched: self.now(),
+            age_then: Duration::from_millis(age_ms),
+        })
+    }
+
+    fn link(&self, source: &SourceState) -> Option<Rc<Link>> {
+        let SourceKind::Redis { url, .. } = &source.def.kind else { return None };
+        let mut links = self.links.borrow_mut();
+        if let Some(link) = links.get(url) {
+            return Some(Rc::clone(link));
+        }
+        // The address was checked when the source was opened.
+        let link = Link::new(url).ok()?;
+        links.insert(url.clone(), Rc::clone(&link));
+        Some(link)
+    }
+}
+
+fn found(entry: Entry, now: Nanos, from_cache: bool) -> Lookup {
+    let age = entry.age(now);
+    match entry.record {
+        Some(record) => Lookup::Found { record, age, from_cache },
+        None => Lookup::Absent,
     }
 }

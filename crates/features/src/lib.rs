@@ -3,20 +3,25 @@
 //! Nothing here knows decisions, models or protocols.
 #![forbid(unsafe_code)]
 
+mod cache;
 mod counters;
 mod features;
 mod lane;
+mod link;
 mod lookup;
+mod push;
 mod record;
 mod source;
+mod store;
 mod wall;
 mod window;
 
 pub use counters::{SourceCounts, WindowCounts};
 pub use features::{FeatureSettings, Features};
-pub use lane::{Event, LaneFeatures};
+pub use lane::LaneFeatures;
 pub use lookup::{Lookup, Why};
+pub use push::{PushTarget, Pushed, Pusher, get};
 pub use record::{Record, RecordFault};
 pub use source::{CacheDef, Source, SourceDef, SourceKind};
 pub use wall::Wall;
-pub use window::{Window, WindowDef, WindowOp, WindowValue, Windowed};
+pub use window::{Event, Window, WindowDef, WindowOp, WindowValue, Windowed};

@@ -254,3 +254,94 @@ impl<'de> Visitor<'de> for TakeFields {
         Ok(record)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(text: &str) -> Result<Record, String> {
+        Record::read(text.as_bytes()).map_err(|fault| fault.0)
+    }
+
+    #[test]
+    fn a_record_is_one_json_object_that_anyone_can_write() {
+        let text = r#"{"v":1,"at":1731672000000,"fields":{"limit":5000.0,"n":3,"vip":true,"country":"DE","x":null}}"#;
+        let record = read(text).unwrap();
+        assert_eq!(record.written_at_ms(), Some(1_731_672_000_000));
+        assert_eq!(record.get("limit"), Some(Scalar::Float(5000.0)));
+        assert_eq!(record.get("n"), Some(Scalar::Int(3)));
+        assert_eq!(record.get("vip"), Some(Scalar::Bool(true)));
+        assert_eq!(record.get("country"), Some(Scalar::Text("DE")));
+        assert_eq!(record.get("x"), None);
+        assert_eq!(record.get("y"), None);
+    }
+
+    #[test]
+    fn what_is_not_a_record_is_refused_in_words() {
+        let many: String = (0..=FIELDS_MAX).map(|field| format!(r#""f{field}":1,"#)).collect();
+        for (text, word) in [
+            ("", "EOF"),
+            ("[]", "an object"),
+            (r#"{"v":2,"fields":{}}"#, "v must be 1"),
+            (r#"{"fields":{}}"#, "v must be 1"),
+            (r#"{"v":1}"#, "fields"),
+            (r#"{"v":1,"v":1,"fields":{}}"#, "twice"),
+            (r#"{"v":1,"fields":{"a":1,"a":2}}"#, "twice"),
+            (r#"{"v":1,"fields":{"":1}}"#, "bytes"),
+            (r#"{"v":1,"fields":{"a":[1]}}"#, "a number"),
+            (r#"{"v":1,"fields":{"a":18446744073709551615}}"#, "64 bits"),
+            (r#"{"v":1,"fields":{},"extra":0}"#, "nothing else"),
+            (r#"{"v":1,"fields":{}} "x""#, "trailing"),
+            (&format!(r#"{{"v":1,"fields":{{{many}"z":1}}}}"#), "at most"),
+            (&format!(r#"{{"v":1,"fields":{{"a":"{}"}}}}"#, "x".repeat(RECORD_BYTES_MAX)), "larger"),
+        ] {
+            let fault = read(text).unwrap_err();
+            assert!(fault.contains(word), "{text:.60}: {fault}");
+        }
+    }
+
+    #[test]
+    fn what_json_cannot_say_is_not_put() {
+        let mut record = Record::new(None);
+        assert!(record.put("a", Scalar::Float(f64::NAN)).is_err());
+        assert!(record.put("a", Scalar::Other("a list")).is_err());
+        assert!(record.put("a", Scalar::Int(1)).is_ok());
+        assert!(record.put("a", Scalar::Int(1)).is_err());
+    }
+
+    fn held() -> impl Strategy<Value = Held> {
+        prop_oneof![
+            Just(Held::Null),
+            any::<bool>().prop_map(Held::Bool),
+            any::<i64>().prop_map(Held::Int),
+            prop::num::f64::ANY.prop_filter("finite", |value| value.is_finite()).prop_map(Held::Float),
+            ".{0,20}".prop_map(|text| Held::Text(text.into())),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_is_read_as_it_was_written_to_the_bit(
+            at in any::<Option<i64>>(),
+            fields in prop::collection::btree_map(".{1,12}", held(), 0..8),
+        ) {
+            let mut record = Record::new(at);
+            for (name, held) in fields {
+                record.insert(&name, held).unwrap();
+            }
+            let mut bytes = Vec::new();
+            record.write(&mut bytes).unwrap();
+            prop_assert_eq!(Record::read(&bytes).unwrap(), record);
+        }
+
+        #[test]
+        fn odd_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..64), at in any::<usize>()) {
+            let _ = Record::read(&bytes);
+            let mut whole = br#"{"v":1,"at":5,"fields":{"a":1.5,"b":"x"}}"#.to_vec();
+            let at = at % whole.len();
+            whole.splice(at..at, bytes.drain(..));
+            let _ = Record::read(&whole);
+        }
+    }
+}

@@ -1,8 +1,30 @@
-//! Windows: count, sum, mean and distinct values of a key's events over the last N milliseconds of event time.
+//! Windows: count, sum, mean and distinct values of a key's events over the last N milliseconds of event time. Embedded, or in
+//! Redis where several replicas count together; a value means the same in both.
+//!
+//! Knows nothing of decisions: who asks says which event it is, and whether it is real.
+
+mod codec;
+mod embedded;
+pub(crate) mod kept;
+pub(crate) mod shared;
+mod span;
+mod tally;
+mod warmth;
 
 use crate::counters::WindowCounters;
-use crate::{Source, Why};
+use crate::record::KEY_BYTES_MAX;
+use crate::{Source, Why, WindowCounts};
+use embedded::Embedded;
+use kept::Keeper;
+use sha2::{Digest as _, Sha256};
+use span::{Span, When};
+use std::fmt::Write as _;
 use std::sync::Arc;
+use tally::{Gain, Total};
+
+/// A number further from zero does not go into a sum: no window can overflow.
+const NUMBER_MAX: f64 = 1e250;
+const NAME_BYTES_MAX: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WindowOp {
@@ -12,7 +34,18 @@ pub enum WindowOp {
     Distinct,
 }
 
-/// What a window is. Those with the same name, op and length share what they know, across reloads and restarts.
+impl WindowOp {
+    pub const fn label(self) -> &'static str {
+        match self {
+            WindowOp::Count => "count",
+            WindowOp::Sum => "sum",
+            WindowOp::Mean => "mean",
+            WindowOp::Distinct => "distinct",
+        }
+    }
+}
+
+/// What a window is. Those with the same name, op, length and source share what they know, across reloads and restarts.
 #[derive(Clone)]
 pub struct WindowDef {
     /// Whose events these are: the decision and the feature with all that it counts. An event is to be written once for
@@ -37,6 +70,18 @@ pub enum WindowValue<'a> {
     Text(&'a str),
 }
 
+/// An event on its way into a window.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    pub key: &'a str,
+    pub at_ms: i64,
+    pub value: WindowValue<'a>,
+    /// The value covers this event too.
+    pub current: bool,
+    /// The event is added. Runs that are not real (shadow, replay, offline) change nothing.
+    pub write: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Windowed {
     /// `saturated`: at least so many distinct values; it could not hold more.
@@ -57,5 +102,163 @@ pub enum Windowed {
 
 pub(crate) struct WindowState {
     pub(crate) def: WindowDef,
-    pub(crate) counters: WindowCounters,
+    pub(crate) span: Span,
+    /// Of this window in the file of windows, and in the keys of Redis.
+    pub(crate) table: String,
+    pub(crate) counters: Arc<WindowCounters>,
+    /// None: in Redis.
+    embedded: Option<Embedded>,
 }
+
+impl WindowState {
+    pub(crate) fn open(
+        def: WindowDef,
+        keys_max: usize,
+        keeper: Option<&Keeper>,
+    ) -> Result<Arc<WindowState>, String> {
+        let span = Span::new(def.last_ms)?;
+        let table = table(&def)?;
+        let counters = Arc::<WindowCounters>::default();
+        let told = |error: redb::Error| format!("cannot read what window {} kept: {error}", def.name);
+        let embedded = if def.source.is_some() {
+            None
+        } else {
+            let marks = keeper.map(|keeper| keeper.marks(&table)).transpose().map_err(told)?.flatten();
+            let embedded = Embedded::new(&span, marks, keys_max, keeper.is_some(), &counters);
+            keeper.map(|keeper| keeper.restore(&table, &span, &embedded)).transpose().map_err(told)?;
+            Some(embedded)
+        };
+        Ok(Arc::new(WindowState { def, span, table, counters, embedded }))
+    }
+
+    /// Whether it is the window that is meant.
+    pub(crate) fn is(&self, def: &WindowDef) -> bool {
+        let source = |def: &WindowDef| def.source.as_ref().map(|source| Arc::as_ptr(&source.0));
+        let (mine, theirs) = (&self.def, def);
+        mine.name == theirs.name
+            && mine.op == theirs.op
+            && mine.last_ms == theirs.last_ms
+            && source(mine) == source(theirs)
+    }
+
+    pub(crate) fn embedded(&self) -> Option<&Embedded> {
+        self.embedded.as_ref()
+    }
+
+    /// Something is still to be written.
+    pub(crate) fn changed(&self) -> bool {
+        self.embedded.as_ref().is_some_and(|embedded| !embedded.changes.is_empty())
+    }
+
+    pub(crate) fn counts(&self) -> WindowCounts {
+        let counters = &self.counters;
+        WindowCounts {
+            name: self.def.name.clone(),
+            events: counters.events.get(),
+            late: counters.late.get(),
+            future: counters.future.get(),
+            evictions: counters.evictions.get(),
+            saturated: counters.saturated.get(),
+            failed: counters.failed.get(),
+            keys: self.embedded.as_ref().map_or(0, |embedded| embedded.len() as u64),
+        }
+    }
+
+    /// What the event adds; none: it does not count.
+    pub(crate) fn gain(&self, event: &Event<'_>) -> Result<Option<Gain>, Why> {
+        if event.key.len() > KEY_BYTES_MAX {
+            return Err(Why::Bad);
+        }
+        match (self.def.op, event.value) {
+            (WindowOp::Count, _) => Ok(Some(Gain::Number(0.0))),
+            (_, WindowValue::None) => Ok(None),
+            (_, WindowValue::Number(number)) if !number.is_finite() => Err(Why::Bad),
+            (WindowOp::Distinct, WindowValue::Number(number)) => {
+                // Zero has two signs and is one value.
+                Ok(Some(Gain::Value(digest(b"n", &(number + 0.0).to_le_bytes()))))
+            }
+            (WindowOp::Distinct, WindowValue::Text(text)) => {
+                Ok(Some(Gain::Value(digest(b"t", text.as_bytes()))))
+            }
+            (_, WindowValue::Number(number)) if number.abs() <= NUMBER_MAX => Ok(Some(Gain::Number(number))),
+            _ => Err(Why::Bad),
+        }
+    }
+
+    /// The value of an embedded window as of the event, which is added where it is real.
+    pub(crate) fn step(&self, embedded: &Embedded, event: &Event<'_>, wall_ms: i64) -> Windowed {
+        let gain = match self.gain(event) {
+            Ok(gain) => gain,
+            Err(why) => return self.failed(why),
+        };
+        let when = self.span.when(event.at_ms, wall_ms);
+        let total = match gain.filter(|_| event.write && !when.ahead) {
+            Some(gain) => {
+                let total = embedded.step(&self.span, event.key, when, gain, event.current);
+                if total.is_some() {
+                    embedded.warmth.note(&self.span, when, wall_ms);
+                }
+                total
+            }
+            None => embedded.read(&self.span, event.key, when, gain.filter(|_| event.current)),
+        };
+        self.count(event, gain, when, total.is_none());
+        match total {
+            None => Windowed::Late,
+            Some(_) if !embedded.warmth.warm(&self.span, when) => Windowed::Warming,
+            Some(total) => self.value(total),
+        }
+    }
+
+    /// Runs that are not real are not counted either.
+    pub(crate) fn count(&self, event: &Event<'_>, gain: Option<Gain>, when: When, late: bool) {
+        if event.write && gain.is_some() {
+            let counters = &self.counters;
+            let counter = match (when.ahead, late) {
+                (true, _) => &counters.future,
+                (_, true) => &counters.late,
+                _ => &counters.events,
+            };
+            counter.add();
+        }
+    }
+
+    pub(crate) fn value(&self, total: Total) -> Windowed {
+        let count = total.count as f64;
+        let value = match self.def.op {
+            WindowOp::Count | WindowOp::Distinct => count,
+            WindowOp::Sum => total.sum,
+            WindowOp::Mean if total.count == 0 => return Windowed::Empty,
+            WindowOp::Mean => total.sum / count,
+        };
+        if total.saturated {
+            self.counters.saturated.add();
+        }
+        Windowed::Value { value, saturated: total.saturated }
+    }
+
+    pub(crate) fn failed(&self, why: Why) -> Windowed {
+        self.counters.failed.add();
+        Windowed::Failed { why }
+    }
+}
+
+fn table(def: &WindowDef) -> Result<String, String> {
+    if def.name.is_empty() || def.name.len() > NAME_BYTES_MAX {
+        return Err(format!("the name of a window has 1 to {NAME_BYTES_MAX} bytes"));
+    }
+    let mut table = String::with_capacity(def.name.len() + 32);
+    // Writing into a text cannot fail.
+    let _ = write!(table, "{} {} {}", def.name, def.op.label(), def.last_ms);
+    Ok(table)
+}
+
+fn digest(kind: &[u8], value: &[u8]) -> u128 {
+    let digest = Sha256::new().chain_update(kind).chain_update(value).finalize();
+    let mut first = [0; 16];
+    first.copy_from_slice(&digest[..16]);
+    u128::from_be_bytes(first)
+}
+
+#[cfg(test)]
+mod tests;

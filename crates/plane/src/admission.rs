@@ -19,6 +19,11 @@ impl Gate {
         self.inside_max
     }
 
+    /// Whether at least half of the places are free.
+    pub(crate) fn mostly_free(&self) -> bool {
+        self.inside.load(Ordering::Relaxed) <= self.inside_max / 2
+    }
+
     #[cfg(test)]
     pub(crate) fn inside(&self) -> usize {
         self.inside.load(Ordering::Relaxed)

@@ -8,8 +8,9 @@ use crate::loaded::{Home, Terms};
 use crate::schedule::{BatchWait, ModelKey};
 use crate::service::Service;
 use crate::watchdog::Watchdog;
-use crate::{Deployment, Model, Plane, Routes};
-use flyball_core::Digest;
+use crate::decision::{Surroundings, compile};
+use crate::{Decision, Deployment, Model, Plane, Routes};
+use flyball_core::{Digest, Meters};
 use flyball_core::snapshot::{self, Bundle, Document, IndexEntry};
 use flyball_engine::{Artifact, Batching, LoadOptions, MemoryBudget, Runtime, Surveyor};
 use serde::Serialize;
@@ -54,14 +55,11 @@ pub enum NotLoaded {
 /// A deployment, and what is still to be learnt about each of its versions.
 type Loaded<M> = (Arc<Deployment<M>>, Vec<Surveyor>);
 
-/// Makes what measures a model of a given name and version.
-type MakeMeter<M> = Box<dyn Fn(&str, &str) -> Arc<M> + Send + Sync>;
-
 /// Loads models into a plane. One loader belongs to one plane.
 pub struct Loader<M: Send + Sync + 'static> {
     runtime: Runtime,
     plane: Arc<Plane<M>>,
-    meter: MakeMeter<M>,
+    meters: Arc<dyn Meters<M>>,
     memory: MemoryBudget,
     chores: Chores<M>,
     _watchdog: Watchdog,
@@ -72,12 +70,11 @@ impl<M: Send + Sync + 'static> Loader<M> {
         runtime: Runtime,
         plane: Arc<Plane<M>>,
         memory: MemoryBudget,
-        meter: impl Fn(&str, &str) -> Arc<M> + Send + Sync + 'static,
+        meters: Arc<dyn Meters<M>>,
     ) -> std::io::Result<Loader<M>> {
         let watched = Arc::clone(&plane);
         let watchdog = Watchdog::start(move || watched.runs.look(watched.clock.now()))?;
-        let meter = Box::new(meter);
-        Ok(Loader { runtime, plane, meter, memory, chores: Chores::start()?, _watchdog: watchdog })
+        Ok(Loader { runtime, plane, meters, memory, chores: Chores::start()?, _watchdog: watchdog })
     }
 
     /// Applies a snapshot and says what became of each deployment. Before each version it asks whether the server is
@@ -189,8 +186,25 @@ impl<M: Send + Sync + 'static> Loader<M> {
             versions.push(Arc::new(model));
             surveyors.push(surveyor);
         }
+        let decision = self.compile(&document, &versions, &bundle.base)?.map(Arc::new);
         let (name, route) = (document.name, document.route.version);
-        Ok(Some((Arc::new(Deployment { name, digest: entry.digest, route, versions }), surveyors)))
+        let deployment = Deployment { name, digest: entry.digest, route, versions, decision };
+        Ok(Some((Arc::new(deployment), surveyors)))
+    }
+
+    fn compile(
+        &self,
+        document: &snapshot::Deployment,
+        versions: &[Arc<Model<M>>],
+        base: &Path,
+    ) -> Result<Option<Decision<M>>, String> {
+        let Some(decision) = &document.decision else { return Ok(None) };
+        let routes = self.plane.routes.load();
+        let before = routes.get(&document.name).and_then(|serving| serving.decision.as_deref());
+        let (features, meters) = (&*self.plane.means.features, &*self.meters);
+        let compiled =
+            compile(document, decision, versions, &Surroundings { base, features, meters, before });
+        compiled.map(Some).map_err(|why| format!("decision: {why}"))
     }
 
     fn load_version(
@@ -219,7 +233,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
             version: version.version.as_str().into(),
             signature: loaded.signature,
             batching: loaded.batching,
-            meter: (self.meter)(&document.name, &version.version),
+            meter: self.meters.model(&document.name, &version.version),
             labels: labels(document),
             service: Service::new(loaded.latency, artifact.facts.loops),
             row_elements: loaded.row_elements,

@@ -1,6 +1,8 @@
 //! A lane: one thread with its own queue, buffers and measurements. Most have connections; compute lanes have none.
 
 use crate::batch;
+use crate::governed::desk::Desk;
+use crate::governed::shadow;
 use crate::job::Job;
 use crate::out::OutBuffers;
 use crate::plane::{LaneInbox, Plane};
@@ -36,6 +38,8 @@ pub struct Lane<S: Sink> {
     pub(crate) outputs: RefCell<Vec<Tensor>>,
     /// Where answers are written.
     pub(crate) out: RefCell<OutBuffers>,
+    /// What decisions need.
+    pub(crate) desk: Desk<S::Model>,
     spare: RefCell<Vec<Vec<Tensor>>>,
     swept_at: Cell<Nanos>,
     /// When the last run ended, where jobs were waiting then.
@@ -49,10 +53,12 @@ impl<S: Sink> Lane<S> {
         } else {
             RunLimit { time: COMPUTE_RUN_MAX, strict: false }
         };
+        let desk = Desk::new(plane.means.features.lane());
         Rc::new(Lane {
             id,
             plane,
             sink,
+            desk,
             schedule: RefCell::new(Schedule::new()),
             limit,
             arrived: Notify::new(),
@@ -67,9 +73,10 @@ impl<S: Sink> Lane<S> {
         })
     }
 
-    /// Runs models for this lane's requests, and for those that other lanes send, for as long as it is polled.
+    /// Runs models for this lane's requests, for those that other lanes send, and for what goes beside decisions, for as
+    /// long as it is polled.
     pub async fn run(&self, mut inbox: LaneInbox<S::Model>) {
-        batch::walk(self, &mut inbox).await;
+        tokio::join!(batch::walk(self, &mut inbox), shadow::walk(self));
     }
 
     pub fn now(&self) -> Nanos {

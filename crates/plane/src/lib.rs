@@ -1,6 +1,6 @@
 //! The data plane: what happens to one request between its bytes and its reply.
 //!
-//! Start with `decide.rs`, the walk of a request, then `batch.rs`, the walk of a batch. There is no third. Knows
+//! Start with `decide.rs`, the walk of a request (`governed.rs` has what is particular to decisions), then `batch.rs`, the walk of a batch. There is no third. Knows
 //! nothing of sockets or protocols (see `Dialect`), nor of how measurements are kept (see `Sink`).
 #![forbid(unsafe_code)]
 
@@ -11,6 +11,8 @@ mod batch;
 mod breaker;
 mod chores;
 mod decide;
+mod decision;
+mod governed;
 mod job;
 mod lane;
 mod loaded;
@@ -28,6 +30,8 @@ mod testing;
 mod stages {
     pub(crate) mod admit;
     pub(crate) mod classify;
+    pub(crate) mod features;
+    pub(crate) mod policy;
     pub(crate) mod route;
     pub(crate) mod tensor;
     pub(crate) mod whole;
@@ -36,10 +40,12 @@ mod walk;
 mod watchdog;
 
 pub use apply::{Ack, AckState, Loader, NotLoaded, VersionAck};
-pub use decide::{Arrival, decide};
+pub use decide::{Arrival, Inference, Request, decide};
+pub use decision::{Decision, find as find_decision};
+pub use governed::Governed;
 pub use lane::Lane;
 pub use loaded::{Deployment, Model};
-pub use plane::{LaneInbox, Lanes, Plane, PlaneLimits};
+pub use plane::{LaneInbox, Lanes, Means, Plane, PlaneLimits};
 pub use routes::{Absence, Routes};
 pub use stages::route::route;
 pub use walk::Walk;

@@ -1,5 +1,6 @@
 //! What runs, as opposed to the documents that describe it: models with their sessions, ready on their home lanes.
 
+use crate::Decision;
 use crate::admission::Gate;
 use crate::backlog::Backlog;
 use crate::breaker::Breaker;
@@ -49,6 +50,8 @@ pub struct Deployment<M> {
     /// The version for callers who name none.
     pub route: String,
     pub versions: Vec<Arc<Model<M>>>,
+    /// What the models are asked for; none: they are served as they are.
+    pub decision: Option<Arc<Decision<M>>>,
 }
 
 impl<M> Deployment<M> {
@@ -127,6 +130,12 @@ impl<M> Model<M> {
 
     pub(crate) fn key(&self) -> ModelKey {
         self.key
+    }
+
+    /// The most rows of one request that run together: as many as may lie in a batch, so that who sends many gets what each
+    /// would get alone.
+    pub(crate) fn rows_at_once(&self) -> usize {
+        if self.batching.on() { self.batching.rows_max.max(1) } else { 1 }
     }
 
     /// How many rows of the latency table a request amounts to, by what it says itself: its shapes are not checked yet, and

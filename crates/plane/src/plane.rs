@@ -8,8 +8,9 @@ use crate::job::Job;
 use crate::loaded::{Home, Model};
 use crate::watchdog::Runs;
 use arc_swap::ArcSwap;
-use flyball_core::{Clock, Nanos, Priority, RequestLimits, nanos};
+use flyball_core::{Clock, Nanos, Priority, Recorder, RequestLimits, nanos};
 use flyball_engine::thread_cpu_time;
+use flyball_features::{FeatureSettings, Features, Wall};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -23,6 +24,24 @@ pub struct PlaneLimits {
     pub inline_run_max: Duration,
 }
 
+/// What decisions need beside models.
+#[derive(Clone)]
+pub struct Means {
+    pub features: Arc<Features>,
+    pub wall: Wall,
+    /// Rows come from files: they may bring features along, and windows are only read.
+    pub offline: bool,
+    pub recorder: Option<Arc<dyn Recorder>>,
+}
+
+impl Means {
+    /// By these clocks, with windows in memory alone and nobody who records.
+    pub fn in_memory(clock: Clock, wall: Wall) -> Result<Means, String> {
+        let settings = FeatureSettings { folder: None, window_keys_max: WINDOW_KEYS_MAX, clock, wall: wall.clone() };
+        Ok(Means { features: Features::new(settings)?, wall, offline: false, recorder: None })
+    }
+}
+
 /// How many lanes there are of each kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Lanes {
@@ -34,11 +53,13 @@ pub struct Lanes {
 /// How many jobs other lanes may have sent and this one not yet taken in.
 const INBOX_JOBS_MAX: usize = 1024;
 const UNSTRETCHED: u32 = 1000;
+const WINDOW_KEYS_MAX: usize = 1_000_000;
 
 pub struct Plane<M> {
     pub routes: ArcSwap<Routes<M>>,
     pub limits: PlaneLimits,
     pub clock: Clock,
+    pub means: Means,
     pub(crate) thread_time: fn() -> Duration,
     pub lanes: Lanes,
     pub(crate) gate: Arc<Gate>,
@@ -65,8 +86,13 @@ struct Peer<M> {
 pub struct LaneInbox<M>(pub(crate) mpsc::Receiver<Job<M>>);
 
 impl<M> Plane<M> {
-    pub fn new(lanes: Lanes, limits: PlaneLimits, clock: Clock) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
-        Plane::with_thread_time(lanes, limits, clock, thread_cpu_time)
+    pub fn new(
+        lanes: Lanes,
+        limits: PlaneLimits,
+        clock: Clock,
+        means: Means,
+    ) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
+        Plane::with_thread_time(lanes, limits, clock, means, thread_cpu_time)
     }
 
     /// The same with another source of threads' CPU time, for simulations that must not depend on the machine.
@@ -74,6 +100,7 @@ impl<M> Plane<M> {
         lanes: Lanes,
         limits: PlaneLimits,
         clock: Clock,
+        means: Means,
         thread_time: fn() -> Duration,
     ) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
         let lanes =
@@ -95,7 +122,7 @@ impl<M> Plane<M> {
         let routes = ArcSwap::from_pointee(Routes::default());
         let gate = Gate::new(limits.in_flight_max);
         let runs = Runs::new(count);
-        (Arc::new(Plane { routes, limits, clock, thread_time, lanes, gate, runs, peers }), inboxes)
+        (Arc::new(Plane { routes, limits, clock, means, thread_time, lanes, gate, runs, peers }), inboxes)
     }
 
     pub fn has_sockets(&self, lane: usize) -> bool {

@@ -5,28 +5,64 @@ use crate::breaker::Breaker;
 use crate::loaded::{Home, Run, StopRun, Terms};
 use crate::schedule::ModelKey;
 use crate::service::Service;
-use crate::{Lane, LaneInbox, Lanes, Model, Plane, PlaneLimits};
+use crate::{Lane, LaneInbox, Lanes, Means, Model, Plane, PlaneLimits};
 use bytes::Bytes;
 use flyball_core::{
-    Clock, DataType, RequestLimits, RunRecord, Sink, Tensor, TensorData, TensorSpec, WalkRecord,
+    Clock, DataType, DecisionRecord, Meters, RequestLimits, RunRecord, Shadow, Shadowed, Sink, Tensor, TensorData, TensorSpec, WalkRecord,
 };
 use flyball_engine::{Batching, LatencyPoint, LatencyTable, RunError, Signature};
+use flyball_features::Wall;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Remembers the rows of each run.
+/// The time of day at which tests begin.
+pub(crate) const WALL_MS: i64 = 1_763_200_000_000;
+
+/// Measures nothing.
+pub(crate) struct Unmeasured;
+
+impl Meters<()> for Unmeasured {
+    fn model(&self, _name: &str, _version: &str) -> Arc<()> {
+        Arc::new(())
+    }
+
+    fn decision(&self, _name: &str, _outcomes: &[Arc<str>]) -> Arc<()> {
+        Arc::new(())
+    }
+}
+
+/// Remembers the rows of each run, and what else it is told.
 #[derive(Default)]
-pub(crate) struct Runs(pub(crate) RefCell<Vec<usize>>);
+pub(crate) struct Runs(pub(crate) RefCell<Vec<usize>>, pub(crate) RefCell<Seen>);
+
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) walks: Vec<WalkRecord<'static, ()>>,
+    pub(crate) decided: Vec<DecisionRecord>,
+    pub(crate) repeated: usize,
+    pub(crate) shadowed: Vec<(Shadow, Shadowed)>,
+}
 
 impl Sink for Runs {
     type Model = ();
     fn received(&self) {}
-    fn record(&self, _record: &WalkRecord<'_, ()>) {}
+    fn record(&self, record: &WalkRecord<'_, ()>) {
+        self.1.borrow_mut().walks.push(WalkRecord { model: None, ..record.clone() });
+    }
     fn batch(&self, _model: &(), run: &RunRecord) {
         self.0.borrow_mut().push(run.rows);
+    }
+    fn decided(&self, _decision: &(), row: &DecisionRecord) {
+        self.1.borrow_mut().decided.push(*row);
+    }
+    fn repeated(&self, _decision: &(), rows: usize) {
+        self.1.borrow_mut().repeated += rows;
+    }
+    fn shadowed(&self, _decision: &(), of: Shadow, row: Shadowed) {
+        self.1.borrow_mut().shadowed.push((of, row));
     }
 }
 
@@ -91,6 +127,11 @@ impl Made {
     }
 
     pub(crate) fn model(self) -> Arc<Model<()>> {
+        self.version("1", |_place| Box::new(AddOne::default()))
+    }
+
+    /// The same under another version, with other runners.
+    pub(crate) fn version(self, version: &str, runner: impl Fn(usize) -> Box<dyn Run>) -> Arc<Model<()>> {
         let spec = TensorSpec { name: "x".into(), datatype: DataType::Uint8, shape: vec![-1] };
         let point = |rows: usize| {
             let us = (self.first + self.row * (rows as u32 - 1)).as_secs_f64() * 1e6;
@@ -100,7 +141,7 @@ impl Made {
         Arc::new(Model {
             key: ModelKey::next(),
             name: "m".into(),
-            version: "1".into(),
+            version: version.into(),
             signature: Arc::new(Signature { inputs: vec![spec.clone()], outputs: vec![spec] }),
             batching: Batching { rows_max: self.rows_max, reason: None },
             labels: HashMap::new(),
@@ -110,7 +151,7 @@ impl Made {
             terms: self.terms,
             gate: Gate::new(self.in_flight_max),
             breaker: Breaker::default(),
-            homes: (0..self.homes).map(|place| Home::new(place, Box::new(AddOne::default()))).collect(),
+            homes: (0..self.homes).map(|place| Home::new(place, runner(place))).collect(),
         })
     }
 }
@@ -122,10 +163,10 @@ pub(crate) fn lanes(sockets: usize) -> Vec<(Rc<Lane<Runs>>, LaneInbox<()>)> {
         in_flight_max: 1000,
         inline_run_max: Duration::from_millis(1),
     };
+    let clock = Clock::manual();
+    let means = Means::in_memory(clock.clone(), Wall::manual(WALL_MS)).unwrap();
     let (plane, inboxes) =
-        Plane::with_thread_time(Lanes { sockets, compute: sockets }, limits, Clock::manual(), || {
-            Duration::ZERO
-        });
+        Plane::with_thread_time(Lanes { sockets, compute: sockets }, limits, clock, means, || Duration::ZERO);
     let lane = |(id, inbox)| (Lane::new(Arc::clone(&plane), id, Runs::default()), inbox);
     inboxes.into_iter().enumerate().map(lane).collect()
 }

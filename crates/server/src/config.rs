@@ -58,6 +58,10 @@ pub struct ServerConfig {
     pub allow_model_control: bool,
     /// Whether clients may have tensors read from and written to shared memory of this machine.
     pub allow_shared_memory: bool,
+    /// Where the windows of features are kept over restarts; none given: in memory alone.
+    pub features_folder: Option<PathBuf>,
+    /// Rows come from files: windows are read and never written, and rows may bring the values of features along.
+    pub offline: bool,
     /// Web pages of these origins may read answers; `*` for any.
     pub cors_origins: Vec<String>,
     /// Shorter answers are never compressed.
@@ -94,6 +98,8 @@ impl Default for ServerConfig {
             grace_ms: 30_000,
             allow_model_control: false,
             allow_shared_memory: false,
+            features_folder: None,
+            offline: false,
             cors_origins: Vec::new(),
             compress_bytes_min: 1024,
             log: "info".to_owned(),
@@ -175,8 +181,13 @@ impl ServerConfig {
         if let Some(owner) = self.unix_owner.as_deref().filter(|owner| !sound_owner(owner)) {
             refuse("unix_owner".to_owned(), owner, "user or user:group, names or numbers");
         }
-        if self.callers.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-            refuse("callers".to_owned(), "", "the path of a file");
+        for (key, path, what) in [
+            ("callers", &self.callers, "the path of a file"),
+            ("features_folder", &self.features_folder, "the path of a folder"),
+        ] {
+            if path.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+                refuse(key.to_owned(), "", what);
+            }
         }
         if self.log_level().is_none() {
             refuse("log".to_owned(), &self.log, "error, warn, info or debug");

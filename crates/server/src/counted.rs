@@ -1,16 +1,25 @@
-//! What the transports count for the page of metrics: connections turned away, handshakes, files that were read again.
+//! What the transports count for the page of metrics: connections turned away, handshakes, files that were read again; and what
+//! features count, which their own crate does.
 //! Nothing here is touched by a request.
 
 use crate::callers::Callers;
 use crate::lane_thread::Shared;
 use crate::tls::Tls;
+use flyball_features::{Features, SourceCounts, WindowCounts};
 use flyball_telemetry::Family;
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Every family, also where it has no sample because the server has no TLS or no callers' file.
 pub(crate) fn families(shared: &Shared) -> Vec<Family> {
+    let mut families = transports(shared);
+    families.extend(features(&shared.plane.means.features));
+    families
+}
+
+fn transports(shared: &Shared) -> Vec<Family> {
     let tls = shared.tls.as_ref();
-    let one = |value: Option<u64>| value.map(|value| ("", value)).into_iter().collect();
+    let one = |value: Option<u64>| value.map(|value| ("".into(), value)).into_iter().collect();
     vec![
         Family {
             name: "flyball_connections_refused_total",
@@ -47,8 +56,77 @@ pub(crate) fn families(shared: &Shared) -> Vec<Family> {
     ]
 }
 
-fn reloads(counts: Option<[&AtomicU64; 2]>) -> Vec<(&'static str, u64)> {
+/// What the sources and windows of features count.
+fn features(features: &Features) -> Vec<Family> {
+    let (sources, windows) = (features.sources(), features.windows());
+    let source = |counts: &SourceCounts| format!(r#"kind="{}",set="{}""#, counts.kind, counts.set);
+    let window = |counts: &WindowCounts| format!(r#"window="{}""#, counts.name);
+    let lookups = sources.iter().flat_map(|counts| {
+        let by_result = [
+            ("hit", counts.hits),
+            ("miss", counts.misses),
+            ("stale", counts.stale),
+            ("timeout", counts.timeouts),
+            ("down", counts.down),
+            ("bad", counts.bad),
+            ("busy", counts.busy),
+        ];
+        by_result.map(|(result, count)| (format!(r#"{},result="{result}""#, source(counts)), count))
+    });
+    let events = windows.iter().flat_map(|counts| {
+        let by_result = [
+            ("added", counts.events),
+            ("late", counts.late),
+            ("future", counts.future),
+            ("saturated", counts.saturated),
+            ("failed", counts.failed),
+        ];
+        by_result.map(|(result, count)| (format!(r#"{},result="{result}""#, window(counts)), count))
+    });
+    let family = |name, kind, help, samples: Vec<(String, u64)>| {
+        let samples = samples.into_iter().map(|(labels, value)| (Cow::Owned(labels), value)).collect();
+        Family { name, kind, help, samples }
+    };
+    let of_sources = |pick: fn(&SourceCounts) -> u64| {
+        sources.iter().map(|counts| (source(counts), pick(counts))).collect()
+    };
+    let of_windows = |pick: fn(&WindowCounts) -> u64| {
+        windows.iter().map(|counts| (window(counts), pick(counts))).collect()
+    };
+    vec![
+        family(
+            "flyball_feature_lookups_total",
+            "counter",
+            "lookups of features, by result",
+            lookups.collect(),
+        ),
+        family(
+            "flyball_feature_cache_entries",
+            "gauge",
+            "records in the cache",
+            of_sources(|counts| counts.entries),
+        ),
+        family(
+            "flyball_feature_cache_evictions_total",
+            "counter",
+            "records that made room for others",
+            of_sources(|counts| counts.evictions),
+        ),
+        family("flyball_window_events_total", "counter", "events of windows, by result", events.collect()),
+        family("flyball_window_keys", "gauge", "keys that a window holds", of_windows(|counts| counts.keys)),
+        family(
+            "flyball_window_evictions_total",
+            "counter",
+            "keys that made room for others",
+            of_windows(|counts| counts.evictions),
+        ),
+    ]
+}
+
+fn reloads(counts: Option<[&AtomicU64; 2]>) -> Vec<(Cow<'static, str>, u64)> {
     let labels = [r#"outcome="taken""#, r#"outcome="refused""#];
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    counts.map_or_else(Vec::new, |counts| labels.into_iter().zip(counts.map(count)).collect())
+    counts.map_or_else(Vec::new, |counts| {
+        labels.map(Cow::Borrowed).into_iter().zip(counts.map(count)).collect()
+    })
 }

@@ -1,6 +1,8 @@
 //! The gRPC surface on plain hyper: a unary call is one five-byte-framed message each way and trailers with the
-//! status. Methods are told apart here; inference goes to `infer.rs`, its stream to `stream_infer.rs`.
+//! status. Methods are told apart here; inference goes to `infer.rs`, its stream to `stream_infer.rs`, decisions to
+//! `decide.rs`.
 
+mod decide;
 mod encoding;
 mod extensions;
 mod health;
@@ -29,6 +31,7 @@ use std::rc::Rc;
 
 const GRPC: &str = "application/grpc";
 const SERVICE: &str = "/inference.GRPCInferenceService/";
+const DECIDE: &str = "/flyball.v1.Decisions/Decide";
 const HEALTH: &str = "/grpc.health.v1.Health/";
 /// The two have the same messages.
 const REFLECTION: [&str; 2] = [
@@ -42,9 +45,10 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()))
 }
 
-/// A call whose head has been read: an inference that walks, a stream that goes on by itself, or another method.
+/// A call whose head has been read: an inference or a decision that walks, a stream that goes on by itself, or another method.
 pub(crate) enum Call {
     Infer(infer::Infer),
+    Decide(decide::Decide),
     Streams(Reply),
     Other(Request<Incoming>, Visit),
     /// Anybody may ask for the server's health; a stranger learns no model's name by it.
@@ -65,6 +69,7 @@ pub(crate) fn enter(context: &Rc<LaneContext>, peer: &Peer, request: Request<Inc
             Call::Streams(stream_infer::begin(context, guest, request))
         }
         Some("ServerLive" | "ServerReady") => Call::Other(request, Visit::open()),
+        None if path == DECIDE => Call::Decide(decide::Decide::begin(context, visit(), request)),
         None if REFLECTION.contains(&path) => Call::Streams(reflection::begin(context, visit(), request)),
         None if path.starts_with(HEALTH) => {
             let stranger = matches!(context.visitor(peer, request.headers()), Visitor::Nobody(_));
@@ -80,6 +85,7 @@ pub(crate) fn enter(context: &Rc<LaneContext>, peer: &Peer, request: Request<Inc
 pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
     match call {
         Call::Infer(infer) => infer.finish(context).await,
+        Call::Decide(decide) => decide.finish(context).await,
         Call::Streams(reply) => reply,
         Call::Other(request, visit) => {
             answer_unary(context, request, visit).await.unwrap_or_else(|fault| refuse(&fault))

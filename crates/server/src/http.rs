@@ -1,7 +1,8 @@
-//! The HTTP surface: V2 REST, health and metrics. Routes are told apart here; inference goes to `infer.rs`, Triton's
-//! extensions to `extensions.rs`.
+//! The HTTP surface: V2 REST, decisions, health and metrics. Routes are told apart here; inference goes to `infer.rs`,
+//! decisions to `decisions.rs`, Triton's extensions to `extensions.rs`.
 
 mod cors;
+mod decisions;
 mod extensions;
 mod infer;
 mod path;
@@ -13,18 +14,23 @@ use crate::counted;
 use crate::errands::aside;
 use crate::lane_thread::{LaneContext, Shared};
 use crate::reply::{Reply, whole};
-use ::http::{HeaderValue, Request, StatusCode, header};
+use ::http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use bytes::Bytes;
 use flyball_core::{Fault, FaultKind, ModelRef};
 use flyball_plane::route;
 use flyball_telemetry::{BuildFacts, Gauges};
+use flyball_wire::Problem;
 use flyball_wire::metadata::{self, Allowed, ModelMetadata, ServerMetadata};
 use hyper::body::Incoming;
 use path::{Extension, Target};
 use std::time::Duration;
 use wishes::Wishes;
 
+pub(crate) use decisions::idempotency_key;
+
 const JSON: &str = "application/json";
+/// As a name, and not as a text, which would be copied into each request.
+static TIMEOUT: HeaderName = HeaderName::from_static("x-request-timeout-ms");
 /// Of this very surface; `tests/contract/test_openapi.py` holds the two together.
 const OPENAPI: &[u8] = include_bytes!("http/openapi.json");
 
@@ -34,9 +40,10 @@ pub(crate) struct Call {
     wishes: Wishes,
 }
 
-/// An inference that walks, or anything else, which is answered from the head.
+/// An inference or a decision that walks, or anything else, which is answered from the head.
 enum Work {
     Infer(infer::Infer),
+    Decide(decisions::Decide),
     /// Held until it is answered, like an inference: its caller may have only so many at once.
     Metrics(Visit),
     Extension(Extension, Visit, Request<Incoming>),
@@ -45,7 +52,7 @@ enum Work {
 
 impl Call {
     pub(crate) fn needs_http2() -> Call {
-        let reply = error(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "gRPC needs HTTP/2");
+        let reply = error(false, StatusCode::HTTP_VERSION_NOT_SUPPORTED, "gRPC needs HTTP/2");
         Call { work: Work::Answered(reply), wishes: Wishes::default() }
     }
 }
@@ -66,23 +73,33 @@ pub(crate) fn enter(
 
 fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_unread: Duration) -> Work {
     let target = path::target(request.uri().path());
+    let ours = decisions::is_ours(request.uri().path());
     let open = matches!(target, Some(Target::Live | Target::Ready));
     let visit = if open { Visit::open() } else { context.visit(peer, request.headers()) };
-    let infer = matches!(target, Some(Target::Infer(_)));
-    // An inference is refused inside its walk, so that it is counted.
-    if let (Err(fault), false) = (&visit.standing, infer) {
-        return Work::Answered(refuse(fault));
+    let walks = match target {
+        Some(Target::Infer(_)) => true,
+        Some(Target::Decision(_)) => request.method() == Method::POST,
+        _ => false,
+    };
+    // What walks is refused inside its walk, so that it is counted.
+    if let (Err(fault), false) = (&visit.standing, walks) {
+        return Work::Answered(if ours { decisions::refuse(fault, None) } else { refuse(fault) });
     }
     let Some(target) = target else {
-        return Work::Answered(error(StatusCode::NOT_FOUND, "Not Found"));
+        return Work::Answered(error(ours, StatusCode::NOT_FOUND, "Not Found"));
     };
     if !target.allows(request.method()) {
-        return Work::Answered(wrong_method(target.allowed()));
+        return Work::Answered(wrong_method(ours, target.allowed()));
     }
     Work::Answered(match target {
         Target::Infer(model) => {
             return Work::Infer(infer::Infer::begin(context, visit, model, request, lay_unread));
         }
+        Target::Decision(name) if walks => {
+            return Work::Decide(decisions::Decide::begin(context, visit, name, request, lay_unread));
+        }
+        Target::Decisions => decisions::list(context),
+        Target::Decision(name) => decisions::describe(context, &name),
         Target::Server => whole(StatusCode::OK, JSON, server_metadata(&context.shared).to_json()),
         Target::Live => whole(StatusCode::OK, JSON, metadata::live_json(true)),
         Target::Ready => {
@@ -100,11 +117,12 @@ fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_un
 pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
     // Triton compresses inference alone, and its clients do not look for it elsewhere, whatever their library accepts.
     let wishes = match &call.work {
-        Work::Infer(_) | Work::Metrics(_) => call.wishes,
+        Work::Infer(_) | Work::Decide(_) | Work::Metrics(_) => call.wishes,
         Work::Extension(..) | Work::Answered(_) => call.wishes.uncoded(),
     };
     let reply = match call.work {
         Work::Infer(infer) => infer.finish(context).await,
+        Work::Decide(decide) => decide.finish(context).await,
         Work::Metrics(_visit) => scrape(context).await,
         Work::Extension(extension, visit, request) => {
             let answered = extensions::answer(context, extension, visit.control, request).await;
@@ -116,13 +134,17 @@ pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
     wishes.grant(&context.shared.config, reply).await
 }
 
-fn wrong_method(allowed: &'static str) -> Reply {
-    let mut reply = error(StatusCode::METHOD_NOT_ALLOWED, &format!("use {allowed} here"));
+fn wrong_method(ours: bool, allowed: &'static str) -> Reply {
+    let mut reply = error(ours, StatusCode::METHOD_NOT_ALLOWED, &format!("use {allowed} here"));
     reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     reply
 }
 
-fn error(status: StatusCode, text: &str) -> Reply {
+/// On our own part of the surface a problem, elsewhere as V2 has it.
+fn error(ours: bool, status: StatusCode, text: &str) -> Reply {
+    if ours {
+        return decisions::problem(&Problem::plain(status.as_u16(), text));
+    }
     whole(status, JSON, metadata::error_json(text))
 }
 
@@ -172,7 +194,7 @@ fn model_ready(context: &LaneContext, model: &ModelRef) -> Reply {
 
 fn refuse(fault: &Fault) -> Reply {
     let status = StatusCode::from_u16(fault.kind.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut reply = error(status, &fault.text);
+    let mut reply = error(false, status, &fault.text);
     if let Some(wait) = fault.retry_after {
         let seconds = wait.as_secs().saturating_add(1);
         reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

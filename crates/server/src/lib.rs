@@ -13,6 +13,7 @@ mod coding;
 mod config;
 mod control;
 mod counted;
+mod decisions;
 mod drain;
 mod errands;
 mod extensions;

@@ -16,7 +16,8 @@ use crate::{ServerConfig, acceptor, errands};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, RequestLimits};
 use flyball_engine::{LibraryError, MemoryBudget, Runtime};
-use flyball_plane::{Ack, AckState, LaneInbox, Lanes, Loader, Plane, PlaneLimits};
+use flyball_features::{FeatureSettings, Features, Wall};
+use flyball_plane::{Ack, AckState, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits};
 use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
 use flyball_wire::regions::Regions;
 use std::io;
@@ -47,6 +48,8 @@ pub enum StartError {
     Callers(#[from] CallersError),
     #[error("the setting mlock cannot be kept: {0}")]
     MemoryLock(io::Error),
+    #[error("features cannot be kept: {0}")]
+    Features(String),
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
 }
@@ -127,7 +130,9 @@ impl Server {
             in_flight_max: config.in_flight_max,
             inline_run_max: config.inline_run_max(),
         };
-        let (plane, inboxes) = Plane::new(lanes, limits, Clock::system());
+        let clock = Clock::system();
+        let means = means(&config, clock.clone()).map_err(StartError::Features)?;
+        let (plane, inboxes) = Plane::new(lanes, limits, clock, means);
         let telemetry = Telemetry::new(inboxes.len());
         let callers = open_callers(&config, &telemetry, &mut watches)?;
         let bodies = BodyBudget::new(config.body_bytes_max);
@@ -157,8 +162,7 @@ impl Server {
             running.add(files::start(Arc::clone(&shared), watches)?);
         }
         running.add(acceptor::start(Arc::clone(&shared), listeners, senders, errands_in)?);
-        let loader =
-            Loader::new(runtime, plane, memory, move |name, version| telemetry.meter(name, version))?;
+        let loader = Loader::new(runtime, plane, memory, telemetry)?;
         let acks = loader.apply(bundle, &|| shared.drain.leaving());
         let control = Control::new(Arc::clone(&shared), loader, bundle.clone());
         running.add(control::start(Arc::clone(&shared), Arc::clone(&control), orders_in)?);
@@ -263,6 +267,16 @@ impl Drop for Server {
 fn open_runtime(config: &ServerConfig) -> Result<Runtime, LibraryError> {
     let library = config.ort_path.clone().map_or_else(flyball_engine::beside_executable, Ok)?;
     Runtime::open(&library)
+}
+
+/// Keys of one embedded window: what a gigabyte holds, roughly.
+const WINDOW_KEYS_MAX: usize = 1_000_000;
+
+/// What decisions need beside models.
+fn means(config: &ServerConfig, clock: Clock) -> Result<Means, String> {
+    let (folder, wall) = (config.features_folder.clone(), Wall::system());
+    let settings = FeatureSettings { folder, window_keys_max: WINDOW_KEYS_MAX, clock, wall: wall.clone() };
+    Ok(Means { features: Features::new(settings)?, wall, offline: config.offline, recorder: None })
 }
 
 /// What was set, else what the cgroup allows, else what the machine has.

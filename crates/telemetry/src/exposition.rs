@@ -3,8 +3,9 @@
 
 use crate::histogram::Merged;
 use crate::meters::{ModelLane, ModelMeter, ROW_BUCKETS, Tally};
-use crate::{Histogram, Telemetry};
+use crate::{Histogram, Telemetry, decisions};
 use flyball_core::{FaultKind, Outcome, Protocol, Stage};
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -31,7 +32,7 @@ pub struct Family {
     pub name: &'static str,
     pub kind: &'static str,
     pub help: &'static str,
-    pub samples: Vec<(&'static str, u64)>,
+    pub samples: Vec<(Cow<'static, str>, u64)>,
 }
 
 impl Telemetry {
@@ -43,6 +44,7 @@ impl Telemetry {
         self.callers(&mut page);
         histograms(&mut page, &models);
         batches(&mut page, &models);
+        decisions::write(&mut page, &models);
         page.0
     }
 
@@ -173,14 +175,14 @@ fn labels(model: &str, version: &str) -> String {
 }
 
 /// Text under construction. Writing to a string cannot fail, so the results of `write!` are dropped.
-struct Page(String);
+pub(crate) struct Page(String);
 
 impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+    pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
-    fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
+    pub(crate) fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
         let _ = if labels.is_empty() {
             writeln!(self.0, "{name} {value}")
         } else {

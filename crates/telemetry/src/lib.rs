@@ -7,6 +7,7 @@
 
 mod callers;
 mod counter;
+mod decisions;
 mod exposition;
 mod histogram;
 mod logs;

@@ -2,9 +2,13 @@
 //! always add up: received == answered + refused + failed + abandoned + in flight.
 
 use crate::callers::{CallerNames, CallerTally};
+use crate::decisions::{DecisionLane, OutcomeNames};
 use crate::statistics::Sums;
 use crate::{Counter, Histogram};
-use flyball_core::{FaultKind, Outcome, Protocol, RunRecord, Sink, Stage, WalkRecord, nanos};
+use flyball_core::{
+    DecisionRecord, FaultKind, Meters, Outcome, Protocol, RunRecord, Shadow, Shadowed, Sink, Stage,
+    WalkRecord, nanos,
+};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Requests by protocol and outcome, faults by kind and stage.
@@ -44,6 +48,9 @@ impl Tally {
 /// Four times the deployments that a snapshot may have; few in tests, so that the limit is reached.
 const METERS_MAX: usize = if cfg!(test) { 16 } else { 4096 };
 
+/// No version of a model is called so: those are numbers.
+const DECISION_VERSION: &str = "decision";
+
 /// Batch sizes by powers of two up to 1024 rows.
 pub(crate) const ROW_BUCKETS: usize = 11;
 
@@ -57,14 +64,17 @@ pub(crate) struct ModelLane {
     pub(crate) rows: Counter,
     pub(crate) rows_max: Counter,
     pub(crate) sums: Sums,
+    pub(crate) decision: DecisionLane,
 }
 
-/// One model version's measurements over all lanes. Outlives the model.
+/// One model version's measurements over all lanes, or a decision's. Outlives the model.
 #[derive(Debug)]
 pub struct ModelMeter {
     pub(crate) name: String,
     pub(crate) version: String,
-    pub(crate) lanes: Box<[ModelLane]>,
+    pub(crate) lanes: Arc<[ModelLane]>,
+    /// Of a decision; none for models.
+    pub(crate) outcomes: Option<OutcomeNames>,
 }
 
 /// What one lane measured that belongs to no model.
@@ -115,17 +125,42 @@ impl Telemetry {
         if let Some(known) = models.iter().find(|model| model.name == name && model.version == version) {
             return Arc::clone(known);
         }
+        self.make_room(&mut models);
+        let lanes = self.lanes.iter().map(|_| ModelLane::default()).collect();
+        let (name, version) = (name.to_owned(), version.to_owned());
+        let meter = Arc::new(ModelMeter { name, version, lanes, outcomes: None });
+        models.push(Arc::clone(&meter));
+        meter
+    }
+
+    fn make_room(&self, models: &mut Vec<Arc<ModelMeter>>) {
+        let held =
+            |model: &Arc<ModelMeter>| Arc::strong_count(model) > 1 || Arc::strong_count(&model.lanes) > 1;
         if models.len() >= METERS_MAX
-            && let Some(unused) = models.iter().position(|model| Arc::strong_count(model) == 1)
+            && let Some(unused) = models.iter().position(|model| !held(model))
         {
             let gone = models.remove(unused);
-            for (kept, lane) in self.removed.iter().zip(&gone.lanes) {
+            for (kept, lane) in self.removed.iter().zip(gone.lanes.iter()) {
                 kept.take_in(&lane.tally);
             }
         }
-        let lanes = self.lanes.iter().map(|_| ModelLane::default()).collect();
-        let meter = Arc::new(ModelMeter { name: name.to_owned(), version: version.to_owned(), lanes });
-        models.push(Arc::clone(&meter));
+    }
+
+    /// The meter of a decision. Its walks are counted as a model's are, under a version of that name; with other outcomes
+    /// than before it is a new meter on the same counters.
+    fn decision_meter(&self, name: &str, outcomes: &[Arc<str>]) -> Arc<ModelMeter> {
+        let known = self.meter(name, DECISION_VERSION);
+        let names =
+            OutcomeNames::after(known.outcomes.as_ref().unwrap_or(&OutcomeNames::default()), outcomes);
+        if known.outcomes.as_ref() == Some(&names) {
+            return known;
+        }
+        let (version, lanes) = (known.version.clone(), Arc::clone(&known.lanes));
+        let meter = Arc::new(ModelMeter { name: name.to_owned(), version, lanes, outcomes: Some(names) });
+        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = models.iter().position(|model| Arc::ptr_eq(model, &known)) {
+            models[place] = Arc::clone(&meter);
+        }
         meter
     }
 
@@ -156,6 +191,16 @@ impl Totals {
 pub struct LaneSink {
     telemetry: Arc<Telemetry>,
     lane: usize,
+}
+
+impl Meters<ModelMeter> for Telemetry {
+    fn model(&self, name: &str, version: &str) -> Arc<ModelMeter> {
+        self.meter(name, version)
+    }
+
+    fn decision(&self, name: &str, outcomes: &[Arc<str>]) -> Arc<ModelMeter> {
+        self.decision_meter(name, outcomes)
+    }
 }
 
 impl LaneSink {
@@ -199,6 +244,20 @@ impl Sink for LaneSink {
         model.rows.add(rows as u64);
         // A request of more rows than a batch may have fills its run.
         model.rows_max.add(rows_max.max(rows) as u64);
+    }
+
+    fn decided(&self, decision: &ModelMeter, row: &DecisionRecord) {
+        if let Some(names) = &decision.outcomes {
+            decision.lanes[self.lane].decision.decided(names, row);
+        }
+    }
+
+    fn repeated(&self, decision: &ModelMeter, rows: usize) {
+        decision.lanes[self.lane].decision.repeated(rows);
+    }
+
+    fn shadowed(&self, decision: &ModelMeter, of: Shadow, row: Shadowed) {
+        decision.lanes[self.lane].decision.shadowed(of, row);
     }
 }
 

@@ -211,6 +211,20 @@ class ServerConfig(BaseModel):
         ),
         Allowed("true or false"),
     ] = False
+    features_folder: Annotated[
+        str | None,
+        Field(min_length=1, json_schema_extra={"unit": "path"}),
+        Field(description="Folder that the windows of features are kept in over restarts; null for memory alone."),
+        Allowed("null, or the path of a folder"),
+    ] = None
+    offline: Annotated[
+        bool,
+        Field(
+            description="Rows come from files: windows are read and not written, and rows may bring the values of features.",
+            json_schema_extra={"unit": "switch"},
+        ),
+        Allowed("true or false"),
+    ] = False
     cors_origins: Annotated[
         list[Origin],
         Field(max_length=64, json_schema_extra={"unit": "origin", "limit": "up to 64 of `*` or `http[s]://host[:port]`"}),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from flyball.spec.document import Compiled
     from flyball.spec.faults import Origin
+    from flyball.spec.model_documents import Artifact
     from flyball.spec.root import Spec
 
 
@@ -33,15 +34,18 @@ def check(spec: Spec, base: Path, origin: Origin) -> Checked:
     compiled = compile_spec(spec, base, origin)
     answer = engine.check_decision(compiled.document, [_facts(artifact) for artifact in compiled.artifacts])
     if answer.faults:
-        raise refusal(origin, meaning_faults(origin, answer.faults, compiled.singular))
+        raise refusal(origin, meaning_faults(origin, answer.faults, compiled.document, compiled.singular))
     return Checked(compiled, answer.stages)
 
 
-def _facts(artifact: Any) -> dict[str, Any]:
-    files = artifact.files
+def _facts(artifact: Artifact) -> dict[str, Any]:
+    """A model's signature: as its file declares it, or as ONNX Runtime finds it out where the file does not say."""
+    found: engine.ModelFiles | engine.Inspection = artifact.files
+    if any(tensor.datatype is None or tensor.shape is None for tensor in [*found.inputs, *found.outputs]):
+        found = engine.inspect(artifact.path, rows_max=1)
     return {
         "version": artifact.version,
-        "inputs": [tensor.model_dump() for tensor in files.inputs],
-        "outputs": [tensor.model_dump() for tensor in files.outputs],
+        "inputs": [tensor.model_dump() for tensor in found.inputs],
+        "outputs": [tensor.model_dump() for tensor in found.outputs],
         "explain": None if artifact.explain is None else str(artifact.explain),
     }

@@ -62,6 +62,8 @@ def feature_type(feature: Any) -> str:
 def whole_steps(spec: Spec, categories: Mapping[str, Sequence[str]], files: Files) -> list[dict[str, Any]]:
     """The document's transforms; what is still open is put down as a fault."""
     fitted = files.fitted(("fitted",), spec.fitted) if spec.fitted else None
+    if spec.fitted and fitted is None:  # told already; what only that file would say is not told again
+        return [{**{key: [] for key in _NEEDED.get(step["op"], ())}, **step} for step in open_steps(spec)]
     return [_whole(place, step, categories, fitted, files) for place, step in enumerate(open_steps(spec))]
 
 

@@ -17,7 +17,7 @@ from flyball.errors import RefusedError
 from flyball.faults import LineFault, path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from pydantic import BaseModel, ValidationError
@@ -115,17 +115,41 @@ def _shape_fault(origin: Origin, place: Place, item: dict[str, Any], root: type[
     return fault_at(origin, place, item["input"], allowed, f"is {_shown(item['input'])}; allowed: {allowed}")
 
 
-def meaning_faults(origin: Origin, faults: Iterable[Fault], singular: str | None) -> list[LineFault]:
+def meaning_faults(
+    origin: Origin, faults: Iterable[Fault], document: Mapping[str, Any], singular: str | None
+) -> list[LineFault]:
     """What the data plane's own checks say, at the author's lines. `singular` is the name of the only model."""
     told = []
     for fault in faults:
-        place = place_of(fault.path)
-        if singular is not None and place[:2] == ("models", singular):
-            place = ("model", *place[2:])
+        place = _authors(place_of(fault.path), document, singular)
         found = fault.found
-        words = fault.allowed if found is None else f"is {_shown(found)}; {fault.allowed}"
+        words = fault.allowed if found is None else f"is {_shown(found)}; allowed: {fault.allowed}"
         told.append(LineFault(path_of(place), found, fault.allowed, origin.at(place), words))
     return told
+
+
+def _authors(place: Place, document: Mapping[str, Any], singular: str | None) -> Place:
+    """A place of the document as its author would write it: `model` for the only one, `columns`, steps by name."""
+    match place:
+        case ("models", name, *rest):
+            before: Place = ("model",) if name == singular else ("models", name)
+            match rest:
+                case ["inputs", int(), "columns", *more]:
+                    return (*before, "columns", *more)
+                case ["inputs", *_]:
+                    return (*before, "columns")
+                case ["score", *_]:
+                    return (*before, "score")
+                case ["explain", "path" | "digest" | "by"]:
+                    return (*before, "explain")
+            return (*before, *rest)
+        case ("transforms", int(step), *rest) if step < len(document["transforms"]):
+            return ("transforms", step, document["transforms"][step]["op"], *rest)
+        case ("features", name, ("source" | "key" | "field") as key):
+            return ("features", name, "lookup" if key == "source" else key)
+        case ("features", name, "lookup", key):
+            return ("features", name, "lookup" if key == "source" else key)
+    return place
 
 
 def place_of(path: str) -> Place:

@@ -35,7 +35,7 @@ class Artifact:
 def only_name(model: Model) -> str:
     """The name of a decision's only model: its own, else its file's."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", model.path.rpartition("/")[2].removesuffix(".onnx")).strip("-")
-    return model.name or stem[:100] or "model"
+    return model.name or stem[:50] or "model"
 
 
 def previous_name(name: str) -> str:

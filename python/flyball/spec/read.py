@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from flyball.faults import LineFault, path_of
 from flyball.spec.faults import DecisionRefusedError, Origin, fault_at, refusal, shape_faults
 from flyball.spec.root import Spec
 from flyball.yaml_lines import BrokenYamlError, Marked, read_marked
@@ -36,7 +37,7 @@ def read_text(text: str, path: Path) -> tuple[Spec, Origin]:
 def made(value: Any, origin: Origin) -> Spec:
     """The checked object; raises with every fault of its shape."""
     problems = origin.marked.problems if origin.marked else []
-    faults = [fault_at(origin, place, None, "once", words) for place, _, words in problems]
+    faults = [LineFault(path_of(place), None, "once", f"{origin.path}:{line}", words) for place, line, words in problems]
     try:
         spec = Spec.model_validate(value)
     except ValidationError as error:

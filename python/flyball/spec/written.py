@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from flyball.spec.models import FROM_TRANSFORMS
+from flyball.spec.parts import Part
 from flyball.spec.shorthand import Duration, Rate
 from flyball.yaml_lines import Dumper
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from flyball.spec.root import Spec
 
 
@@ -42,18 +41,19 @@ def _flow(dumper: yaml.SafeDumper, value: _Flow) -> yaml.Node:
 _Writer.add_representer(_Flow, _flow)
 
 
-def _plain(part: BaseModel) -> dict[str, Any]:
+def _plain(part: Part) -> dict[str, Any]:
     """A part's keys as its author would write them."""
     fields = type(part).model_fields
     written = {}
     for name, field in fields.items():
         value = getattr(part, name)
         if field.is_required() or value != field.get_default(call_default_factory=True):
-            written[field.alias or name] = _value(value)
+            written[field.alias or name] = written_value(value)
     return written
 
 
-def _value(value: Any) -> Any:
+def written_value(value: Any) -> Any:
+    """A value as its author would write it."""
     match type(value).__name__:
         case "Reaction":
             return {"value": value.value} if value.do == "value" else value.do
@@ -68,10 +68,10 @@ def _value(value: Any) -> Any:
     if isinstance(value, list) and value and type(value[0]).__name__ == "Tensor":
         return _columns(value)
     if isinstance(value, list):
-        return [_value(item) for item in value]
+        return [written_value(item) for item in value]
     if isinstance(value, dict):
-        return {key: _value(item) for key, item in value.items()}
-    return _plain(value) if hasattr(value, "model_fields") else value
+        return {key: written_value(item) for key, item in value.items()}
+    return _plain(value) if isinstance(value, Part) else value
 
 
 def _step(parts: dict[str, Any]) -> Any:

@@ -1,8 +1,10 @@
 //! Loading while the server leaves. Needs ONNX Runtime, found by `ORT_DYLIB_PATH`; no model is run.
 
 use super::*;
-use crate::{Lanes, PlaneLimits};
+use crate::testing::Unmeasured;
+use crate::{Lanes, Means, PlaneLimits};
 use flyball_core::{Clock, RequestLimits};
+use flyball_features::Wall;
 use std::cell::Cell;
 
 /// Two versions whose files are not there: whatever is read of them is refused.
@@ -26,9 +28,11 @@ fn loader() -> Loader<()> {
         in_flight_max: 1,
         inline_run_max: Duration::from_secs(1),
     };
-    let (plane, _inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, Clock::system());
+    let clock = Clock::system();
+    let means = Means::in_memory(clock.clone(), Wall::system()).unwrap();
+    let (plane, _inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, means);
     let runtime = Runtime::open(&flyball_engine::beside_executable().unwrap()).unwrap();
-    Loader::new(runtime, plane, MemoryBudget::UNLIMITED, |_, _| Arc::new(())).unwrap()
+    Loader::new(runtime, plane, MemoryBudget::UNLIMITED, Arc::new(Unmeasured)).unwrap()
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use crate::admission::Permit;
 use crate::{Lane, Model, Plane};
 use flyball_core::{Fault, FaultKind, Nanos, Priority, Sink, Stage};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a request wants of its model.
@@ -19,6 +20,25 @@ pub(crate) fn admit<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, ask: Ask) 
     judge(lane, model, ask)?;
     let permit = enter(&lane.plane, model)?;
     model.breaker.enter(lane.now()).map_err(|pause| broken(model, Stage::Admit, pause))?;
+    Ok(permit)
+}
+
+/// A permit to run several models one after the other. The first is waited for; of the others it is only asked whether
+/// they could be run at all.
+pub(crate) fn admit_all<'m, S: Sink>(
+    lane: &Lane<S>,
+    mut models: impl Iterator<Item = &'m Arc<Model<S::Model>>>,
+    ask: Ask,
+) -> Result<Permit, Fault>
+where
+    S::Model: 'm,
+{
+    let first = models.next().expect("a variant has a model");
+    let permit = admit(lane, first, ask)?;
+    for model in models {
+        judge(lane, model, ask)?;
+        model.breaker.enter(lane.now()).map_err(|pause| broken(model, Stage::Admit, pause))?;
+    }
     Ok(permit)
 }
 

@@ -7,7 +7,7 @@ use crate::lane_thread::LaneContext;
 use crate::reply::Reply;
 use ::http::{HeaderMap, Request};
 use flyball_core::{Fault, Nanos, Protocol};
-use flyball_plane::{Arrival, Walk, decide};
+use flyball_plane::{Arrival, Inference, Walk, decide};
 use flyball_telemetry::LaneSink;
 use flyball_wire::coding::Coding;
 use flyball_wire::{GrpcDialect, GrpcReply, frame};
@@ -42,7 +42,7 @@ impl Infer {
             encoding::opened(frame::unary(&body)?, coding, config.body_bytes_max, &part).await
         };
         let dialect = GrpcDialect { regions: context.shared.regions.clone() };
-        match decide(&context.lane, &dialect, Arrival { walk: self.walk, body, deadline }).await {
+        match decide(&context.lane, &Inference(&dialect), Arrival { walk: self.walk, body, deadline }).await {
             GrpcReply::Frame(frame) => framed(Some(frame)),
             status => refused(&status),
         }

@@ -10,7 +10,7 @@ use crate::reply::Reply;
 use ::http::{HeaderMap, Request};
 use bytes::Bytes;
 use flyball_core::{Fault, FaultKind, GrpcCode, Nanos, Protocol};
-use flyball_plane::{Arrival, Walk, decide};
+use flyball_plane::{Arrival, Inference, Walk, decide};
 use flyball_telemetry::LaneSink;
 use flyball_wire::coding::Coding;
 use flyball_wire::{GrpcDialect, GrpcReply, StreamDialect, StreamReply};
@@ -190,7 +190,10 @@ async fn walk(
         Ok(message)
     };
     let dialect = StreamDialect::new(GrpcDialect { regions: context.shared.regions.clone() });
-    (decide(&context.lane, &dialect, Arrival { walk, body, deadline: terms.deadline }).await, last)
+    (
+        decide(&context.lane, &Inference(&dialect), Arrival { walk, body, deadline: terms.deadline }).await,
+        last,
+    )
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! `POST …/infer`: the head's part in a request, then the walk.
 
+use super::TIMEOUT;
 use crate::callers::Visit;
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, whole};
 use crate::{body, coding};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, header};
 use flyball_core::{Fault, FaultKind, ModelRef, Nanos, Protocol, Stage};
-use flyball_plane::{Arrival, Walk, decide};
+use flyball_plane::{Arrival, Inference, Walk, decide};
 use flyball_telemetry::LaneSink;
 use flyball_wire::coding::{CODINGS, Coding};
 use flyball_wire::{HttpDialect, HttpReply};
@@ -15,7 +16,6 @@ use std::time::Duration;
 
 // As names, and not as texts, which would be copied into each reply.
 static HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
-static TIMEOUT: HeaderName = HeaderName::from_static("x-request-timeout-ms");
 
 /// An inference request whose head has been read, and which is counted from here on.
 pub(crate) struct Infer {
@@ -55,7 +55,7 @@ impl Infer {
         };
         let dialect =
             HttpDialect { model: self.model, header_length, regions: context.shared.regions.clone() };
-        reply(decide(&context.lane, &dialect, Arrival { walk: self.walk, body, deadline }).await)
+        reply(decide(&context.lane, &Inference(&dialect), Arrival { walk: self.walk, body, deadline }).await)
     }
 }
 
@@ -74,7 +74,7 @@ impl Head {
     }
 }
 
-fn body_coding(headers: &HeaderMap) -> Result<Coding, Fault> {
+pub(super) fn body_coding(headers: &HeaderMap) -> Result<Coding, Fault> {
     let mut lines = headers.get_all(header::CONTENT_ENCODING).iter();
     let Some(line) = lines.next() else { return Ok(Coding::Identity) };
     let coding = line.to_str().ok().and_then(Coding::named).filter(|_| lines.next().is_none());
@@ -86,14 +86,14 @@ fn body_coding(headers: &HeaderMap) -> Result<Coding, Fault> {
     })
 }
 
-fn number(headers: &HeaderMap, name: &HeaderName) -> Result<Option<usize>, Fault> {
+pub(super) fn number(headers: &HeaderMap, name: &HeaderName) -> Result<Option<usize>, Fault> {
     let Some(value) = headers.get(name) else { return Ok(None) };
     let digits = value.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let number = digits.and_then(|text| text.parse().ok());
     number.map(Some).ok_or_else(|| Fault::malformed(format!("header {name} is not a whole number")))
 }
 
-fn reply(reply: HttpReply) -> Reply {
+pub(super) fn reply(reply: HttpReply) -> Reply {
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = whole(status, reply.content_type, reply.body);
     if let Some(length) = reply.header_length {

@@ -18,6 +18,8 @@ pub(crate) enum Target {
     Model(ModelRef),
     ModelReady(ModelRef),
     Infer(ModelRef),
+    Decisions,
+    Decision(ByteString),
     Extension(Extension),
 }
 
@@ -61,6 +63,7 @@ impl Target {
     pub(crate) fn allowed(&self) -> &'static str {
         match self {
             Target::Infer(_) => "POST",
+            Target::Decision(_) => "GET, HEAD, POST",
             Target::Extension(extension) => match extension {
                 Extension::Index | Extension::Load(_) | Extension::Unload(_) => "POST",
                 Extension::Memory { verb: MemoryVerb::Register | MemoryVerb::Unregister, .. } => "POST",
@@ -79,6 +82,11 @@ pub(crate) fn target(path: &str) -> Option<Target> {
     match segments.next()? {
         "metrics" => segments.next().is_none().then_some(Target::Metrics),
         "openapi.json" => segments.next().is_none().then_some(Target::OpenApi),
+        "v1" => match (segments.next()?, segments.next(), segments.next()) {
+            ("decisions", None, None) => Some(Target::Decisions),
+            ("decisions", Some(name), None) => Some(Target::Decision(decoded(name)?)),
+            _ => None,
+        },
         "v2" => match segments.next() {
             None => Some(Target::Server),
             Some("health") => match (segments.next()?, segments.next()) {
@@ -202,6 +210,15 @@ mod tests {
             ("/v2/models/m/versions/3/ready", Some(Target::ModelReady(model("m", Some("3"))))),
             ("/v2/models/a%2Fb/infer", Some(Target::Infer(model("a/b", None)))),
             ("/v2/models/m/versions/3/infer", Some(Target::Infer(model("m", Some("3"))))),
+            ("/v1/decisions", Some(Target::Decisions)),
+            ("/v1/decisions/", Some(Target::Decisions)),
+            ("/v1/decisions/card-fraud", Some(Target::Decision("card-fraud".into()))),
+            ("/v1/decisions/a%2Fb%20c/", Some(Target::Decision("a/b c".into()))),
+            ("/v1", None),
+            ("/v1/decisions//", None),
+            ("/v1/decisions/%ff", None),
+            ("/v1/decisions/d/more", None),
+            ("/v1/decision/d", None),
             ("/", None),
             ("/v3", None),
             ("/v2/models", None),
@@ -273,6 +290,8 @@ mod tests {
             ("/openapi.json", "GET, HEAD"),
             ("/v2/models/stats", "GET, HEAD"),
             ("/v2/models/m/infer", "POST"),
+            ("/v1/decisions", "GET, HEAD"),
+            ("/v1/decisions/d", "GET, HEAD, POST"),
             ("/v2/repository/index", "POST"),
             ("/v2/systemsharedmemory/status", "GET, HEAD"),
             ("/v2/systemsharedmemory/unregister", "POST"),

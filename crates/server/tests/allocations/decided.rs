@@ -5,7 +5,10 @@ use crate::{MODEL, allocator, bundle, onnx};
 use bytes::{Bytes, BytesMut};
 use flyball_core::{Clock, Dialect, ModelRef, Protocol, RequestLimits, RunRecord, Sink, WalkRecord};
 use flyball_engine::{MemoryBudget, Runtime, beside_executable};
-use flyball_plane::{AckState, Arrival, Lane, LaneInbox, Lanes, Loader, Plane, PlaneLimits, Walk, decide};
+use flyball_features::Wall;
+use flyball_plane::{
+    AckState, Arrival, Inference, Lane, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits, Walk, decide,
+};
 use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
 use flyball_wire::proto::inference::infer_parameter::ParameterChoice;
 use flyball_wire::proto::inference::model_infer_request::{InferInputTensor, InferRequestedOutputTensor};
@@ -128,7 +131,7 @@ async fn round<D: Dialect>(
         let body = body.clone();
         let arrival =
             Arrival { walk: Walk::begin(lane, protocol, Duration::ZERO), body: async { Ok(body) }, deadline };
-        Some(Box::pin(decide(lane, dialect, arrival)))
+        Some(Box::pin(async move { decide(lane, &Inference(dialect), arrival).await }))
     };
     let mut walks: Vec<Option<Pin<Box<_>>>> = (0..at_once).map(walk).collect();
     let mut replies = Vec::with_capacity(at_once);
@@ -163,13 +166,14 @@ impl World {
             // However slow the machine is, the runs stay on the lane that is listened to.
             inline_run_max: Duration::from_secs(1),
         };
-        let (plane, mut inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, Clock::system());
+        let clock = Clock::system();
+        let means = Means::in_memory(clock.clone(), Wall::system()).unwrap();
+        let (plane, mut inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, means);
         let telemetry = Telemetry::new(inboxes.len());
         let (compute, inbox) = (inboxes.pop().unwrap(), inboxes.pop().unwrap());
         let runtime = Runtime::open(&beside_executable().unwrap()).unwrap();
         let meters = Arc::clone(&telemetry);
-        let meter = move |name: &str, version: &str| meters.meter(name, version);
-        let loader = Loader::new(runtime, Arc::clone(&plane), MemoryBudget::UNLIMITED, meter).unwrap();
+        let loader = Loader::new(runtime, Arc::clone(&plane), MemoryBudget::UNLIMITED, meters).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let acks = loader.apply(&bundle(&folder), &|| false);
         assert_eq!(acks[0].state, AckState::Applied, "{acks:?}");

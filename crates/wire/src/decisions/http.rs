@@ -2,19 +2,15 @@
 
 use super::{answer, problem::CONTENT_TYPE, problem::Problem, rows};
 use crate::HttpReply;
-use crate::v2::whole_seconds;
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 use flyball_core::{DecisionDialect, Decisions, Fault, RequestLimits, RowsAsk, TakeRows};
-use std::time::Duration;
 
 /// One request for decisions over HTTP, as its head describes it.
 #[derive(Clone, Debug)]
 pub struct HttpDecision {
     pub name: ByteString,
     pub idempotency_key: Option<ByteString>,
-    /// `x-request-timeout-ms`.
-    pub timeout: Option<Duration>,
 }
 
 impl DecisionDialect for HttpDecision {
@@ -29,7 +25,7 @@ impl DecisionDialect for HttpDecision {
             .map_err(|error| Fault::malformed(format!("the body is not UTF-8: {error}")))?;
         let ask = rows::read(text, limits, take)
             .map_err(|error| Fault::malformed(format!("the body is not a request for decisions: {error}")))?;
-        Ok(RowsAsk { idempotency_key: self.idempotency_key.clone(), timeout: self.timeout, ..ask })
+        Ok(RowsAsk { idempotency_key: self.idempotency_key.clone(), ..ask })
     }
 
     fn answer(&self, decisions: &Decisions, out: &mut BytesMut) -> Result<HttpReply, Fault> {
@@ -41,10 +37,11 @@ impl DecisionDialect for HttpDecision {
     }
 
     fn refuse(&self, fault: &Fault) -> HttpReply {
+        let problem = Problem::of(fault, Some(&self.name));
         HttpReply {
             content_type: CONTENT_TYPE,
-            retry_after_s: fault.retry_after.map(whole_seconds),
-            ..HttpReply::json(fault.kind.http(), Problem::of(fault, Some(&self.name)).to_json())
+            retry_after_s: problem.retry_after_s(),
+            ..HttpReply::json(fault.kind.http(), problem.to_json())
         }
     }
 }

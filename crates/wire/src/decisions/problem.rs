@@ -1,6 +1,7 @@
 //! RFC 9457: what went wrong on our own API, as `application/problem+json`. The kinds, and what each means, are core's.
 
 use super::answer::{put_key, put_text};
+use crate::v2::whole_seconds;
 use bytes::{BufMut, Bytes, BytesMut};
 use flyball_core::{Fault, FaultKind, FieldFault};
 use std::fmt::Write;
@@ -35,6 +36,11 @@ impl<'a> Problem<'a> {
     /// HTTP's own.
     pub fn plain(status: u16, detail: &'a str) -> Problem<'a> {
         Problem { kind: None, status, detail, decision: None, fields: &[], retry_after: None }
+    }
+
+    /// To be sent as `Retry-After`.
+    pub fn retry_after_s(&self) -> Option<u64> {
+        self.retry_after.map(whole_seconds)
     }
 
     pub fn to_json(&self) -> Bytes {

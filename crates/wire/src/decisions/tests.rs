@@ -52,7 +52,7 @@ impl TakeRows for Taken {
 }
 
 fn http() -> HttpDecision {
-    HttpDecision { name: "card".into(), idempotency_key: Some("k".into()), timeout: None }
+    HttpDecision { name: "card".into(), idempotency_key: Some("k".into()) }
 }
 
 fn read(dialect: &impl DecisionDialect, body: &[u8]) -> Result<(RowsAsk, Taken), Fault> {

@@ -1,0 +1,229 @@
+//! The policy: from a row and its score to an outcome. Guards say whether there is a decision at all, rules and bands
+//! each say an outcome, and the most severe counts.
+//!
+//! Compiled once, with every fault told at once; judging allocates nothing. Must not know where the score comes from,
+//! nor what becomes of the outcome.
+
+mod bands;
+mod expr;
+mod guards;
+mod outcomes;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use expr::{Computed, EXPRESSION_BYTES_MAX, Expr, ExprFault};
+pub use guards::GuardFault;
+pub use rules::Fired;
+
+use crate::document::{PolicyDocument, ReasonsDocument};
+use crate::faults::Faults;
+use crate::names::Names;
+use crate::nearest::did_you_mean;
+use crate::rows::Rows;
+use bands::Bands;
+use flyball_core::Reason;
+use guards::Guards;
+use outcomes::Outcomes;
+use rules::Rules;
+use std::sync::Arc;
+
+const SEGMENTS_MAX: usize = 100;
+const REASONS_MOST: u32 = 64;
+
+#[derive(Clone, Debug)]
+pub struct Policy {
+    guards: Guards,
+    rules: Rules,
+    /// The last holds for all for whom no segment does.
+    segments: Vec<Segment>,
+    outcomes: Outcomes,
+    kill_switch: Option<KillSwitch>,
+    pub reasons: ReasonsDocument,
+    /// Judged beside it, and never in the answer.
+    pub shadow: Option<Box<Policy>>,
+}
+
+#[derive(Clone, Debug)]
+struct Segment {
+    /// The condition and its text; none: it always holds.
+    when: Option<(Expr, String)>,
+    bands: Bands,
+    /// The number of the first of its bands, among those of all segments.
+    first: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct KillSwitch {
+    pub outcome: usize,
+    pub reason: Reason,
+}
+
+/// What a row comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Its name is `Policy::outcome`'s to tell.
+    pub outcome: usize,
+    /// None: without a score there is no band.
+    pub band: Option<usize>,
+    pub fired: Fired,
+}
+
+impl Policy {
+    pub fn compile(document: &PolicyDocument, names: &Names, faults: &mut Faults) -> Option<Policy> {
+        let before = faults.0.len();
+        let mut policy = compiled(document, "policy", names, faults);
+        policy.shadow = document.shadow.as_ref().map(|shadow| {
+            if shadow.shadow.is_some() {
+                faults.tell("policy.shadow.shadow", "a shadow has no shadow; take it out");
+            }
+            Box::new(compiled(shadow, "policy.shadow", names, faults))
+        });
+        (faults.0.len() == before).then_some(policy)
+    }
+
+    /// While set, every decision has its outcome and no model is run.
+    pub fn kill_switch(&self) -> Option<&KillSwitch> {
+        self.kill_switch.as_ref()
+    }
+
+    /// Whether every field and feature lies in its guard's range.
+    pub fn inputs_guarded(&self, rows: &Rows, row: usize) -> Result<(), GuardFault> {
+        self.guards.inputs(rows, row)
+    }
+
+    /// Without a score, the rules alone decide.
+    pub fn judge(&self, rows: &Rows, row: usize, score: Option<f64>) -> Result<Verdict, GuardFault> {
+        let mut told = None;
+        if let Some(score) = score {
+            self.guards.score(score)?;
+            told = Some(self.band_of(rows, row, score));
+        }
+        let said = self.rules.ask(rows, row, score);
+        let outcome = match (told, said.outcome) {
+            (_, Some(outcome)) if said.is_final => outcome,
+            (Some((_, banded)), outcome) => outcome.map_or(banded, |outcome| outcome.max(banded)),
+            (None, outcome) => outcome.unwrap_or_else(|| self.outcomes.undecided()),
+        };
+        Ok(Verdict { outcome, band: told.map(|(band, _)| band), fired: said.fired })
+    }
+
+    /// The band's number and outcome.
+    fn band_of(&self, rows: &Rows, row: usize, score: f64) -> (usize, usize) {
+        let holds = |segment: &&Segment| {
+            segment.when.as_ref().is_none_or(|(when, _)| when.holds(rows, row, None) == Some(true))
+        };
+        let segment = self.segments.iter().find(holds).expect("the last segment always holds");
+        let place = segment.bands.place(score);
+        (segment.first + place, segment.bands.bands[place].outcome)
+    }
+
+    pub fn outcome(&self, outcome: usize) -> &Arc<str> {
+        self.outcomes.name(outcome)
+    }
+
+    pub fn outcome_named(&self, name: &str) -> Option<usize> {
+        self.outcomes.named(name)
+    }
+
+    /// Whether an outcome owes its subject reasons.
+    pub fn adverse(&self, outcome: usize) -> bool {
+        self.outcomes.is_adverse(outcome)
+    }
+
+    pub fn band(&self, band: usize) -> &Arc<str> {
+        let of =
+            |segment: &&Segment| (segment.first..segment.first + segment.bands.bands.len()).contains(&band);
+        let segment = self.segments.iter().find(of).expect("a band of this policy");
+        &segment.bands.bands[band - segment.first].name
+    }
+
+    /// The reason that a fired rule gives, if it gives one.
+    pub fn rule_reason(&self, rule: u16) -> Option<&Reason> {
+        self.rules.reason(rule)
+    }
+
+    /// What a risk officer reads in `flyball plan`.
+    pub fn describe(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(KillSwitch { outcome, reason }) = &self.kill_switch {
+            let outcome = self.outcome(*outcome);
+            lines.push(format!("kill switch is set: everything is {outcome}, because {}", reason.code));
+        }
+        lines.push(format!("outcomes, from mild to severe: {}", self.outcomes.line()));
+        lines.extend(self.guards.lines());
+        lines.extend_from_slice(self.rules.lines());
+        for segment in &self.segments {
+            let when = match &segment.when {
+                Some((_, when)) => format!("where {when}, "),
+                None if self.segments.len() > 1 => "everywhere else, ".to_owned(),
+                None => String::new(),
+            };
+            lines.extend(segment.bands.lines(&self.outcomes).into_iter().map(|band| format!("{when}{band}")));
+        }
+        for line in self.shadow.iter().flat_map(|shadow| shadow.describe()) {
+            lines.push(format!("shadow: {line}"));
+        }
+        lines
+    }
+}
+
+/// Without its shadow. Where there are faults it is a policy that nobody may use.
+fn compiled(document: &PolicyDocument, path: &str, names: &Names, faults: &mut Faults) -> Policy {
+    let outcomes = Outcomes::compile(&document.outcomes, &document.adverse, path, faults);
+    let guards = Guards::compile(&document.guards, path, names, faults);
+    let rules = Rules::compile(&document.rules, path, names, &outcomes, &document.reasons, faults);
+    let kill_switch = document.kill_switch.as_ref().and_then(|switch| {
+        let outcome = outcomes.find(&switch.outcome, &format!("{path}.kill_switch.outcome"), faults)?;
+        Some(KillSwitch { outcome, reason: rules::reason(&switch.reason, &document.reasons) })
+    });
+    check_reasons(&document.reasons, path, names, faults);
+    let segments = segments(document, path, names, &outcomes, &guards, faults);
+    let reasons = document.reasons.clone();
+    Policy { guards, rules, segments, outcomes, kill_switch, reasons, shadow: None }
+}
+
+fn segments(
+    document: &PolicyDocument,
+    path: &str,
+    names: &Names,
+    outcomes: &Outcomes,
+    guards: &Guards,
+    faults: &mut Faults,
+) -> Vec<Segment> {
+    if document.segments.len() > SEGMENTS_MAX {
+        let allowed = format!("at most {SEGMENTS_MAX} segments");
+        faults.add(format!("{path}.segments"), document.segments.len(), allowed);
+    }
+    let mut segments: Vec<Segment> = Vec::with_capacity(document.segments.len() + 1);
+    let mut first = 0;
+    for (place, segment) in document.segments.iter().enumerate().take(SEGMENTS_MAX) {
+        let own = format!("{path}.segments[{place}]");
+        let when = rules::condition(Expr::compile(&segment.when, names), &format!("{own}.when"), faults);
+        let bands = Bands::compile(&segment.bands, &format!("{own}.bands"), outcomes, guards.range(), faults);
+        if let (Some(when), Some(bands)) = (when, bands) {
+            let count = bands.bands.len();
+            segments.push(Segment { when: Some((when, segment.when.trim().to_owned())), bands, first });
+            first += count;
+        }
+    }
+    if let Some(bands) =
+        Bands::compile(&document.bands, &format!("{path}.bands"), outcomes, guards.range(), faults)
+    {
+        segments.push(Segment { when: None, bands, first });
+    }
+    segments
+}
+
+fn check_reasons(reasons: &ReasonsDocument, path: &str, names: &Names, faults: &mut Faults) {
+    if reasons.most > REASONS_MOST {
+        faults.add(format!("{path}.reasons.most"), reasons.most, format!("0 to {REASONS_MOST}"));
+    }
+    for name in reasons.codes.keys().filter(|name| names.get(name).is_none()) {
+        let near = did_you_mean(name, names.all());
+        faults.tell(
+            format!("{path}.reasons.codes.{name}"),
+            format!("'{name}' is not a field or feature{near}"),
+        );
+    }
+}

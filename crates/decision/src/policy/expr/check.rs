@@ -1,0 +1,303 @@
+//! Checks CEL's syntax tree against the decision's names and gives the typed expression. Whatever is not part of the
+//! language is refused here, with a word on what is.
+
+use super::ExprFault;
+use super::node::{Calc, Instant, Pick, Real, Relation, Truth, Typed, Whole, Words};
+use crate::names::{Name, Names};
+use crate::nearest::did_you_mean;
+use crate::value::Kind;
+use cel::common::ast::{CallExpr, Expr as Tree, IdedExpr, LiteralValue, SourceInfo, operators};
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// Of operators, names and literals.
+const NODES_MAX: u32 = 1000;
+/// Evaluation goes down by recursion on the caller's stack.
+const DEPTH_MAX: u32 = 100;
+
+pub(super) const ALLOWED: &str = "allowed are + - * / %, comparisons, && || !, a ? b : c, x in […], has(x), size(x), int(x), \
+    double(x), timestamp('…'), x.startsWith('…'), x.endsWith('…'), x.contains('…'), x.matches('…') and parts of times as \
+    x.getHours()";
+
+pub(super) type Checked<T> = Result<T, ExprFault>;
+
+pub(super) fn typed(tree: &IdedExpr, places: &SourceInfo, names: &Names, score: bool) -> Checked<Typed> {
+    Checker { places, names, score, nodes: Cell::new(0), depth: Cell::new(0) }.typed(tree)
+}
+
+pub(super) struct Checker<'a> {
+    places: &'a SourceInfo,
+    pub(super) names: &'a Names,
+    pub(super) score: bool,
+    nodes: Cell<u32>,
+    depth: Cell<u32>,
+}
+
+impl Checker<'_> {
+    pub(super) fn fault<T>(&self, at: &IdedExpr, text: impl Into<String>) -> Checked<T> {
+        let at = self.places.offset_for(at.id).map(|(start, _)| start as usize);
+        Err(ExprFault { at, text: text.into() })
+    }
+
+    pub(super) fn typed(&self, tree: &IdedExpr) -> Checked<Typed> {
+        self.nodes.set(self.nodes.get() + 1);
+        if self.nodes.get() > NODES_MAX {
+            return self.fault(tree, format!("it has more than {NODES_MAX} parts; make several rules of it"));
+        }
+        if self.depth.get() >= DEPTH_MAX {
+            return self.fault(
+                tree,
+                "it is too long a chain; put parts of it in parentheses or make several rules of it",
+            );
+        }
+        self.depth.set(self.depth.get() + 1);
+        let typed = match &tree.expr {
+            Tree::Literal(literal) => self.literal(tree, literal),
+            Tree::Ident(name) => self.name(tree, name),
+            Tree::Call(call) => self.call(tree, call),
+            Tree::List(_) => self.fault(tree, "a list may only stand after in: x in ['a', 'b']"),
+            Tree::Select(_) => self.fault(tree, "fields have no parts; write a field's name alone"),
+            _ => self.fault(tree, format!("this is not part of the language; {ALLOWED}")),
+        };
+        self.depth.set(self.depth.get() - 1);
+        typed
+    }
+
+    fn literal(&self, tree: &IdedExpr, literal: &LiteralValue) -> Checked<Typed> {
+        Ok(match literal {
+            LiteralValue::Boolean(value) => Typed::Bool(Truth::Const(**value)),
+            LiteralValue::Int(value) => Typed::Int(Whole::Const(**value)),
+            LiteralValue::Double(value) => Typed::Float(Real::Const(**value)),
+            LiteralValue::String(text) => Typed::Text(Words::Const(text.inner().into())),
+            LiteralValue::Null => return self.fault(tree, "null is no value; ask has(x) or !has(x)"),
+            LiteralValue::UInt(_) => return self.fault(tree, "write the number without u"),
+            LiteralValue::Bytes(_) => return self.fault(tree, "write the text without b"),
+        })
+    }
+
+    fn name(&self, tree: &IdedExpr, name: &str) -> Checked<Typed> {
+        if self.score && name == "score" {
+            return Ok(Typed::Float(Real::Score));
+        }
+        let Name { slot, kind, values } = self.known(tree, name)?;
+        let slot = *slot;
+        Ok(match kind {
+            Kind::Bool => Typed::Bool(Truth::Slot(slot)),
+            Kind::Int => Typed::Int(Whole::Slot(slot)),
+            Kind::Float => Typed::Float(Real::Slot(slot)),
+            Kind::Text => Typed::Text(Words::Slot(slot)),
+            Kind::Category => Typed::Text(Words::Category(slot, Arc::clone(values))),
+            Kind::Time => Typed::Time(Instant::Slot(slot)),
+        })
+    }
+
+    pub(super) fn known(&self, tree: &IdedExpr, name: &str) -> Checked<&Name> {
+        match self.names.get(name) {
+            Some(known) => Ok(known),
+            None if name == "score" => self
+                .fault(tree, "score is not known yet where segments and features are told; use it in rules"),
+            None => {
+                let near = did_you_mean(name, self.names.all());
+                self.fault(tree, format!("'{name}' is not a field or feature{near}"))
+            }
+        }
+    }
+
+    fn call(&self, tree: &IdedExpr, call: &CallExpr) -> Checked<Typed> {
+        if let Some(target) = &call.target {
+            return self.method(tree, &call.func_name, target, &call.args);
+        }
+        match (call.func_name.as_str(), call.args.as_slice()) {
+            (operators::LOGICAL_AND, [a, b]) => {
+                Ok(Typed::Bool(Truth::Both(Box::new((self.truth(a)?, self.truth(b)?)))))
+            }
+            (operators::LOGICAL_OR, [a, b]) => {
+                Ok(Typed::Bool(Truth::Either(Box::new((self.truth(a)?, self.truth(b)?)))))
+            }
+            (operators::LOGICAL_NOT, [of]) => Ok(Typed::Bool(Truth::Not(Box::new(self.truth(of)?)))),
+            (operators::CONDITIONAL, [when, yes, no]) => self.pick(tree, when, yes, no),
+            (operators::NEGATE, [of]) => self.negated(tree, of),
+            (operators::IN, [of, list]) => self.within(tree, of, list),
+            (operator, [a, b]) if relation(operator).is_some() || calculation(operator).is_some() => {
+                let (left, right) = (self.typed(a)?, self.typed(b)?);
+                match (relation(operator), calculation(operator)) {
+                    (Some(relation), _) => self.compared(tree, relation, left, right),
+                    (_, Some(sign)) => self.calculated(tree, sign, left, right),
+                    _ => self.fault(tree, ALLOWED),
+                }
+            }
+            (name, arguments) => self.function(tree, name, arguments),
+        }
+    }
+
+    pub(super) fn truth(&self, tree: &IdedExpr) -> Checked<Truth> {
+        match self.typed(tree)? {
+            Typed::Bool(truth) => Ok(truth),
+            other => {
+                self.fault(tree, format!("{} stands where a condition must stand; compare it", a(&other)))
+            }
+        }
+    }
+
+    fn pick(&self, tree: &IdedExpr, when: &IdedExpr, yes: &IdedExpr, no: &IdedExpr) -> Checked<Typed> {
+        let when = self.truth(when)?;
+        Ok(match alike(self.typed(yes)?, self.typed(no)?) {
+            (Typed::Bool(yes), Typed::Bool(no)) => Typed::Bool(Truth::Pick(Box::new(Pick { when, yes, no }))),
+            (Typed::Int(yes), Typed::Int(no)) => Typed::Int(Whole::Pick(Box::new(Pick { when, yes, no }))),
+            (Typed::Float(yes), Typed::Float(no)) => {
+                Typed::Float(Real::Pick(Box::new(Pick { when, yes, no })))
+            }
+            (Typed::Text(yes), Typed::Text(no)) => Typed::Text(Words::Pick(Box::new(Pick { when, yes, no }))),
+            (Typed::Time(yes), Typed::Time(no)) => {
+                Typed::Time(Instant::Pick(Box::new(Pick { when, yes, no })))
+            }
+            (yes, no) => {
+                let text =
+                    format!("both sides of : must be of one kind; these are {} and {}", a(&yes), a(&no));
+                return self.fault(tree, text);
+            }
+        })
+    }
+
+    fn negated(&self, tree: &IdedExpr, of: &IdedExpr) -> Checked<Typed> {
+        Ok(match self.typed(of)? {
+            Typed::Int(Whole::Const(value)) if value != i64::MIN => Typed::Int(Whole::Const(-value)),
+            Typed::Int(of) => Typed::Int(Whole::Negate(Box::new(of))),
+            Typed::Float(Real::Const(value)) => Typed::Float(Real::Const(-value)),
+            Typed::Float(of) => Typed::Float(Real::Negate(Box::new(of))),
+            other => return self.fault(tree, format!("{} has no negative", a(&other))),
+        })
+    }
+
+    fn calculated(&self, tree: &IdedExpr, sign: Sign, left: Typed, right: Typed) -> Checked<Typed> {
+        Ok(match (alike(left, right), sign) {
+            ((Typed::Int(left), Typed::Int(right)), Sign::Calc(calc)) => {
+                Typed::Int(Whole::Calc(calc, Box::new((left, right))))
+            }
+            ((Typed::Int(left), Typed::Int(right)), Sign::Modulo) => {
+                Typed::Int(Whole::Modulo(Box::new((left, right))))
+            }
+            ((Typed::Float(left), Typed::Float(right)), Sign::Calc(calc)) => {
+                Typed::Float(Real::Calc(calc, Box::new((left, right))))
+            }
+            ((Typed::Int(_), Typed::Float(_)) | (Typed::Float(_), Typed::Int(_)), _) => {
+                return self
+                    .fault(tree, "an int and a float do not mix in arithmetic; write double(x) or int(x)");
+            }
+            (_, Sign::Modulo) => return self.fault(tree, "% is for two ints; write int(x)"),
+            ((left, right), _) => {
+                return self.fault(
+                    tree,
+                    format!("arithmetic is for numbers; these are {} and {}", a(&left), a(&right)),
+                );
+            }
+        })
+    }
+
+    fn compared(&self, tree: &IdedExpr, relation: Relation, left: Typed, right: Typed) -> Checked<Typed> {
+        Ok(Typed::Bool(match alike(left, right) {
+            (Typed::Int(left), Typed::Int(right)) => Truth::Ints(relation, Box::new((left, right))),
+            (Typed::Float(left), Typed::Float(right)) => Truth::Floats(relation, Box::new((left, right))),
+            (Typed::Int(left), Typed::Float(right)) => Truth::Mixed(relation, Box::new((left, right))),
+            (Typed::Float(left), Typed::Int(right)) => {
+                Truth::Mixed(relation.flipped(), Box::new((right, left)))
+            }
+            (Typed::Time(left), Typed::Time(right)) => Truth::Times(relation, Box::new((left, right))),
+            (Typed::Text(left), Typed::Text(right)) => self.texts(tree, relation, left, right)?,
+            (Typed::Bool(left), Typed::Bool(right)) if !relation.is_order() => {
+                Truth::Bools(relation, Box::new((left, right)))
+            }
+            (Typed::Bool(_), Typed::Bool(_)) => return self.fault(tree, "bools have no order; use == or !="),
+            (left, right) => {
+                let hint = match (&left, &right) {
+                    (Typed::Time(_), _) | (_, Typed::Time(_)) => {
+                        "; for a time write timestamp('2026-01-31T00:00:00Z')"
+                    }
+                    _ => "",
+                };
+                return self.fault(tree, format!("{} cannot be compared with {}{hint}", a(&left), a(&right)));
+            }
+        }))
+    }
+
+    fn texts(&self, tree: &IdedExpr, relation: Relation, left: Words, right: Words) -> Checked<Truth> {
+        let category = matches!(left, Words::Category(..)) || matches!(right, Words::Category(..));
+        if relation.is_order() && category {
+            return self.fault(tree, "categories have no order; use ==, != or in");
+        }
+        let same = match (&left, &right) {
+            (Words::Category(slot, values), Words::Const(text))
+            | (Words::Const(text), Words::Category(slot, values)) => {
+                Truth::CategoryIs(*slot, self.place(tree, values, text)? as u32)
+            }
+            (Words::Category(a, of_a), Words::Category(b, of_b)) if of_a == of_b => {
+                Truth::SameCategory(*a, *b)
+            }
+            _ => return Ok(Truth::Texts(relation, Box::new((left, right)))),
+        };
+        Ok(if relation == Relation::Equal { same } else { Truth::Not(Box::new(same)) })
+    }
+
+    /// The place of a text among the values of a category, which it must be one of.
+    pub(super) fn place(&self, tree: &IdedExpr, values: &[String], text: &str) -> Checked<usize> {
+        match values.iter().position(|value| value == text) {
+            Some(place) => Ok(place),
+            None => {
+                let near = did_you_mean(text, values.iter().map(String::as_str));
+                self.fault(tree, format!("'{text}' is not among the values of the category{near}"))
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Sign {
+    Calc(Calc),
+    Modulo,
+}
+
+fn calculation(operator: &str) -> Option<Sign> {
+    Some(match operator {
+        operators::ADD => Sign::Calc(Calc::Add),
+        operators::SUBSTRACT => Sign::Calc(Calc::Subtract),
+        operators::MULTIPLY => Sign::Calc(Calc::Multiply),
+        operators::DIVIDE => Sign::Calc(Calc::Divide),
+        operators::MODULO => Sign::Modulo,
+        _ => return None,
+    })
+}
+
+fn relation(operator: &str) -> Option<Relation> {
+    Some(match operator {
+        operators::EQUALS => Relation::Equal,
+        operators::NOT_EQUALS => Relation::NotEqual,
+        operators::LESS => Relation::Less,
+        operators::LESS_EQUALS => Relation::AtMost,
+        operators::GREATER => Relation::More,
+        operators::GREATER_EQUALS => Relation::AtLeast,
+        _ => return None,
+    })
+}
+
+/// An int literal beside a float is taken for a float, where that is exact: `amount > 5000` means what it says.
+fn alike(left: Typed, right: Typed) -> (Typed, Typed) {
+    let exact = |whole: i64| whole.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS;
+    let float = |whole: i64| Typed::Float(Real::Const(whole as f64));
+    match (left, right) {
+        (Typed::Int(Whole::Const(whole)), right @ Typed::Float(_)) if exact(whole) => (float(whole), right),
+        (left @ Typed::Float(_), Typed::Int(Whole::Const(whole))) if exact(whole) => (left, float(whole)),
+        unchanged => unchanged,
+    }
+}
+
+/// With its article.
+pub(super) fn a(typed: &Typed) -> &'static str {
+    match typed {
+        Typed::Bool(_) => "a bool",
+        Typed::Int(_) => "an int",
+        Typed::Float(_) => "a float",
+        Typed::Text(Words::Category(..)) => "a category",
+        Typed::Text(_) => "a string",
+        Typed::Time(_) => "a time",
+    }
+}

@@ -1,0 +1,135 @@
+//! A policy that is not sound is refused, with the place and the words that end the search.
+
+use super::*;
+
+fn bands(ends: &[(&str, Option<f64>, Option<f64>)]) -> Json {
+    ends.iter().map(|(name, from, to)| json!({"name": name, "from": from, "to": to})).collect()
+}
+
+#[test]
+fn bands_with_a_hole_or_an_overlap_are_refused_with_the_interval() {
+    let (p, v, r) = ("pass", "review", "reject");
+    for (ends, words) in [
+        (vec![(p, None, Some(0.75)), (r, Some(0.8), None)], "0.75..0.80 belongs to no band"),
+        (vec![(p, None, Some(0.9)), (r, Some(0.8), None)], "0.8..0.9 belongs to both pass and reject"),
+        (
+            vec![(p, None, Some(0.9)), (v, Some(0.2), Some(0.3)), (r, Some(0.9), None)],
+            "0.2..0.3 belongs to both pass and review",
+        ),
+        (vec![(p, Some(0.25), None)], "0.00..0.25 belongs to no band"),
+        (vec![(p, None, Some(0.5))], "0.5..1.0 belongs to no band"),
+        (vec![(p, None, Some(1.0))], "1 belongs to no band; leave the last band without end"),
+        (vec![(p, None, None), (r, None, None)], "everything belongs to both pass and reject"),
+        (vec![], "1 to 64 bands"),
+    ] {
+        assert_eq!(refused(json!({"bands": bands(&ends)})), [("policy.bands".to_owned(), words.to_owned())]);
+    }
+}
+
+#[test]
+fn without_a_guard_the_bands_must_cover_everything() {
+    let ends = bands(&[("pass", Some(0.0), Some(0.5)), ("reject", Some(0.5), Some(1.0))]);
+    let words: Vec<_> =
+        refused(json!({"guards": [], "bands": ends})).into_iter().map(|(_, words)| words).collect();
+    assert_eq!(words, ["everything below 0 belongs to no band", "everything from 1 on belongs to no band"]);
+}
+
+#[test]
+fn bands_may_reach_beyond_the_guard_and_end_just_there() {
+    policy(json!({"bands": bands(&[("pass", Some(-5.0), Some(0.5)), ("reject", Some(0.5), Some(1.5))])}));
+    policy(json!({"bands": bands(&[("pass", Some(0.0), Some(1.0)), ("reject", Some(1.0), None)])}));
+}
+
+#[test]
+fn each_band_is_looked_at_by_itself() {
+    for (ends, path, words) in [
+        (vec![("pass", Some(0.5), Some(0.5))], "pass", "a band ends above its begin; this one is 0.5..0.5"),
+        (
+            vec![("pass", None, Some(2.0)), ("reject", Some(2.0), None)],
+            "reject",
+            "everything from 2 on lies outside of the guard of score, 0..1",
+        ),
+        (vec![("pas", None, None)], "pas", "'pas' is not an outcome; did you mean 'pass'?"),
+        (
+            vec![("pass", None, Some(0.5)), ("pass", Some(0.5), None)],
+            "pass",
+            "this name is there twice; give each band its own",
+        ),
+    ] {
+        let path = format!("policy.bands.{path}");
+        assert_eq!(refused(json!({"bands": bands(&ends)})), [(path, words.to_owned())]);
+    }
+}
+
+#[test]
+fn every_fault_is_told_at_once_with_its_path() {
+    let faults = refused(json!({
+        "outcomes": ["pass", "review", "reject", "pass"],
+        "adverse": ["rejekt"],
+        "guards": [{"of": "score", "min": 2.0, "max": 1.0}, {"of": "country"}, {"of": "amuont"}, {"of": "amount"}, {"of": "amount"}],
+        "rules": [
+            {"when": "contry == 'DE'", "then": "reveiw"},
+            {"when": "amount", "then": "pass"},
+            {"when": "a"},
+            {"when": "a", "reason": "R1", "final": true},
+        ],
+        "bands": [{"name": "pass"}],
+        "segments": [
+            {"when": "score > 0.5", "bands": [{"name": "pass"}]},
+            {"when": "a", "bands": [{"name": "x", "outcome": "odd"}]},
+        ],
+        "kill_switch": {"outcome": "stop", "reason": "K1"},
+        "reasons": {"most": 65, "codes": {"amont": "R2"}},
+        "shadow": {"outcomes": [], "bands": [], "shadow": {"outcomes": ["pass"], "bands": [{"name": "pass"}]}},
+    }));
+    let faults: Vec<_> = faults.iter().map(|(path, words)| (path.as_str(), words.as_str())).collect();
+    assert_eq!(
+        faults,
+        [
+            ("policy.outcomes[3]", "each outcome has a name, and its own"),
+            ("policy.adverse[0]", "'rejekt' is not an outcome; did you mean 'reject'?"),
+            ("policy.guard.score", "the range is empty: 2 is above 1"),
+            (
+                "policy.guard.country",
+                "guards are for numbers: score, and fields and features of type int and float"
+            ),
+            ("policy.guard.amuont", "'amuont' is not score, a field or a feature; did you mean 'amount'?"),
+            ("policy.guard.amount", "it is guarded twice; write one range"),
+            ("policy.rules[0].then", "'reveiw' is not an outcome; did you mean 'review'?"),
+            ("policy.rules[0].when", "'contry' is not a field or feature; did you mean 'country'?"),
+            ("policy.rules[1].when", "it is not a condition; compare it with something"),
+            ("policy.rules[2]", "a rule needs then, reason or both"),
+            ("policy.rules[3]", "a final rule needs then"),
+            (
+                "policy.kill_switch.outcome",
+                "'stop' is not an outcome; outcomes are pass, review, reject, pass"
+            ),
+            ("policy.reasons.most", "0 to 64"),
+            ("policy.reasons.codes.amont", "'amont' is not a field or feature; did you mean 'amount'?"),
+            (
+                "policy.segments[0].when",
+                "score is not known yet where segments and features are told; use it in rules"
+            ),
+            (
+                "policy.segments[1].bands.x",
+                "'odd' is not an outcome; outcomes are pass, review, reject, pass"
+            ),
+            ("policy.shadow.shadow", "a shadow has no shadow; take it out"),
+            ("policy.shadow.outcomes", "1 to 64 outcomes, from mild to severe"),
+            ("policy.shadow.bands", "1 to 64 bands"),
+        ]
+    );
+}
+
+#[test]
+fn more_than_the_bounds_is_refused() {
+    let many = |count: usize, one: Json| Json::Array(vec![one; count]);
+    let wrong = refused(json!({
+        "rules": many(1001, json!({"when": "a", "then": "pass"})),
+        "segments": many(101, json!({"when": "a", "bands": [{"name": "pass"}]})),
+        "guards": many(257, json!({"of": "amount"})),
+    }));
+    for path in ["policy.rules", "policy.segments", "policy.guard"] {
+        assert!(wrong.iter().any(|(at, words)| at == path && words.starts_with("at most")), "{path}");
+    }
+}

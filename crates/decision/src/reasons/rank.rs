@@ -1,0 +1,94 @@
+//! From contributions of columns to reasons: columns of one field or feature are added, and those that pushed towards
+//! the adverse end are told, the largest first. Knows neither models nor rules.
+
+use crate::document::{BandDocument, PolicyDocument, ReasonsDocument};
+use flyball_core::Reason;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Which end of the score is the adverse one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdverseEnd {
+    High,
+    Low,
+}
+
+impl AdverseEnd {
+    /// Low only where the lowest band's outcome is worse than the highest band's.
+    pub fn of(policy: &PolicyDocument) -> AdverseEnd {
+        let start = |band: &&BandDocument| band.from.unwrap_or(f64::NEG_INFINITY);
+        let severity = |band: Option<&BandDocument>| {
+            let outcome = band.map(|band| band.outcome.as_ref().unwrap_or(&band.name));
+            policy.outcomes.iter().position(|name| Some(name) == outcome)
+        };
+        let lowest = policy.bands.iter().min_by(|a, b| start(a).total_cmp(&start(b)));
+        let highest = policy.bands.iter().max_by(|a, b| start(a).total_cmp(&start(b)));
+        if severity(lowest) > severity(highest) { AdverseEnd::Low } else { AdverseEnd::High }
+    }
+}
+
+/// What each column of a model stands for, and what is said of it.
+#[derive(Debug)]
+pub struct ReasonTable {
+    /// By column, the place of its source.
+    columns: Vec<u32>,
+    sources: Vec<Source>,
+}
+
+#[derive(Debug)]
+struct Source {
+    name: Arc<str>,
+    code: Arc<str>,
+    text: Option<Arc<str>>,
+}
+
+impl ReasonTable {
+    /// `columns` has the field or feature of each column, in the model's order.
+    pub fn new(columns: &[Arc<str>], reasons: &ReasonsDocument) -> ReasonTable {
+        let mut table = ReasonTable { columns: Vec::with_capacity(columns.len()), sources: Vec::new() };
+        for name in columns {
+            let known = table.sources.iter().position(|source| source.name == *name);
+            let place = known.unwrap_or_else(|| {
+                let code =
+                    reasons.codes.get(&**name).map_or_else(|| name.clone(), |code| code.as_str().into());
+                let text = reasons.texts.get(&*code).map(|text| text.as_str().into());
+                table.sources.push(Source { name: name.clone(), code, text });
+                table.sources.len() - 1
+            });
+            table.columns.push(place as u32);
+        }
+        table
+    }
+
+    /// At most `most` reasons. What pushed the other way, not at all, or by no number is none; ties go by name.
+    pub fn rank(
+        &self,
+        contributions: &[f64],
+        adverse: AdverseEnd,
+        most: usize,
+        sums: &mut Vec<f64>,
+    ) -> SmallVec<[Reason; 4]> {
+        sums.clear();
+        sums.resize(self.sources.len(), 0.0);
+        for (contribution, source) in contributions.iter().zip(&self.columns) {
+            sums[*source as usize] += contribution;
+        }
+        let pushes = |sum: f64| if adverse == AdverseEnd::High { sum } else { -sum };
+        let mut reasons: SmallVec<[Reason; 4]> = SmallVec::new();
+        while reasons.len() < most {
+            let left = self.sources.iter().zip(&*sums).enumerate();
+            let left = left.filter(|(_, (_, sum))| sum.is_finite() && pushes(**sum) > 0.0);
+            let largest = left.max_by(|(_, (a, left)), (_, (b, right))| {
+                pushes(**left).total_cmp(&pushes(**right)).then_with(|| b.name.cmp(&a.name))
+            });
+            let Some((place, (source, sum))) = largest else { break };
+            reasons.push(Reason {
+                code: source.code.clone(),
+                text: source.text.clone(),
+                contribution: Some((source.name.clone(), *sum)),
+            });
+            sums[place] = 0.0;
+        }
+        reasons
+    }
+}

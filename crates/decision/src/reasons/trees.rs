@@ -1,0 +1,368 @@
+//! Exact contributions of a tree ensemble, path-dependent as TreeSHAP defines them and LightGBM's `pred_contrib` gives
+//! them: Shapley values of the game in which a feature that is left out follows the covers.
+//!
+//! The Shapley value is an integral (Owen's multilinear extension): with t the chance that a feature takes part, a leaf
+//! is reached with the product over the features on its path of `t * hot + (1 - t) * share`, where hot is 1 if the row
+//! satisfies all of the path's splits on it and share is the part of the covers that does. A feature's part is the
+//! integral of that product without it, times (hot - share). The products are polynomials of t, so few points of Gauss
+//! integrate them exactly, and all leaves below an edge are treated at once: two passes over the edges of each tree.
+//! Nothing is subtracted that was added before, so it is stable at every depth.
+
+use super::quadrature;
+use super::sidecar::{self, Below, Missing, TreeText};
+
+/// Features on one path, repeated ones counted once: what the largest number of points integrates exactly.
+pub const PATH_FEATURES_MAX: usize = 64;
+
+/// LightGBM takes what is this near to zero for zero.
+const ZERO: f64 = 1e-35_f32 as f64;
+/// Splits on one path. Working out what came before on a path takes time by its length.
+const DEPTH_MAX: usize = 512;
+
+/// A tree ensemble with everything that does not depend on a row worked out.
+#[derive(Debug)]
+pub struct Trees {
+    columns: usize,
+    base: f64,
+    below: Below,
+    /// By how many points their longest path needs.
+    two: Group<2>,
+    four: Group<4>,
+    six: Group<6>,
+    eight: Group<8>,
+    sixteen: Group<16>,
+    thirty_two: Group<32>,
+}
+
+/// Memory that one call needs and the next uses again.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    left: Vec<bool>,
+    hot: Vec<bool>,
+    reach: Vec<f64>,
+    parts: Vec<f64>,
+}
+
+#[derive(Debug)]
+struct Group<const N: usize> {
+    rule: Rule<N>,
+    trees: Vec<Tree<N>>,
+}
+
+#[derive(Debug)]
+struct Rule<const N: usize> {
+    t: [f64; N],
+    /// 1 - t.
+    rest: [f64; N],
+    weight: [f64; N],
+}
+
+#[derive(Debug)]
+struct Tree<const N: usize> {
+    splits: Vec<Split>,
+    /// In preorder: an edge stands after the one above it, and the whole left side before the right edge.
+    edges: Vec<Edge>,
+    /// For each edge, 1 / (t + (1 - t) * share); last, 1 / (1 - t).
+    inverse: Vec<[f64; N]>,
+}
+
+#[derive(Debug)]
+struct Split {
+    feature: u32,
+    threshold: f64,
+    missing: Missing,
+    /// In rising order; empty: the split compares.
+    categories: Box<[u32]>,
+}
+
+/// The way from a split to one of its children. Edge 0 leads to the root and belongs to no split: it is always hot, and
+/// its share is 1.
+#[derive(Debug)]
+struct Edge {
+    above: u32,
+    split: u32,
+    feature: u32,
+    /// The nearest edge above it whose split is on the same feature; where there is none, edge 0.
+    previous: u32,
+    left: bool,
+    /// The product of the covers' shares on this feature down to here.
+    share: f64,
+    /// 1 - share.
+    gain: f64,
+    /// Of a leaf; else 1.
+    value: f64,
+    share_value: f64,
+    /// The value times the share of this one step.
+    step_value: f64,
+}
+
+impl Trees {
+    /// Reads and prepares a sidecar. The error says what is allowed, and what stands there instead.
+    pub fn read(bytes: &[u8]) -> Result<Trees, String> {
+        let sidecar = sidecar::read(bytes)?;
+        let mut trees = Trees {
+            columns: sidecar.columns,
+            base: sidecar.base,
+            below: sidecar.below,
+            two: Group::new(),
+            four: Group::new(),
+            six: Group::new(),
+            eight: Group::new(),
+            sixteen: Group::new(),
+            thirty_two: Group::new(),
+        };
+        for (place, text) in sidecar.trees.into_iter().enumerate() {
+            trees.add(text).map_err(|text| format!("trees[{place}] with {text}"))?;
+        }
+        Ok(trees)
+    }
+
+    fn add(&mut self, text: TreeText) -> Result<(), String> {
+        let covers = split_covers(&text);
+        let total = covers.first().copied().unwrap_or(text.cover[0]);
+        let leaves = text.value.iter().zip(&text.cover);
+        self.base += leaves.map(|(value, cover)| value * (cover / total)).sum::<f64>();
+        let (edges, features) = edges(&text, &covers)?;
+        // The polynomial of a path has a degree of one less than its features: n points do for 2n of them.
+        match features {
+            0 => {} // a tree of one leaf is all base
+            1..=4 => self.two.add(text, edges),
+            5..=8 => self.four.add(text, edges),
+            9..=12 => self.six.add(text, edges),
+            13..=16 => self.eight.add(text, edges),
+            17..=32 => self.sixteen.add(text, edges),
+            33..=PATH_FEATURES_MAX => self.thirty_two.add(text, edges),
+            _ => return Err(format!("at most {PATH_FEATURES_MAX} features on one path; one has {features}")),
+        }
+        Ok(())
+    }
+
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// The raw margin expected over the training data: with all contributions of a row, the row's raw margin.
+    pub fn base(&self) -> f64 {
+        self.base
+    }
+
+    /// Adds each column's contribution to `out`. `row` is as the model gets it: f32 where its tensor is FP32. Both are
+    /// as long as `columns()` says.
+    pub fn contributions(&self, row: &[f64], work: &mut Workspace, out: &mut [f64]) {
+        assert!(row.len() == self.columns && out.len() == self.columns, "rows have the sidecar's columns");
+        self.two.contributions(self.below, row, work, out);
+        self.four.contributions(self.below, row, work, out);
+        self.six.contributions(self.below, row, work, out);
+        self.eight.contributions(self.below, row, work, out);
+        self.sixteen.contributions(self.below, row, work, out);
+        self.thirty_two.contributions(self.below, row, work, out);
+    }
+}
+
+impl Split {
+    fn goes_left(&self, value: f64, below: Below) -> bool {
+        if !self.categories.is_empty() {
+            // Whole numbers towards zero, as LightGBM casts; what is too large saturates and is in no list.
+            let category = u32::try_from(value as i64);
+            return !value.is_nan()
+                && category.is_ok_and(|value| self.categories.binary_search(&value).is_ok());
+        }
+        let zero = value.is_nan() || value.abs() <= ZERO;
+        match self.missing {
+            Missing::Left if value.is_nan() => true,
+            Missing::Right if value.is_nan() => false,
+            Missing::ZeroLeft if zero => true,
+            Missing::ZeroRight if zero => false,
+            _ => {
+                let value = if value.is_nan() { 0.0 } else { value };
+                match below {
+                    Below::OrEqual => value <= self.threshold,
+                    Below::Only => value < self.threshold,
+                }
+            }
+        }
+    }
+}
+
+impl<const N: usize> Group<N> {
+    fn new() -> Group<N> {
+        let points = quadrature::points::<N>();
+        let t = points.map(|(t, _)| t);
+        let rest = t.map(|t| 1.0 - t);
+        let rule = Rule { t, rest, weight: points.map(|(_, weight)| weight) };
+        Group { rule, trees: Vec::new() }
+    }
+
+    fn add(&mut self, mut text: TreeText, edges: Vec<Edge>) {
+        let Rule { t, rest, .. } = &self.rule;
+        let inverse = |edge: &Edge| std::array::from_fn(|k| 1.0 / (t[k] + rest[k] * edge.share));
+        let inverse = edges.iter().map(inverse).chain([rest.map(f64::recip)]).collect();
+        let splits = text.feature.iter().enumerate().map(|(place, feature)| Split {
+            feature: *feature,
+            threshold: text.threshold[place],
+            missing: text.missing[place],
+            categories: text.categories.remove(&(place as u32)).unwrap_or_default().into_boxed_slice(),
+        });
+        self.trees.push(Tree { splits: splits.collect(), edges, inverse });
+    }
+
+    /// What the points' values add up to is worked out once at the end, not for each edge.
+    fn contributions(&self, below: Below, row: &[f64], work: &mut Workspace, out: &mut [f64]) {
+        if self.trees.is_empty() {
+            return;
+        }
+        work.parts.clear();
+        work.parts.resize(row.len() * N, 0.0);
+        for tree in &self.trees {
+            let side = |split: &Split| split.goes_left(row[split.feature as usize], below);
+            work.left.clear();
+            work.left.extend(tree.splits.iter().map(side));
+            tree.descend(&self.rule, work);
+            tree.ascend(work);
+        }
+        let (parts, _) = work.parts.as_chunks::<N>();
+        for (part, out) in parts.iter().zip(out) {
+            *out += part.iter().zip(&self.rule.weight).map(|(part, weight)| part * weight).sum::<f64>();
+        }
+    }
+}
+
+// Which edges are hot is as good as random, and a branch that is guessed wrong costs more than all the arithmetic of an
+// edge: both passes choose between values, never between ways.
+impl<const N: usize> Tree<N> {
+    /// How far each edge is reached at each point, and at a leaf that times its value.
+    fn descend(&self, rule: &Rule<N>, work: &mut Workspace) {
+        let cold = self.inverse.len() - 1;
+        work.hot.resize(work.hot.len().max(self.edges.len()), true);
+        work.reach.resize(work.reach.len().max(self.edges.len() * N), 0.0);
+        let (reach, _) = work.reach.as_chunks_mut::<N>();
+        reach[0] = [1.0; N];
+        work.hot[0] = true;
+        for (here, edge) in self.edges.iter().enumerate().skip(1) {
+            let previous = edge.previous as usize;
+            let open = work.hot[previous];
+            let hot = open & (work.left[edge.split as usize] == edge.left);
+            work.hot[here] = hot;
+            let taking_part = if hot { edge.value } else { 0.0 };
+            let left_out = if open { edge.share_value } else { edge.step_value };
+            let inverse = &self.inverse[if open { previous } else { cold }];
+            let above = reach[edge.above as usize];
+            reach[here] = std::array::from_fn(|k| {
+                above[k] * (rule.t[k] * taking_part + rule.rest[k] * left_out) * inverse[k]
+            });
+        }
+    }
+
+    /// The leaves below each edge added together, and the edge's feature gets its part of them.
+    fn ascend(&self, work: &mut Workspace) {
+        let cold = self.inverse.len() - 1;
+        let (reach, _) = work.reach.as_chunks_mut::<N>();
+        let (parts, _) = work.parts.as_chunks_mut::<N>();
+        for (here, edge) in self.edges.iter().enumerate().skip(1).rev() {
+            let below = reach[here];
+            // Backwards, the right side is complete before the left one begins, and takes the place of what was there.
+            let kept = if edge.left { 1.0 } else { 0.0 };
+            let above = &mut reach[edge.above as usize];
+            *above = std::array::from_fn(|k| above[k] * kept + below[k]);
+            let previous = edge.previous as usize;
+            // Below an edge that is cold for this feature, that edge has counted these leaves already.
+            let (open, hot) = (work.hot[previous], work.hot[here]);
+            let gain = if hot { edge.gain } else { -1.0 };
+            let gain = if open { gain } else { 0.0 };
+            let inverse = &self.inverse[if hot { here } else { cold }];
+            let earlier_gain = if open { self.edges[previous].gain } else { 0.0 };
+            let earlier = &self.inverse[previous];
+            let part = &mut parts[edge.feature as usize];
+            *part =
+                std::array::from_fn(|k| part[k] + below[k] * (gain * inverse[k] - earlier_gain * earlier[k]));
+        }
+    }
+}
+
+/// A child that is still to be walked to.
+struct Open {
+    split: usize,
+    left: bool,
+    above: u32,
+    depth: usize,
+    /// Distinct ones on the path down to its split.
+    features: usize,
+}
+
+/// The edges in preorder, and the most distinct features on a path. Walks with a list of its own: a chain of splits
+/// as deep as the file allows must not exhaust the stack.
+fn edges(text: &TreeText, covers: &[f64]) -> Result<(Vec<Edge>, usize), String> {
+    let mut edges = vec![ROOT];
+    let mut features_max = 0;
+    let mut open = Vec::new();
+    if !text.feature.is_empty() {
+        open.extend([false, true].map(|left| Open { split: 0, left, above: 0, depth: 1, features: 0 }));
+    }
+    while let Some(Open { split, left, above, depth, features }) = open.pop() {
+        if depth > DEPTH_MAX {
+            return Err(format!("at most {DEPTH_MAX} splits on one path"));
+        }
+        let child = if left { text.left[split] } else { text.right[split] };
+        let inner = usize::try_from(child).ok();
+        let leaf = (-1 - i64::from(child)) as usize;
+        let (cover, value) =
+            inner.map_or_else(|| (text.cover[leaf], text.value[leaf]), |split| (covers[split], 1.0));
+        let feature = text.feature[split];
+        let previous = previous(&edges, above, feature);
+        let step = cover / covers[split];
+        let share = edges[previous as usize].share * step;
+        let features = features + usize::from(previous == 0);
+        features_max = features_max.max(features);
+        if let Some(split) = inner {
+            let (above, depth) = (edges.len() as u32, depth + 1);
+            open.extend([false, true].map(|left| Open { split, left, above, depth, features }));
+        }
+        edges.push(Edge {
+            above,
+            split: split as u32,
+            feature,
+            previous,
+            left,
+            share,
+            gain: 1.0 - share,
+            value,
+            share_value: share * value,
+            step_value: step * value,
+        });
+    }
+    Ok((edges, features_max))
+}
+
+const ROOT: Edge = Edge {
+    above: 0,
+    split: 0,
+    feature: 0,
+    previous: 0,
+    left: false,
+    share: 1.0,
+    gain: 0.0,
+    value: 1.0,
+    share_value: 1.0,
+    step_value: 1.0,
+};
+
+fn previous(edges: &[Edge], above: u32, feature: u32) -> u32 {
+    let mut at = above;
+    while at != 0 && edges[at as usize].feature != feature {
+        at = edges[at as usize].above;
+    }
+    at
+}
+
+/// Children stand after their parents, so from the back every cover is known when it is asked for.
+fn split_covers(text: &TreeText) -> Vec<f64> {
+    let mut covers = vec![0.0; text.feature.len()];
+    for split in (0..covers.len()).rev() {
+        let cover = |child: i32| match usize::try_from(child) {
+            Ok(split) => covers[split],
+            Err(_) => text.cover[(-1 - child) as usize],
+        };
+        covers[split] = cover(text.left[split]) + cover(text.right[split]);
+    }
+    covers
+}

@@ -1,0 +1,111 @@
+//! What is done instead of failing, for each kind of failure. Doing it is the walk's.
+
+use crate::document::{RemediesDocument, RemedyDocument};
+use crate::faults::Faults;
+use crate::nearest::did_you_mean;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    Reject,
+    Shed,
+    Retry,
+    Rules,
+    Previous,
+    /// The policy's outcome of that number.
+    Outcome(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remedies {
+    pub model_unavailable: Remedy,
+    pub timeout: Remedy,
+    pub queue_full: Remedy,
+    pub feature_error: Remedy,
+    pub invalid_input: Remedy,
+    pub guard_violated: Remedy,
+    pub record_error: Remedy,
+}
+
+impl Remedies {
+    /// `outcomes` are the policy's; `previous` says whether there is a fallback.
+    pub(crate) fn compile(
+        document: &RemediesDocument,
+        outcomes: &[String],
+        previous: bool,
+        faults: &mut Faults,
+    ) -> Remedies {
+        let mut remedy = |key: &str, document: &RemedyDocument| {
+            compile(document, &format!("remedies.{key}"), outcomes, previous, faults)
+        };
+        let remedies = Remedies {
+            model_unavailable: remedy("model_unavailable", &document.model_unavailable),
+            timeout: remedy("timeout", &document.timeout),
+            queue_full: remedy("queue_full", &document.queue_full),
+            feature_error: remedy("feature_error", &document.feature_error),
+            invalid_input: remedy("invalid_input", &document.invalid_input),
+            guard_violated: remedy("guard_violated", &document.guard_violated),
+            record_error: remedy("record_error", &document.record_error),
+        };
+        if matches!(remedies.invalid_input, Remedy::Retry | Remedy::Previous) {
+            let allowed = "another remedy: the same input is as invalid the second time";
+            faults.add("remedies.invalid_input", remedies.invalid_input.label(), allowed);
+        }
+        remedies
+    }
+
+    /// Each with the key that it has in the document.
+    pub fn each(&self) -> [(&'static str, Remedy); 7] {
+        [
+            ("model_unavailable", self.model_unavailable),
+            ("timeout", self.timeout),
+            ("queue_full", self.queue_full),
+            ("feature_error", self.feature_error),
+            ("invalid_input", self.invalid_input),
+            ("guard_violated", self.guard_violated),
+            ("record_error", self.record_error),
+        ]
+    }
+}
+
+impl Remedy {
+    pub const fn label(self) -> &'static str {
+        match self {
+            Remedy::Reject => "reject",
+            Remedy::Shed => "shed",
+            Remedy::Retry => "retry",
+            Remedy::Rules => "rules",
+            Remedy::Previous => "previous",
+            Remedy::Outcome(_) => "outcome",
+        }
+    }
+}
+
+fn compile(
+    document: &RemedyDocument,
+    path: &str,
+    outcomes: &[String],
+    previous: bool,
+    faults: &mut Faults,
+) -> Remedy {
+    match document {
+        RemedyDocument::Reject => Remedy::Reject,
+        RemedyDocument::Shed => Remedy::Shed,
+        RemedyDocument::Retry => Remedy::Retry,
+        RemedyDocument::Rules => Remedy::Rules,
+        RemedyDocument::Previous => {
+            if !previous {
+                faults.add(path, "previous", "another remedy, or a variant under `route.fallback`");
+            }
+            Remedy::Previous
+        }
+        RemedyDocument::Outcome(name) => {
+            let place = outcomes.iter().position(|outcome| outcome == name);
+            if place.is_none() {
+                let near = did_you_mean(name, outcomes.iter().map(String::as_str));
+                let allowed = format!("an outcome of `policy.outcomes`{near}");
+                faults.add(format!("{path}.outcome"), name.as_str(), allowed);
+            }
+            place.map_or(Remedy::Reject, Remedy::Outcome)
+        }
+    }
+}

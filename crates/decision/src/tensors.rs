@@ -1,0 +1,220 @@
+//! Columns become a model's tensors, and its outputs become scores. Columns are f64 until here; the cast to the tensor's
+//! type is the last thing: to the nearest for floats, towards zero and to the nearest bound for whole numbers, and to
+//! whether it is not 0 for BOOL. A missing text is the empty one.
+
+use crate::model::{Feed, InputPlan, ModelPlan};
+use crate::rows::Rows;
+use crate::scores::Scores;
+use crate::transform::{Frame, Scratch, Transforms, Words};
+use bytes::{BufMut, BytesMut};
+use flyball_core::{DataType, Fault, FaultKind, Shape, Stage, Tensor, TensorData};
+use half::{bf16, f16};
+
+/// Rows whose columns are computed at once: enough to amortise each step, few enough for the cache.
+const CHUNK_ROWS: usize = 64;
+
+/// Where columns come from.
+pub(crate) struct Source<'a> {
+    pub(crate) transforms: &'a Transforms,
+    pub(crate) rows: &'a Rows,
+    pub(crate) scores: &'a Scores,
+}
+
+impl Source<'_> {
+    /// The inputs of a model for the rows `which`, in that order.
+    pub(crate) fn tensors(
+        &self,
+        model: &ModelPlan,
+        which: &[usize],
+        scratch: &mut Scratch,
+        out: &mut Vec<Tensor>,
+    ) {
+        out.clear();
+        out.extend(model.inputs.iter().map(|input| input.tensor(which.len())));
+        // One piece of memory for each tensor, taken from what was kept; they are given back when the model has run.
+        let lengths = model.inputs.iter().map(|input| input.bytes(which.len()));
+        scratch.bytes.reserve(lengths.sum());
+        let at_once = which.len() <= CHUNK_ROWS;
+        if at_once {
+            self.transforms.run(&model.steps, self.rows, which, &mut scratch.frame);
+        }
+        for (input, tensor) in model.inputs.iter().zip(out) {
+            for chunk in which.chunks(CHUNK_ROWS) {
+                if !at_once {
+                    self.transforms.run(&model.steps, self.rows, chunk, &mut scratch.frame);
+                }
+                self.rows_of(input, chunk, scratch, tensor);
+            }
+            seal(tensor, &mut scratch.bytes);
+        }
+    }
+
+    /// Appends rows whose columns are in the frame.
+    fn rows_of(&self, input: &InputPlan, which: &[usize], scratch: &mut Scratch, tensor: &mut Tensor) {
+        let (frame, bytes) = (&scratch.frame, &mut scratch.bytes);
+        match &mut tensor.data {
+            TensorData::Strings(texts) => {
+                let words = Words::new(self.transforms, self.rows, frame);
+                for place in 0..which.len() {
+                    texts.extend(input.columns.iter().map(|feed| match feed {
+                        Feed::Text(column) => {
+                            words.text(frame.texts(*column)[place]).unwrap_or_default().to_owned()
+                        }
+                        Feed::Number(_) | Feed::Score(_) => String::new(),
+                    }));
+                }
+            }
+            TensorData::Fixed(_) => {
+                for (place, &row) in which.iter().enumerate() {
+                    for feed in &input.columns {
+                        put(bytes, input.datatype, self.number(*feed, frame, place, row));
+                    }
+                }
+            }
+        }
+    }
+
+    fn number(&self, feed: Feed, frame: &Frame, place: usize, row: usize) -> f64 {
+        match feed {
+            Feed::Number(column) => frame.numbers(column)[place],
+            Feed::Score(model) => self.scores.get(row, model),
+            Feed::Text(_) => f64::NAN,
+        }
+    }
+
+    /// The columns of one row as the model sees them, in its tensors' types; of texts NaN.
+    pub(crate) fn columns(&self, model: &ModelPlan, row: usize, scratch: &mut Scratch, out: &mut Vec<f64>) {
+        out.clear();
+        self.transforms.run(&model.steps, self.rows, &[row], &mut scratch.frame);
+        for input in &model.inputs {
+            let feeds = input.columns.iter();
+            out.extend(feeds.map(|&feed| seen(input.datatype, self.number(feed, &scratch.frame, 0, row))));
+        }
+    }
+}
+
+/// The tensors of rows of columns that are there already, row after row: for explanations by ablation.
+pub(crate) fn tensors_of(model: &ModelPlan, columns: &[f64], scratch: &mut Scratch, out: &mut Vec<Tensor>) {
+    let width = model.columns.len().max(1);
+    let rows = columns.len() / width;
+    out.clear();
+    let mut first = 0;
+    for input in &model.inputs {
+        let mut tensor = input.tensor(rows);
+        scratch.bytes.reserve(input.bytes(rows));
+        for row in columns.chunks_exact(width) {
+            row[first..][..input.columns.len()]
+                .iter()
+                .for_each(|&x| put(&mut scratch.bytes, input.datatype, x));
+        }
+        seal(&mut tensor, &mut scratch.bytes);
+        out.push(tensor);
+        first += input.columns.len();
+    }
+}
+
+/// Gives the tensor what was written for it.
+fn seal(tensor: &mut Tensor, bytes: &mut BytesMut) {
+    if let TensorData::Fixed(data) = &mut tensor.data {
+        *data = bytes.split().freeze();
+    }
+}
+
+impl InputPlan {
+    fn tensor(&self, rows: usize) -> Tensor {
+        let mut shape = Shape::from_slice(&[rows as i64, self.columns.len() as i64]);
+        if self.flat {
+            shape.truncate(1);
+        }
+        let data = match self.datatype {
+            DataType::Bytes => TensorData::Strings(Vec::with_capacity(rows * self.columns.len())),
+            _ => TensorData::Fixed(bytes::Bytes::new()),
+        };
+        Tensor { name: self.name.clone(), datatype: self.datatype, shape, data }
+    }
+
+    fn bytes(&self, rows: usize) -> usize {
+        rows * self.columns.len() * self.datatype.size().unwrap_or(0)
+    }
+}
+
+fn put(bytes: &mut BytesMut, datatype: DataType, x: f64) {
+    match datatype {
+        DataType::Fp32 => bytes.put_f32_le(x as f32),
+        DataType::Fp64 => bytes.put_f64_le(x),
+        DataType::Fp16 => bytes.put_u16_le(f16::from_f64(x).to_bits()),
+        DataType::Bf16 => bytes.put_u16_le(bf16::from_f64(x).to_bits()),
+        DataType::Int64 => bytes.put_i64_le(x as i64),
+        DataType::Int32 => bytes.put_i32_le(x as i32),
+        DataType::Int16 => bytes.put_i16_le(x as i16),
+        DataType::Int8 => bytes.put_i8(x as i8),
+        DataType::Uint64 => bytes.put_u64_le(x as u64),
+        DataType::Uint32 => bytes.put_u32_le(x as u32),
+        DataType::Uint16 => bytes.put_u16_le(x as u16),
+        DataType::Uint8 => bytes.put_u8(x as u8),
+        DataType::Bool => bytes.put_u8(u8::from(x != 0.0)),
+        DataType::Bytes => {}
+    }
+}
+
+/// A number as it is in a tensor of that type.
+fn seen(datatype: DataType, x: f64) -> f64 {
+    match datatype {
+        DataType::Fp32 => f64::from(x as f32),
+        DataType::Fp16 => f16::from_f64(x).to_f64(),
+        DataType::Bf16 => bf16::from_f64(x).to_f64(),
+        DataType::Bool => f64::from(u8::from(x != 0.0)),
+        DataType::Fp64 | DataType::Bytes => x,
+        _ => x.trunc(),
+    }
+}
+
+/// Hands each row's score in a model's answer to `take`, with its place among the `rows` that went in.
+pub(crate) fn read_scores(
+    model: &ModelPlan,
+    outputs: &[Tensor],
+    rows: usize,
+    mut take: impl FnMut(usize, f64),
+) -> Result<(), Fault> {
+    let fault = |text: String| Fault::new(FaultKind::RunFailed, Stage::Infer, text);
+    let Some(output) = outputs.iter().find(|output| *output.name == *model.output) else {
+        return Err(fault(format!("model '{}' gave no output '{}'", model.name, model.output)));
+    };
+    let elements = Tensor::elements(&output.shape).unwrap_or(0);
+    let width = elements.checked_div(rows).unwrap_or(0);
+    let size = output.datatype.size().unwrap_or(0);
+    let TensorData::Fixed(data) = &output.data else {
+        return Err(fault(format!("model '{}' gave texts as '{}'", model.name, model.output)));
+    };
+    if output.rows() != rows || model.element >= width || data.len() != elements * size {
+        return Err(fault(format!(
+            "model '{}' gave '{}' of shape {:?} for {rows} rows; its score is element {} of a row",
+            model.name, model.output, output.shape, model.element
+        )));
+    }
+    for row in 0..rows {
+        let at = (row * width + model.element) * size;
+        take(row, get(output.datatype, &data[at..at + size]));
+    }
+    Ok(())
+}
+
+fn get(datatype: DataType, bytes: &[u8]) -> f64 {
+    use bytes::Buf;
+    let mut bytes = bytes;
+    match datatype {
+        DataType::Fp32 => bytes.get_f32_le().into(),
+        DataType::Fp64 => bytes.get_f64_le(),
+        DataType::Fp16 => f16::from_bits(bytes.get_u16_le()).to_f64(),
+        DataType::Bf16 => bf16::from_bits(bytes.get_u16_le()).to_f64(),
+        DataType::Int64 => bytes.get_i64_le() as f64,
+        DataType::Int32 => bytes.get_i32_le().into(),
+        DataType::Int16 => bytes.get_i16_le().into(),
+        DataType::Int8 => bytes.get_i8().into(),
+        DataType::Uint64 => bytes.get_u64_le() as f64,
+        DataType::Uint32 => bytes.get_u32_le().into(),
+        DataType::Uint16 => bytes.get_u16_le().into(),
+        DataType::Uint8 | DataType::Bool => bytes.get_u8().into(),
+        DataType::Bytes => f64::NAN,
+    }
+}

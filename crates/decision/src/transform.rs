@@ -1,0 +1,110 @@
+//! From values to columns: the transforms of a decision as flat steps over reused buffers.
+//!
+//! A column is a list of numbers (f64; missing is NaN), of texts or of times, one for each row. Missing stays missing
+//! through every step but `impute` and `one_hot`. Columns are cast to a tensor's type where the tensor is made, not here.
+
+mod build;
+mod coding;
+mod compile;
+mod frame;
+mod map;
+mod step;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use build::{Column, Register};
+pub(crate) use frame::{Frame, Words};
+
+use crate::document::TransformDocument;
+use crate::faults::Faults;
+use crate::feature::FeaturePlan;
+use crate::field::Field;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use step::Step;
+
+pub(crate) const TRANSFORMS_MAX: usize = 512;
+/// Columns under their names at any time, and those of one model.
+pub(crate) const COLUMNS_MAX: usize = 4096;
+/// Columns that all steps together make; each has its own place in memory.
+const MADE_MAX: usize = 16_384;
+
+/// The memory that columns are computed in. Kept and used again.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    pub(crate) frame: Frame,
+    pub(crate) bytes: bytes::BytesMut,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Transforms {
+    steps: Vec<Step>,
+    columns: HashMap<String, Column>,
+    /// The values of each slot that is a category.
+    categories: Vec<Arc<[String]>>,
+    /// Texts that `impute` puts in.
+    constants: Vec<Arc<str>>,
+    /// How many columns of numbers, texts and times there are.
+    sizes: [usize; 3],
+    documents: Vec<String>,
+}
+
+impl Transforms {
+    pub(crate) fn compile(
+        documents: &[TransformDocument],
+        fields: &[Field],
+        features: &[FeaturePlan],
+        faults: &mut Faults,
+    ) -> Transforms {
+        if documents.len() > TRANSFORMS_MAX {
+            faults.add("transforms", documents.len(), format!("at most {TRANSFORMS_MAX} transforms"));
+        }
+        let slots = || fields.iter().chain(features.iter().map(|feature| &feature.field));
+        let mut build = build::Build::new(faults);
+        for (slot, field) in slots().enumerate() {
+            build.load(slot, field);
+        }
+        for (place, document) in documents.iter().take(TRANSFORMS_MAX).enumerate() {
+            compile::transform(document, format!("transforms[{place}]"), slots, &mut build);
+        }
+        let categories = slots().map(|field| Arc::clone(&field.values)).collect();
+        let documents = documents.iter().map(compile::described).collect();
+        let (steps, columns, constants, sizes) = build.finish();
+        Transforms { steps, columns, categories, constants, sizes, documents }
+    }
+
+    pub(crate) fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.get(name)
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.columns.keys().map(String::as_str)
+    }
+
+    /// A line for each transform, for `flyball plan`.
+    pub(crate) fn lines(&self) -> &[String] {
+        &self.documents
+    }
+
+    /// The steps that these columns need, in order.
+    pub(crate) fn needed(&self, columns: impl Iterator<Item = Register>) -> Vec<u32> {
+        let mut wanted: HashSet<Register> = columns.collect();
+        let mut needed = Vec::new();
+        for (place, step) in self.steps.iter().enumerate().rev() {
+            if step.writes().any(|register| wanted.contains(&register)) {
+                wanted.extend(step.reads());
+                needed.push(place as u32);
+            }
+        }
+        needed.reverse();
+        needed
+    }
+
+    /// Runs these steps for the rows `which`; their columns are then in the frame.
+    pub(crate) fn run(&self, steps: &[u32], rows: &crate::Rows, which: &[usize], frame: &mut Frame) {
+        frame.begin(which.len(), self.sizes);
+        for &step in steps {
+            self.steps[step as usize].run(self, rows, which, frame);
+        }
+    }
+}

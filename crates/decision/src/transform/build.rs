@@ -1,0 +1,254 @@
+//! The columns there are while transforms are compiled: under which name, of which kind, from which field or feature.
+
+use super::map::Map;
+use super::step::{Step, Tell};
+use super::{COLUMNS_MAX, MADE_MAX};
+use crate::faults::Faults;
+use crate::field::Field;
+use crate::nearest::did_you_mean;
+use crate::value::Kind;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Bytes of text that the steps may make for one row, all together; a cross of crosses grows fast.
+const MADE_BYTES_MAX: usize = 1 << 20;
+
+/// Where a column is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Register {
+    Number(usize),
+    Text(usize),
+    Time(usize),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub(crate) register: Register,
+    /// Numbers that are whole.
+    pub(super) whole: bool,
+    pub(crate) may_miss: bool,
+    /// The slot, where texts are the values of a category.
+    pub(super) category: Option<usize>,
+    /// Bytes of a text at most.
+    pub(super) bytes_max: usize,
+    /// The field or feature that it comes from; of a cross of several, its own name.
+    pub(crate) source: Arc<str>,
+}
+
+impl Register {
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Register::Number(_) => "numbers",
+            Register::Text(_) => "texts",
+            Register::Time(_) => "times",
+        }
+    }
+}
+
+pub(super) struct Build<'f> {
+    pub(super) faults: &'f mut Faults,
+    steps: Vec<Step>,
+    columns: HashMap<String, Column>,
+    constants: Vec<Arc<str>>,
+    /// Columns of numbers, texts and times so far.
+    sizes: [usize; 3],
+    made_bytes: usize,
+}
+
+pub(super) type Built = (Vec<Step>, HashMap<String, Column>, Vec<Arc<str>>, [usize; 3]);
+
+impl<'f> Build<'f> {
+    pub(super) fn new(faults: &'f mut Faults) -> Build<'f> {
+        Build {
+            faults,
+            steps: Vec::new(),
+            columns: HashMap::new(),
+            constants: Vec::new(),
+            sizes: [0; 3],
+            made_bytes: 0,
+        }
+    }
+
+    pub(super) fn finish(self) -> Built {
+        (self.steps, self.columns, self.constants, self.sizes)
+    }
+
+    /// The column that a field or feature is at first.
+    pub(super) fn load(&mut self, slot: usize, field: &Field) {
+        let register = match field.kind {
+            Kind::Bool | Kind::Int | Kind::Float => self.new_number(1),
+            Kind::Text | Kind::Category => self.new_text(),
+            Kind::Time => self.new_time(),
+        };
+        self.steps.push(match register {
+            Register::Number(into) => Step::Number { slot, into },
+            Register::Text(into) => Step::Text { slot, into },
+            Register::Time(into) => Step::Time { slot, into },
+        });
+        let longest = field.values.iter().map(String::len).max();
+        let column = Column {
+            register,
+            whole: matches!(field.kind, Kind::Bool | Kind::Int),
+            may_miss: !field.required && field.default.is_none(),
+            category: (field.kind == Kind::Category).then_some(slot),
+            bytes_max: longest.unwrap_or(field.length_max),
+            source: Arc::clone(&field.name),
+        };
+        self.columns.insert(field.name.to_string(), column);
+    }
+
+    pub(super) fn new_number(&mut self, count: usize) -> Register {
+        self.sizes[0] += count;
+        Register::Number(self.sizes[0] - count)
+    }
+
+    pub(super) fn new_text(&mut self) -> Register {
+        self.sizes[1] += 1;
+        Register::Text(self.sizes[1] - 1)
+    }
+
+    fn new_time(&mut self) -> Register {
+        self.sizes[2] += 1;
+        Register::Time(self.sizes[2] - 1)
+    }
+
+    /// The columns `of` a transform, each with its place in the list; those that are not there are faults.
+    pub(super) fn columns(&mut self, path: &str, of: &[String]) -> Vec<(usize, String, Column)> {
+        let path = format!("{path}.of");
+        if of.is_empty() || of.len() > COLUMNS_MAX {
+            self.faults.add(path, of.len(), format!("1 to {COLUMNS_MAX} columns"));
+            return Vec::new();
+        }
+        let mut found: Vec<(usize, String, Column)> = Vec::with_capacity(of.len());
+        let mut seen = std::collections::HashSet::new();
+        for (place, name) in of.iter().enumerate() {
+            if !seen.insert(name) {
+                self.faults.add(path.as_str(), name.as_str(), "each column once");
+            } else if let Some(column) = self.columns.get(name) {
+                found.push((place, name.clone(), column.clone()));
+            } else {
+                let near = did_you_mean(name, self.columns.keys().map(String::as_str));
+                self.faults.add(path.as_str(), name.as_str(), format!("a column that is there by now{near}"));
+            }
+        }
+        found
+    }
+
+    /// Whether there is room for `count` columns more; else it is a fault.
+    pub(super) fn room(&mut self, path: &str, count: usize) -> bool {
+        let made: usize = self.sizes.iter().sum();
+        let fits =
+            count <= COLUMNS_MAX && self.columns.len() + count <= COLUMNS_MAX + 1 && made + count <= MADE_MAX;
+        if !fits {
+            let allowed = format!("at most {COLUMNS_MAX} columns, and {MADE_MAX} made by all transforms");
+            self.faults.add(path, count, allowed);
+        }
+        fits
+    }
+
+    /// The same for texts that a step makes, so many bytes of them for a row.
+    pub(super) fn room_for_text(&mut self, path: &str, bytes: usize) -> bool {
+        self.made_bytes = self.made_bytes.saturating_add(bytes);
+        let fits = self.made_bytes <= MADE_BYTES_MAX;
+        if !fits {
+            let allowed =
+                format!("at most {MADE_BYTES_MAX} bytes of text made for a row; shorten `length_max`");
+            self.faults.add(path, self.made_bytes, allowed);
+        }
+        fits
+    }
+
+    pub(super) fn push(&mut self, step: Step) {
+        self.steps.push(step);
+    }
+
+    pub(super) fn constant(&mut self, text: &str) -> u32 {
+        self.constants.push(text.into());
+        self.constants.len() as u32 - 1
+    }
+
+    /// A number column made of another by `map`, not yet under a name.
+    pub(super) fn map(&mut self, of: usize, map: Map) -> Register {
+        let register = self.new_number(1);
+        if let Register::Number(into) = register {
+            self.push(Step::Map { of, into, map });
+        }
+        register
+    }
+
+    pub(super) fn tell(&mut self, of: usize, tell: Tell) -> Register {
+        let register = self.new_number(1);
+        if let Register::Number(into) = register {
+            self.push(Step::Tell { of, into, tell });
+        }
+        register
+    }
+
+    pub(super) fn impute_time(&mut self, of: usize, nanos: i64) -> Register {
+        let register = self.new_time();
+        if let Register::Time(into) = register {
+            self.push(Step::ImputeTime { of, into, nanos });
+        }
+        register
+    }
+
+    /// Puts a column in the place of what had its name.
+    pub(super) fn replace(&mut self, name: &str, column: Column) {
+        self.columns.insert(name.to_owned(), column);
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        self.columns.remove(name);
+    }
+
+    /// Puts a column under a name that must be free.
+    pub(super) fn add(&mut self, path: &str, name: String, column: Column) {
+        if self.columns.contains_key(&name) {
+            self.faults.add(path, name.as_str(), "columns under names that are not taken yet");
+        } else {
+            self.columns.insert(name, column);
+        }
+    }
+
+    /// A column of numbers, or a fault.
+    pub(super) fn number(&mut self, path: &str, name: &str, column: &Column) -> Option<usize> {
+        match column.register {
+            Register::Number(of) => Some(of),
+            other => {
+                let allowed =
+                    format!("columns of numbers; this one has {}, encode or cast it first", other.label());
+                self.faults.add(format!("{path}.of"), name, allowed);
+                None
+            }
+        }
+    }
+
+    /// A column of texts, or a fault.
+    pub(super) fn text(&mut self, path: &str, name: &str, column: &Column) -> Option<usize> {
+        match column.register {
+            Register::Text(of) => Some(of),
+            other => {
+                let allowed = format!("columns of texts; this one has {}, cast it first", other.label());
+                self.faults.add(format!("{path}.of"), name, allowed);
+                None
+            }
+        }
+    }
+
+    /// Whether a list has one entry for each column; else it is a fault.
+    pub(super) fn as_long(&mut self, path: &str, key: &str, length: usize, of: usize) -> bool {
+        if length != of {
+            self.faults.add(format!("{path}.{key}"), length, format!("{of}, one for each column"));
+        }
+        length == of
+    }
+
+    /// Whether these are finite; else it is a fault.
+    pub(super) fn finite(&mut self, path: &str, key: &str, numbers: impl IntoIterator<Item = f64>) -> bool {
+        let odd = numbers.into_iter().find(|number| !number.is_finite());
+        if let Some(odd) = odd {
+            self.faults.add(format!("{path}.{key}"), odd.to_string(), "finite numbers");
+        }
+        odd.is_none()
+    }
+}

@@ -1,0 +1,26 @@
+//! A table from texts to numbers, for ordinal, one-hot and target encoding. Of a category it is a list by place.
+
+use super::frame::{Cell, Words};
+use crate::field::TextMap;
+
+#[derive(Clone, Debug)]
+pub(super) struct Coding<T> {
+    by_text: TextMap<T>,
+    /// By the place of the category's value; empty where the column is no category.
+    by_place: Box<[Option<T>]>,
+}
+
+impl<T: Copy> Coding<T> {
+    pub(super) fn new(by_text: TextMap<T>, category: &[String]) -> Coding<T> {
+        let by_place = category.iter().map(|value| by_text.get(value.as_str()).copied()).collect();
+        Coding { by_text, by_place }
+    }
+
+    /// None for a text that is not in the table. The outer none: missing.
+    pub(super) fn get(&self, cell: Cell, words: &Words<'_>) -> Option<Option<T>> {
+        match cell {
+            Cell::Category(_, place) if !self.by_place.is_empty() => Some(self.by_place[place as usize]),
+            cell => words.text(cell).map(|text| self.by_text.get(text).copied()),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! A lane's way to one Redis: one multiplexed connection, made when it is first needed and again when it breaks.
+//!
+//! While it is known to be broken nobody waits: requests are told so at once, and one attempt at a time runs beside them.
+
+use crate::Why;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+
+const CONNECT_MAX: Duration = Duration::from_secs(1);
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// A connection that answers nothing for so long is given up: its other end may be gone without a word.
+const SILENT_MAX: Duration = Duration::from_secs(1);
+const ASKED_MAX: usize = 4096;
+
+enum State {
+    /// Nobody has asked yet.
+    Idle,
+    /// The first attempt: requests wait for it, each within its own limit.
+    First,
+    Up(MultiplexedConnection),
+    /// An attempt after others failed: nobody waits for it.
+    Again,
+    Down {
+        until: Instant,
+    },
+}
+
+pub(crate) struct Link {
+    client: Client,
+    state: RefCell<State>,
+    /// Of connections, so that a late error of an old one does not end the new one.
+    generation: Cell<u64>,
+    pause: Cell<Duration>,
+    changed: Notify,
+    asked: Cell<usize>,
+    /// Since when there has been a request without any answer.
+    silent_since: Cell<Option<Instant>>,
+    /// That it is down was logged.
+    told: Cell<bool>,
+}
+
+impl Link {
+    pub(crate) fn new(url: &str) -> Result<Rc<Link>, String> {
+        Ok(Rc::new(Link {
+            client: client(url)?,
+            state: RefCell::new(State::Idle),
+            generation: Cell::new(0),
+            pause: Cell::new(PAUSE_MIN),
+            changed: Notify::new(),
+            asked: Cell::new(0),
+            silent_since: Cell::new(None),
+            told: Cell::new(false),
+        }))
+    }
+
+    /// The answer to one command, within the limit.
+    pub(crate) async fn ask<T>(
+        self: &Rc<Self>,
+        limit: Duration,
+        command: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<T>,
+    ) -> Result<T, Why> {
+        if self.asked.get() >= ASKED_MAX {
+            return Err(Why::Busy);
+        }
+        let _place = Place::take(&self.asked);
+        timeout(limit, self.answer(command)).await.unwrap_or_else(|_| {
+            let silent = self.silent_since.get().is_some_and(|since| since.elapsed() > SILENT_MAX);
+            if silent {
+                self.broken(self.generation.get());
+            }
+            Err(Why::Timeout)
+        })
+    }
+
+    async fn answer<T>(
+        self: &Rc<Self>,
+        command: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<T>,
+    ) -> Result<T, Why> {
+        let mut connection = self.connection().await?;
+        let generation = self.generation.get();
+        if self.silent_since.get().is_none() {
+            self.silent_since.set(Some(Instant::now()));
+        }
+        match command(&mut connection).await {
+            Err(error) if error.is_unrecoverable_error() => {
+                self.broken(generation);
+                Err(Why::Down)
+            }
+            answered => {
+                self.silent_since.set(None);
+                answered.map_err(|error| refused(&error))
+            }
+        }
+    }
+
+    async fn connection(self: &Rc<Self>) -> Result<MultiplexedConnection, Why> {
+        loop {
+            // Made before the state is looked at: a change in between is not missed.
+            let changed = self.changed.notified();
+            let begin = match &*self.state.borrow() {
+                State::Up(connection) => return Ok(connection.clone()),
+                State::Idle => Some(State::First),
+                State::First => None,
+                State::Down { until } if Instant::now() >= *until => Some(State::Again),
+                State::Down { .. } | State::Again => return Err(Why::Down),
+            };
+            if let Some(state) = begin {
+                let waits = matches!(state, State::First);
+                self.state.replace(state);
+                self.connect();
+                if !waits {
+                    return Err(Why::Down);
+                }
+            }
+            changed.await;
+        }
+    }
+
+    fn broken(self: &Rc<Self>, generation: u64) {
+        let up = matches!(*self.state.borrow(), State::Up(_));
+        if up && generation == self.generation.get() {
+            self.state.replace(State::Again);
+            self.connect();
+        }
+    }
+
+    /// One attempt, beside the requests. It ends by itself, and at the latest with the lane's `LocalSet`.
+    fn connect(self: &Rc<Self>) {
+        let link = Rc::clone(self);
+        drop(tokio::task::spawn_local(async move {
+            let config = AsyncConnectionConfig::new()
+                .set_connection_timeout(Some(CONNECT_MAX))
+                .set_response_timeout(None)
+                .set_pipeline_buffer_size(ASKED_MAX);
+            // Accepted is not answered: one that hangs is still down.
+            let connecting = async {
+                let mut connection =
+                    link.client.get_multiplexed_async_connection_with_config(&config).await?;
+                redis::cmd("PING").exec_async(&mut connection).await?;
+                RedisResult::Ok(connection)
+            };
+            let made = timeout(CONNECT_MAX, connecting).await;
+            let state = match made {
+                Ok(Ok(connection)) => link.up(connection),
+                Ok(Err(error)) => link.down(&error.to_string()),
+                Err(_) => link.down("no answer"),
+            };
+            link.state.replace(state);
+            link.changed.notify_waiters();
+        }));
+    }
+
+    fn up(&self, connection: MultiplexedConnection) -> State {
+        self.generation.set(self.generation.get() + 1);
+        self.pause.set(PAUSE_MIN);
+        self.silent_since.set(None);
+        if self.told.replace(false) {
+            tracing::info!(redis = %self.address(), "redis is there again");
+        }
+        State::Up(connection)
+    }
+
+    fn down(&self, error: &str) -> State {
+        let pause = self.pause.get();
+        self.pause.set((pause * 2).min(PAUSE_MAX));
+        if !self.told.replace(true) {
+            tracing::warn!(redis = %self.address(), error, "redis is down; features that need it fail until it is back");
+        }
+        State::Down { until: Instant::now() + pause }
+    }
+
+    /// Without what may be a secret.
+    fn address(&self) -> String {
+        self.client.get_connection_info().addr().to_string()
+    }
+}
+
+/// One of the requests that wait.
+struct Place<'a>(&'a Cell<usize>);
+
+impl Place<'_> {
+    fn take(asked: &Cell<usize>) -> Place<'_> {
+        asked.set(asked.get() + 1);
+        Place(asked)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// The address is checked, not whether anyone is there.
+pub(crate) fn client(url: &str) -> Result<Client, String> {
+    // The text of the error may have the address, and the address a password.
+    Client::open(url).map_err(|_| {
+        "the address of a redis source is not redis://[user:password@]host[:port][/database] or redis+unix:///path"
+            .to_owned()
+    })
+}
+
+/// It answered, but not what was asked for.
+fn refused(error: &RedisError) -> Why {
+    match error.code() {
+        // It is starting, or its master is gone.
+        Some("LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN") => Why::Down,
+        _ => Why::Bad,
+    }
+}

@@ -1,0 +1,141 @@
+//! The embedded store: records of several sets in one file. One small thread reads it, so that no lane touches the disk.
+//!
+//! The file is never changed in place: a push writes a new one and moves it there, and the next read opens that.
+
+mod write;
+
+pub(crate) use write::StoreWriter;
+
+use crate::record::RECORD_BYTES_MAX;
+use crate::source::SourceState;
+use crate::{Record, SourceKind, Why};
+use redb::{Builder, ReadOnlyDatabase, ReadableDatabase, TableDefinition};
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use tokio::sync::oneshot;
+
+const ASKED_MAX: usize = 4096;
+const CACHE_BYTES: usize = 64 << 20;
+
+type Answer = Result<Option<Record>, Why>;
+
+struct Ask {
+    source: Arc<SourceState>,
+    key: String,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// The thread's end at which lanes ask. It ends when the last source of a store does.
+pub(crate) struct StoreReader(SyncSender<Ask>);
+
+impl StoreReader {
+    pub(crate) fn start() -> Result<StoreReader, String> {
+        let (sender, asks) = sync_channel(ASKED_MAX);
+        std::thread::Builder::new()
+            .name("fb-store".into())
+            .spawn(move || answer_all(&asks))
+            .map_err(|error| format!("cannot start the thread that reads the embedded store: {error}"))?;
+        Ok(StoreReader(sender))
+    }
+
+    pub(crate) async fn ask(&self, source: &Arc<SourceState>, key: &str) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        let ask = Ask { source: Arc::clone(source), key: key.to_owned(), answer };
+        match self.0.try_send(ask) {
+            Ok(()) => answered.await.unwrap_or(Err(Why::Down)),
+            Err(TrySendError::Full(_)) => Err(Why::Busy),
+            Err(TrySendError::Disconnected(_)) => Err(Why::Down),
+        }
+    }
+}
+
+fn answer_all(asks: &Receiver<Ask>) {
+    let mut files = HashMap::<PathBuf, File>::new();
+    while let Ok(ask) = asks.recv() {
+        // Whoever asked may be gone, by its deadline.
+        if ask.answer.is_closed() {
+            continue;
+        }
+        let SourceKind::Store { path } = &ask.source.def.kind else { continue };
+        let answer = answer(&mut files, path, &ask.source.def.set, &ask.key);
+        let _ = ask.answer.send(answer);
+    }
+}
+
+fn answer(files: &mut HashMap<PathBuf, File>, path: &Path, set: &str, key: &str) -> Answer {
+    let identity = Identity::of(path).ok_or(Why::Down)?;
+    let file = match files.get(path).filter(|file| file.identity == identity) {
+        Some(file) => file,
+        None => {
+            files.remove(path);
+            let opened = File::open(path, identity)?;
+            files.entry(path.to_owned()).or_insert(opened)
+        }
+    };
+    get(&file.database, set, key)
+}
+
+struct File {
+    identity: Identity,
+    database: ReadOnlyDatabase,
+}
+
+impl File {
+    fn open(path: &Path, identity: Identity) -> Result<File, Why> {
+        let opened = Builder::new().set_cache_size(CACHE_BYTES).open_read_only(path);
+        let database = opened.map_err(|error| {
+            tracing::warn!(path = %path.display(), %error, "the embedded store cannot be opened; push it again");
+            Why::Bad
+        })?;
+        Ok(File { identity, database })
+    }
+}
+
+/// Which file lies at a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    modified: (i64, i64),
+    bytes: u64,
+}
+
+impl Identity {
+    fn of(path: &Path) -> Option<Identity> {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some(Identity {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            bytes: metadata.len(),
+        })
+    }
+}
+
+pub(crate) fn table(set: &str) -> TableDefinition<'_, &'static str, &'static [u8]> {
+    TableDefinition::new(set)
+}
+
+fn get(database: &ReadOnlyDatabase, set: &str, key: &str) -> Answer {
+    let read = || -> Result<Option<Vec<u8>>, redb::Error> {
+        let table = database.begin_read()?.open_table(table(set))?;
+        let value = table.get(key)?;
+        Ok(value.map(|value| value.value()[..value.value().len().min(RECORD_BYTES_MAX + 1)].to_vec()))
+    };
+    let bytes = read().map_err(|_| Why::Bad)?;
+    bytes.map(|bytes| Record::read(&bytes)).transpose().map_err(|_| Why::Bad)
+}
+
+/// One record, for a person who looks.
+pub(crate) fn look(path: &Path, set: &str, key: &str) -> Result<Option<Vec<u8>>, String> {
+    let told = |error: redb::Error| format!("cannot read set {set} of {}: {error}", path.display());
+    let database = ReadOnlyDatabase::open(path).map_err(|error| told(error.into()))?;
+    let read = || -> Result<Option<Vec<u8>>, redb::Error> {
+        let table = database.begin_read()?.open_table(table(set))?;
+        Ok(table.get(key)?.map(|value| value.value().to_vec()))
+    };
+    read().map_err(told)
+}

@@ -1,0 +1,107 @@
+//! A window in Redis, which several replicas count together. One script adds and reads in one round trip, by the rules of the
+//! embedded one.
+
+use crate::Why;
+use crate::link::Link;
+use crate::window::span::{AHEAD_MS_MAX, When};
+use crate::window::tally::{Gain, Total, VALUES_MAX};
+use crate::window::{Event, WindowState, Windowed};
+use redis::Script;
+use std::rc::Rc;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// Marks outlive quiet weeks.
+const MARKS_LIVE_MS: i64 = 7 * 24 * 3_600_000;
+
+static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("shared.lua")));
+
+impl WindowState {
+    /// The value as of the event, which is added where it is real. Where no answer came in time, nobody knows whether it was.
+    pub(crate) async fn ask(
+        &self,
+        link: &Rc<Link>,
+        event: &Event<'_>,
+        wall_ms: i64,
+        limit: Duration,
+    ) -> Windowed {
+        let gain = match self.gain(event) {
+            Ok(gain) => gain,
+            Err(why) => return self.failed(why),
+        };
+        let when = self.span.when(event.at_ms, wall_ms);
+        let write = event.write && !when.ahead && gain.is_some();
+        let call = self.call(event, gain, when, write, wall_ms);
+        let answer = link
+            .ask(limit, async |connection| call.invoke_async::<[String; 4]>(connection).await)
+            .await
+            .and_then(Answer::read);
+        match answer {
+            Err(why) => self.failed(why),
+            Ok(answer) => {
+                self.count(event, gain, when, matches!(answer, Answer::Late));
+                match answer {
+                    Answer::Late => Windowed::Late,
+                    Answer::Warming => Windowed::Warming,
+                    Answer::Warm(total) => self.value(total),
+                }
+            }
+        }
+    }
+
+    fn call(
+        &self,
+        event: &Event<'_>,
+        gain: Option<Gain>,
+        when: When,
+        write: bool,
+        wall_ms: i64,
+    ) -> redis::ScriptInvocation<'static> {
+        let span = &self.span;
+        let numeric = self.def.op != crate::WindowOp::Distinct;
+        let gain = match gain {
+            None => String::new(),
+            Some(Gain::Number(number)) => number.to_string(),
+            Some(Gain::Value(value)) => format!("{value:032x}"),
+        };
+        let key_lives_ms = 2 * (span.last_ms + span.width_ms) + AHEAD_MS_MAX;
+        let mut call = SCRIPT.prepare_invoke();
+        call.key(format!("flyball:window:{}:{}", self.table, event.key))
+            .key(format!("flyball:window:{}", self.table))
+            .arg(if numeric { "number" } else { "value" })
+            .arg(when.bucket)
+            .arg(span.count)
+            .arg(gain)
+            .arg(u8::from(event.current))
+            .arg(u8::from(write))
+            .arg(when.at_ms)
+            .arg(span.last_ms)
+            .arg(span.width_ms)
+            .arg(wall_ms)
+            .arg(VALUES_MAX)
+            .arg(key_lives_ms)
+            .arg(2 * span.last_ms + MARKS_LIVE_MS);
+        call
+    }
+}
+
+enum Answer {
+    Late,
+    Warming,
+    Warm(Total),
+}
+
+impl Answer {
+    fn read([state, count, sum, saturated]: [String; 4]) -> Result<Answer, Why> {
+        let count: f64 = count.parse().map_err(|_| Why::Bad)?;
+        let sum: f64 = sum.parse().map_err(|_| Why::Bad)?;
+        // No key has more events than a double counts.
+        let total = Total { count: count as u64, sum, saturated: saturated == "1" };
+        match state.as_str() {
+            "late" => Ok(Answer::Late),
+            "warming" => Ok(Answer::Warming),
+            "warm" => Ok(Answer::Warm(total)),
+            _ => Err(Why::Bad),
+        }
+    }
+}

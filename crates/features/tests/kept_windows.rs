@@ -1,0 +1,129 @@
+//! Embedded windows over restarts and crashes.
+
+use flyball_features::{
+    Event, FeatureSettings, Features, Wall, Window, WindowDef, WindowOp, WindowValue, Windowed,
+};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const BASE_MS: i64 = 1_700_000_000_000;
+const LAST_MS: i64 = 600_000;
+
+fn open(folder: &Path) -> (Arc<Features>, Window, Window) {
+    let wall = Wall::manual(BASE_MS + 2 * LAST_MS);
+    let settings = FeatureSettings { folder: Some(folder.to_owned()), wall, ..FeatureSettings::default() };
+    let features = Features::new(settings);
+    let window = |op, name: &str| {
+        let def = WindowDef { name: name.to_owned(), op, last_ms: LAST_MS as u64, source: None };
+        features.window(def).unwrap()
+    };
+    let (sum, distinct) = (window(WindowOp::Sum, "spent"), window(WindowOp::Distinct, "devices"));
+    (features, sum, distinct)
+}
+
+fn add(features: &Arc<Features>, window: &Window, at_ms: i64, value: WindowValue<'_>) {
+    let event = Event { key: "a", at_ms, value, current: true, write: true };
+    features.lane().window_embedded(window, event).unwrap();
+}
+
+fn read(features: &Arc<Features>, window: &Window, key: &str) -> Windowed {
+    let at_ms = BASE_MS + LAST_MS;
+    let event = Event { key, at_ms, value: WindowValue::None, current: false, write: false };
+    features.lane().window_embedded(window, event).unwrap()
+}
+
+fn fill(features: &Arc<Features>, sum: &Window, distinct: &Window) {
+    for at_ms in [BASE_MS, BASE_MS + LAST_MS] {
+        add(features, sum, at_ms, WindowValue::Number(0.1));
+        add(features, distinct, at_ms, WindowValue::Text("phone"));
+    }
+    add(features, distinct, BASE_MS + LAST_MS, WindowValue::Text("laptop"));
+}
+
+fn exact(value: f64) -> Windowed {
+    Windowed::Value { value, saturated: false }
+}
+
+#[test]
+fn what_windows_know_and_that_they_are_warm_outlives_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let (features, sum, distinct) = open(folder.path());
+    fill(&features, &sum, &distinct);
+    assert_eq!(read(&features, &sum, "a"), exact(0.2));
+    drop((features, sum, distinct));
+    let (features, sum, distinct) = open(folder.path());
+    assert_eq!(read(&features, &sum, "a"), exact(0.2));
+    assert_eq!(read(&features, &distinct, "a"), exact(2.0));
+    assert_eq!(read(&features, &sum, "b"), exact(0.0));
+    add(&features, &sum, BASE_MS + LAST_MS, WindowValue::Number(0.1));
+    assert_eq!(read(&features, &sum, "a"), exact(0.1 + (0.1 + 0.1)));
+}
+
+#[test]
+fn a_crash_loses_no_more_than_what_was_not_yet_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (features, sum, distinct) = open(folder.path());
+    fill(&features, &sum, &distinct);
+    // The file as a crash would leave it, at any moment: what it says is right or not there yet.
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let crashed = tempfile::tempdir().unwrap();
+        std::fs::copy(folder.path().join("windows.redb"), crashed.path().join("windows.redb")).unwrap();
+        let (after, kept, _) = open(crashed.path());
+        match read(&after, &kept, "a") {
+            Windowed::Warming => assert!(Instant::now() < until, "nothing was written behind"),
+            value => {
+                assert_eq!(value, exact(0.2));
+                break;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_window_that_nobody_has_any_more_is_written_and_read_again_when_it_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (features, sum, distinct) = open(folder.path());
+    fill(&features, &sum, &distinct);
+    drop((sum, distinct));
+    let until = Instant::now() + Duration::from_secs(20);
+    while !features.windows().is_empty() {
+        assert!(Instant::now() < until, "windows are kept though nobody has them");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let def = WindowDef { name: "spent".into(), op: WindowOp::Sum, last_ms: LAST_MS as u64, source: None };
+    let sum = features.window(def).unwrap();
+    assert_eq!(read(&features, &sum, "a"), exact(0.2));
+}
+
+#[test]
+fn two_servers_do_not_share_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_features, _sum, _distinct) = open(folder.path());
+    let second = Features::new(FeatureSettings {
+        folder: Some(folder.path().to_owned()),
+        ..FeatureSettings::default()
+    });
+    let def = WindowDef { name: "spent".into(), op: WindowOp::Sum, last_ms: 60_000, source: None };
+    let told = second.window(def).err().unwrap();
+    assert!(told.contains("a folder of its own"), "{told}");
+}
+
+#[test]
+fn windows_without_an_event_for_long_are_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let (features, sum, distinct) = open(folder.path());
+    fill(&features, &sum, &distinct);
+    drop((features, sum, distinct));
+    let wall = Wall::manual(BASE_MS + 30 * 24 * 3_600_000);
+    let features = Features::new(FeatureSettings {
+        folder: Some(folder.path().to_owned()),
+        wall,
+        ..FeatureSettings::default()
+    });
+    let def = WindowDef { name: "spent".into(), op: WindowOp::Sum, last_ms: LAST_MS as u64, source: None };
+    let sum = features.window(def).unwrap();
+    assert_eq!(read(&features, &sum, "a"), Windowed::Warming);
+}

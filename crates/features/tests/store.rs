@@ -1,0 +1,206 @@
+//! The embedded store and the cache before it, as a lane sees them.
+
+mod lane;
+
+use flyball_core::{Clock, Nanos, Scalar};
+use flyball_features::{
+    CacheDef, FeatureSettings, Features, Lookup, PushTarget, Pusher, SourceDef, SourceKind, Wall, Why, get,
+};
+use lane::on_lane;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const WRITTEN_MS: i64 = 1_700_000_000_000;
+
+fn push(path: &Path, set: &str, rows: &str) {
+    let target = PushTarget::Store { path: path.to_owned() };
+    let mut pusher = Pusher::begin(target, set, WRITTEN_MS).unwrap();
+    pusher.put(rows.as_bytes()).unwrap();
+    pusher.finish().unwrap();
+}
+
+struct Bench {
+    features: Arc<Features>,
+    clock: Clock,
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let clock = Clock::manual();
+        // The records were written ten seconds ago.
+        let wall = Wall::manual(WRITTEN_MS + 10_000);
+        let settings = FeatureSettings { clock: clock.clone(), wall, ..FeatureSettings::default() };
+        Bench { features: Features::new(settings), clock, folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join("store.redb")
+    }
+
+    fn def(&self) -> SourceDef {
+        SourceDef {
+            kind: SourceKind::Store { path: self.path() },
+            set: "cards".to_owned(),
+            cache: CacheDef {
+                ttl: Duration::from_secs(60),
+                absent_ttl: Duration::from_secs(1),
+                entries_max: 100,
+            },
+        }
+    }
+
+    /// The key's `limit`, how old it is, and whether it was at hand.
+    fn limit(&self, key: &str) -> Result<Option<(i64, u64, bool)>, (Why, Option<i64>)> {
+        let source = self.features.open(self.def()).unwrap();
+        let number = |record: &flyball_features::Record| match record.get("limit") {
+            Some(Scalar::Int(limit)) => limit,
+            other => panic!("{other:?}"),
+        };
+        on_lane(async {
+            match self.features.lane().lookup(&source, key, None).await {
+                Lookup::Found { record, age, from_cache } => {
+                    Ok(Some((number(&record), age.as_secs(), from_cache)))
+                }
+                Lookup::Absent => Ok(None),
+                Lookup::Failed { why, stale } => Err((why, stale.map(|(record, _)| number(&record)))),
+            }
+        })
+    }
+}
+
+#[test]
+fn a_record_is_used_for_its_time_to_live_and_then_fetched_again() {
+    let bench = Bench::new();
+    let _open = bench.features.open(bench.def()).unwrap();
+    push(&bench.path(), "cards", r#"[["a", {"limit": 1}]]"#);
+    assert_eq!(bench.limit("a"), Ok(Some((1, 10, false))));
+    push(&bench.path(), "cards", r#"[["a", {"limit": 2}]]"#);
+    bench.clock.advance(Duration::from_secs(59));
+    assert_eq!(bench.limit("a"), Ok(Some((1, 69, true))));
+    bench.clock.advance(Duration::from_secs(1));
+    assert_eq!(bench.limit("a"), Ok(Some((2, 10, false))));
+    let counts = &bench.features.sources()[0];
+    assert_eq!((counts.hits, counts.misses, counts.entries), (1, 2, 1));
+}
+
+#[test]
+fn that_there_is_no_such_key_is_remembered_for_a_shorter_time() {
+    let bench = Bench::new();
+    let _open = bench.features.open(bench.def()).unwrap();
+    push(&bench.path(), "cards", r#"[["a", {"limit": 1}]]"#);
+    assert_eq!(bench.limit("b"), Ok(None));
+    push(&bench.path(), "cards", r#"[["b", {"limit": 2}]]"#);
+    assert_eq!(bench.limit("b"), Ok(None));
+    bench.clock.advance(Duration::from_secs(1));
+    assert_eq!(bench.limit("b"), Ok(Some((2, 10, false))));
+    assert_eq!(bench.limit("a"), Ok(None), "a push replaces the whole set");
+}
+
+#[test]
+fn a_store_that_is_gone_fails_with_the_old_record_at_hand_and_comes_back_by_itself() {
+    let bench = Bench::new();
+    let _open = bench.features.open(bench.def()).unwrap();
+    assert_eq!(bench.limit("a"), Err((Why::Down, None)));
+    push(&bench.path(), "cards", r#"[["a", {"limit": 1}]]"#);
+    assert_eq!(bench.limit("a"), Ok(Some((1, 10, false))));
+    std::fs::remove_file(bench.path()).unwrap();
+    bench.clock.advance(Duration::from_secs(61));
+    assert_eq!(bench.limit("a"), Err((Why::Down, Some(1))));
+    std::fs::write(bench.path(), "this is no store").unwrap();
+    assert_eq!(bench.limit("a"), Err((Why::Bad, Some(1))));
+    std::fs::remove_file(bench.path()).unwrap();
+    push(&bench.path(), "cards", r#"[["a", {"limit": 3}]]"#);
+    assert_eq!(bench.limit("a"), Ok(Some((3, 10, false))));
+    let counts = &bench.features.sources()[0];
+    assert_eq!((counts.down, counts.bad, counts.stale), (2, 1, 2));
+}
+
+#[test]
+fn a_deadline_that_has_passed_is_a_timeout_even_where_the_answer_came() {
+    let bench = Bench::new();
+    push(&bench.path(), "cards", r#"[["a", {"limit": 1}]]"#);
+    let source = bench.features.open(bench.def()).unwrap();
+    bench.clock.advance(Duration::from_secs(5));
+    on_lane(async {
+        let lane = bench.features.lane();
+        let passed = lane.lookup(&source, "a", Some(Nanos(1))).await;
+        assert!(matches!(passed, Lookup::Failed { why: Why::Timeout, .. }), "{passed:?}");
+        // The clock moves while the answer is on its way.
+        let deadline = bench.clock.now().after(Duration::from_secs(1));
+        let mut lookup = Box::pin(lane.lookup(&source, "a", Some(deadline)));
+        assert!(futures_poll(&mut lookup).await.is_none());
+        bench.clock.advance(Duration::from_secs(2));
+        let late = lookup.await;
+        assert!(matches!(late, Lookup::Failed { why: Why::Timeout, stale: Some(_) }), "{late:?}");
+        // What came too late for one is there for the next.
+        assert!(matches!(lane.lookup_cached(&source, "a"), Some(Lookup::Found { .. })));
+    });
+}
+
+/// Polls once.
+async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    std::future::poll_fn(|context| match std::pin::Pin::new(&mut *future).poll(context) {
+        std::task::Poll::Ready(output) => std::task::Poll::Ready(Some(output)),
+        std::task::Poll::Pending => std::task::Poll::Ready(None),
+    })
+    .await
+}
+
+#[test]
+fn sets_of_one_file_are_replaced_each_for_itself() {
+    let bench = Bench::new();
+    push(&bench.path(), "cards", r#"[["a", {"limit": 1}]]"#);
+    push(&bench.path(), "shops", r#"[["a", {"limit": 2}]]"#);
+    let target = PushTarget::Store { path: bench.path() };
+    assert!(get(&target, "cards", "a").unwrap().is_some());
+    assert!(get(&target, "shops", "a").unwrap().is_some());
+    assert!(get(&target, "shops", "b").unwrap().is_none());
+    let missing = get(&target, "banks", "a").unwrap_err();
+    assert!(missing.contains("banks"), "{missing}");
+}
+
+#[test]
+fn a_push_that_does_not_finish_leaves_the_store_as_it_was() {
+    let bench = Bench::new();
+    let target = PushTarget::Store { path: bench.path() };
+    push(&bench.path(), "cards", r#"[["a", {"limit": 1}]]"#);
+    let before = std::fs::read(bench.path()).unwrap();
+    let mut pusher = Pusher::begin(target.clone(), "cards", WRITTEN_MS).unwrap();
+    pusher.put(br#"[["a", {"limit": 2}]]"#).unwrap();
+    let second = Pusher::begin(target, "cards", WRITTEN_MS).err().unwrap();
+    assert!(second.contains("another push"), "{second}");
+    let fault = pusher.put(br#"[["a", {"limit": [2]}]]"#).unwrap_err();
+    assert!(fault.contains("limit"), "{fault}");
+    drop(pusher);
+    assert_eq!(std::fs::read(bench.path()).unwrap(), before);
+    assert_eq!(std::fs::read_dir(bench.folder.path()).unwrap().count(), 2, "the store and its lock");
+}
+
+#[test]
+fn a_source_is_opened_once_and_one_that_makes_no_sense_is_refused() {
+    let bench = Bench::new();
+    let _one = bench.features.open(bench.def()).unwrap();
+    let _same = bench.features.open(bench.def()).unwrap();
+    assert_eq!(bench.features.sources().len(), 1);
+    let nameless = SourceDef { set: "a b".to_owned(), ..bench.def() };
+    assert!(bench.features.open(nameless).is_err_and(|text| text.contains("a b")));
+    let kind = SourceKind::Redis { url: "http://me:secret@x".to_owned(), timeout: Duration::from_millis(5) };
+    let told = bench.features.open(SourceDef { kind, ..bench.def() }).err().unwrap();
+    assert!(told.contains("redis://") && !told.contains("secret"), "{told}");
+}
+
+#[test]
+fn the_cache_holds_no_more_than_it_may() {
+    let bench = Bench::new();
+    let _open = bench.features.open(bench.def()).unwrap();
+    let rows: Vec<String> = (0..400).map(|key| format!(r#"["{key}", {{"limit": {key}}}]"#)).collect();
+    push(&bench.path(), "cards", &format!("[{}]", rows.join(",")));
+    for key in 0..400 {
+        assert_eq!(bench.limit(&key.to_string()), Ok(Some((key, 10, false))));
+    }
+    let counts = &bench.features.sources()[0];
+    assert!(counts.entries <= 100, "{counts:?}");
+    assert_eq!(counts.entries + counts.evictions, 400);
+}

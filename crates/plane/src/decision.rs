@@ -1,0 +1,63 @@
+//! A decision that serves: its program, the models that it runs, and where its features come from.
+
+mod compile;
+
+use crate::governed::answers::Answers;
+use crate::{Model, Routes};
+use flyball_core::{DecidedBy, Fault, FaultKind, Stage};
+use flyball_decision::{FieldDocument, Program, Variant};
+use flyball_features::{Source, Window};
+use std::sync::Arc;
+
+pub(crate) use compile::{Surroundings, compile};
+
+/// `M` is what measures it.
+pub struct Decision<M> {
+    pub name: Arc<str>,
+    pub program: Program,
+    pub(crate) meter: Arc<M>,
+    /// By their places in the program.
+    pub(crate) models: Vec<Arc<Model<M>>>,
+    pub by: Vec<DecidedBy>,
+    /// What its callers send, and what they may get: from mild to severe.
+    pub input: Vec<FieldDocument>,
+    pub outcomes: Vec<Arc<str>>,
+    /// By variant, who decides; and nobody, for those that the rules decide alone.
+    pub(crate) decided_by: Vec<Arc<[DecidedBy]>>,
+    pub(crate) nobody: Arc<[DecidedBy]>,
+    /// By their places in the program.
+    pub(crate) sources: Vec<Source>,
+    /// By feature; none for what is no window.
+    pub(crate) windows: Vec<Option<Window>>,
+    /// Goes on over reloads.
+    pub(crate) answers: Arc<Answers>,
+}
+
+impl<M> Decision<M> {
+    pub(crate) fn variant_models(&self, variant: &Variant) -> impl Iterator<Item = &Arc<Model<M>>> {
+        variant.models.iter().map(|&model| &self.models[model])
+    }
+
+    /// The model that is asked first, as far as the request's head tells.
+    pub(crate) fn first_model(&self, variant: usize) -> &Arc<Model<M>> {
+        &self.models[self.program.variants[variant].models[0]]
+    }
+}
+
+/// The decision of that name.
+pub fn find<M>(routes: &Routes<M>, name: &str) -> Result<Arc<Decision<M>>, Fault> {
+    let fault = |kind, text: String| Err(Fault::new(kind, Stage::Route, text));
+    match (routes.get(name), routes.not_ready(name)) {
+        (Some(deployment), _) => match &deployment.decision {
+            Some(decision) => Ok(Arc::clone(decision)),
+            None => fault(
+                FaultKind::DecisionNotFound,
+                format!("'{name}' is a model without a decision; ask it by /v2/models/{name}/infer"),
+            ),
+        },
+        (None, Some(reason)) => {
+            fault(FaultKind::ModelNotReady, format!("decision '{name}' is not served: {reason}"))
+        }
+        (None, None) => fault(FaultKind::DecisionNotFound, format!("decision '{name}' is not here")),
+    }
+}

@@ -1,0 +1,183 @@
+//! From the `decision` of a deployment's document to what serves: read, verified against the models that were loaded, with
+//! its sources and windows opened. Whatever is wrong refuses the whole deployment.
+
+use super::Decision;
+use crate::Model;
+use crate::governed::answers::Answers;
+use flyball_core::snapshot::{self, SnapshotFaults};
+use flyball_core::{DecidedBy, Digest, Meters};
+use flyball_decision::{
+    CacheDocument, DecisionDocument, ExplainDocument, FeatureDocument, ModelFacts, Program, SourceDocument,
+    WindowOp,
+};
+use flyball_features::{CacheDef, Features, Source, SourceDef, SourceKind, Window, WindowDef};
+use serde_json::Value as Json;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Of a file that explains a model: nodes and covers of some thousand trees fit well.
+const EXPLAIN_BYTES_MAX: u64 = 256 << 20;
+
+/// What a decision is loaded into.
+pub(crate) struct Surroundings<'a, M> {
+    pub(crate) base: &'a Path,
+    pub(crate) features: &'a Features,
+    pub(crate) meters: &'a dyn Meters<M>,
+    /// What serves under this name, if anything does.
+    pub(crate) before: Option<&'a Decision<M>>,
+}
+
+pub(crate) fn compile<M>(
+    deployment: &snapshot::Deployment,
+    decision: &Json,
+    versions: &[Arc<Model<M>>],
+    around: &Surroundings<'_, M>,
+) -> Result<Decision<M>, String> {
+    let document =
+        DecisionDocument::read(decision).map_err(|fault| SnapshotFaults(vec![fault]).to_string())?;
+    let program = program(&document, versions, around.base)?;
+    let (models, by) = models(&program, deployment, versions)?;
+    let outcomes = outcomes(&document);
+    let of_variant = |models: &[usize]| models.iter().map(|&model| by[model].clone()).collect();
+    let decided_by = program.variants.iter().map(|variant| of_variant(&variant.models)).collect();
+    let sources = sources(&program, around)?;
+    let windows = windows(&deployment.name, &document, &program, &sources, around.features)?;
+    Ok(Decision {
+        name: deployment.name.as_str().into(),
+        meter: around.meters.decision(&deployment.name, &outcomes),
+        input: document.input,
+        outcomes,
+        models,
+        by,
+        decided_by,
+        nobody: Arc::new([]),
+        sources,
+        windows,
+        answers: around.before.map_or_else(Answers::new, |before| Arc::clone(&before.answers)),
+        program,
+    })
+}
+
+fn outcomes(document: &DecisionDocument) -> Vec<Arc<str>> {
+    document.policy.outcomes.iter().map(|outcome| outcome.as_str().into()).collect()
+}
+
+/// Checks the document against the models as they were loaded.
+fn program<M>(document: &DecisionDocument, versions: &[Arc<Model<M>>], base: &Path) -> Result<Program, String> {
+    let files = document.models.iter().map(|model| match &model.explain {
+        Some(ExplainDocument::Trees { path, digest }) => explanation(&base.join(path), digest)
+            .map(|bytes| Some((model.version.as_str(), bytes)))
+            .map_err(|why| format!("models.{}.explain.path is '{path}': {why}", model.name)),
+        _ => Ok(None),
+    });
+    let files: Vec<_> = files.collect::<Result<_, String>>()?;
+    let file = |version: &str| {
+        files.iter().flatten().find(|(of, _)| *of == version).map(|(_, bytes)| bytes.as_slice())
+    };
+    let facts: Vec<_> = versions
+        .iter()
+        .map(|model| ModelFacts {
+            version: &model.version,
+            inputs: &model.signature.inputs,
+            outputs: &model.signature.outputs,
+            explain: file(&model.version),
+        })
+        .collect();
+    Program::compile(document, &facts).map_err(|faults| faults.to_string())
+}
+
+/// The bytes beside a model that explain it, if they are what the document says.
+fn explanation(path: &Path, digest: &Digest) -> Result<Vec<u8>, String> {
+    let length = std::fs::metadata(path).map_err(|error| format!("it cannot be read: {error}"))?.len();
+    if length > EXPLAIN_BYTES_MAX {
+        return Err(format!("it has {length} bytes; allowed are {EXPLAIN_BYTES_MAX}"));
+    }
+    let bytes = std::fs::read(path).map_err(|error| format!("it cannot be read: {error}"))?;
+    match Digest::of(&bytes) {
+        is if is == *digest => Ok(bytes),
+        is => Err(format!("it is {is}, and not {digest}; compile the decision again")),
+    }
+}
+
+type Models<M> = (Vec<Arc<Model<M>>>, Vec<DecidedBy>);
+
+fn models<M>(
+    program: &Program,
+    deployment: &snapshot::Deployment,
+    versions: &[Arc<Model<M>>],
+) -> Result<Models<M>, String> {
+    let find = |plan: &flyball_decision::ModelPlan| {
+        let model = versions.iter().find(|model| model.version == plan.version)?;
+        let version = deployment.versions.iter().find(|version| *version.version == *plan.version)?;
+        let (name, digest) = (Arc::clone(&plan.name), version.artifact.digest);
+        Some((Arc::clone(model), DecidedBy { model: name, version: Arc::clone(&plan.version), digest }))
+    };
+    let found = program.models.iter().map(|plan| {
+        find(plan).ok_or_else(|| format!("models.{}: version '{}' is not here", plan.name, plan.version))
+    });
+    Ok(found.collect::<Result<Vec<_>, String>>()?.into_iter().unzip())
+}
+
+fn sources<M>(program: &Program, around: &Surroundings<'_, M>) -> Result<Vec<Source>, String> {
+    let open = |(name, document): &(Arc<str>, SourceDocument)| {
+        let opened = source(document, around.base).and_then(|def| around.features.open(def));
+        opened.map_err(|why| format!("sources.{name}: {why}"))
+    };
+    program.sources.iter().map(open).collect()
+}
+
+fn source(document: &SourceDocument, base: &Path) -> Result<SourceDef, String> {
+    let (kind, set, cache) = match document {
+        SourceDocument::Redis { url, url_env, set, timeout_ms, cache } => {
+            let url = match (url, url_env) {
+                (Some(url), None) => url.clone(),
+                (None, Some(variable)) => std::env::var(variable)
+                    .map_err(|_| format!("the environment has no variable {variable}; set it to the address"))?,
+                _ => return Err("just one of url and url_env is needed".to_owned()),
+            };
+            (SourceKind::Redis { url, timeout: Duration::from_millis(*timeout_ms) }, set, cache)
+        }
+        SourceDocument::Store { path, set, cache } => (SourceKind::Store { path: base.join(path) }, set, cache),
+    };
+    Ok(SourceDef { kind, set: set.clone(), cache: cache_def(cache) })
+}
+
+fn cache_def(document: &CacheDocument) -> CacheDef {
+    CacheDef {
+        ttl: Duration::from_millis(document.ttl_ms),
+        absent_ttl: Duration::from_millis(document.absent_ttl_ms),
+        entries_max: usize::try_from(document.entries_max).unwrap_or(usize::MAX),
+    }
+}
+
+/// One for each feature that is a window, in the order of features.
+fn windows(
+    decision: &str,
+    document: &DecisionDocument,
+    program: &Program,
+    sources: &[Source],
+    features: &Features,
+) -> Result<Vec<Option<Window>>, String> {
+    let open = |feature: &FeatureDocument| {
+        let Some(window) = &feature.window else { return Ok(None) };
+        let place = |name: &String| program.sources.iter().position(|(of, _)| **of == **name);
+        let source = window.source.as_ref().and_then(place).and_then(|place| sources.get(place));
+        let (op, of) = (window.op, window.of.as_deref().unwrap_or(""));
+        // Everything that says which events are counted: a feature that changes begins anew.
+        let name = format!("{decision}/{}/{op:?}({of}) by {}", feature.name, window.by);
+        let def = WindowDef { name, op: window_op(op), last_ms: window.last_ms, source: source.cloned() };
+        let opened = features.window(def).map_err(|why| format!("features.{}.window: {why}", feature.name));
+        opened.map(Some)
+    };
+    document.features.iter().map(open).collect()
+}
+
+fn window_op(op: WindowOp) -> flyball_features::WindowOp {
+    match op {
+        WindowOp::Count => flyball_features::WindowOp::Count,
+        WindowOp::Sum => flyball_features::WindowOp::Sum,
+        WindowOp::Mean => flyball_features::WindowOp::Mean,
+        WindowOp::Distinct => flyball_features::WindowOp::Distinct,
+    }
+}

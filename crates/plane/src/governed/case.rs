@@ -1,0 +1,358 @@
+//! One request for decisions under way: route, admit, features, tensors and runs, policy; and, where one of them failed, what
+//! was declared for that, once.
+
+use super::answers::Turn;
+use super::remedy::{first_deadline, remedied, remedy, shed};
+use super::work::{Lent, Line, State};
+use crate::admission::Permit;
+use crate::batch::{self, Ticket};
+use crate::stages::admit::{Ask, admit_all};
+use crate::stages::features::{EventIs, Occasion, features};
+use crate::stages::policy::{guard, judge};
+use crate::walk::Walk;
+use crate::{Decision, Lane};
+use flyball_core::{
+    DecidedBy, DecidedRow, Decided, DecisionRecord, Decisions, Fault, FaultKind, Nanos, RowOutcome, RowsAsk,
+    Sink, Stage,
+};
+use flyball_decision::{Fired, Remedy, Verdict};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) struct Case<'a, S: Sink> {
+    pub(crate) lane: &'a Lane<S>,
+    pub(crate) decision: &'a Decision<S::Model>,
+    pub(crate) ask: &'a RowsAsk,
+    pub(crate) work: Lent,
+    turn: Option<Turn>,
+    unix_ms: i64,
+}
+
+impl<'a, S: Sink> Case<'a, S> {
+    pub(crate) fn new(
+        lane: &'a Lane<S>,
+        decision: &'a Decision<S::Model>,
+        ask: &'a RowsAsk,
+        work: Lent,
+        turn: Option<Turn>,
+    ) -> Case<'a, S> {
+        Case { lane, decision, ask, work, turn, unix_ms: lane.plane.means.wall.now_ms() }
+    }
+
+    /// What is left of it: the rows for those that run beside, and the key's turn.
+    pub(crate) fn end(self) -> (Lent, Option<Turn>) {
+        (self.work, self.turn)
+    }
+
+    /// The stages from route to record.
+    pub(crate) async fn decide(&mut self, walk: &mut Walk<S>) -> Result<Decisions, Fault> {
+        self.route();
+        walk.stage(Stage::Route, ());
+        match self.decision.program.policy.kill_switch() {
+            Some(killed) => self.decide_open(killed.outcome),
+            None => {
+                self.attempt(walk).await;
+                self.remedy(walk).await;
+            }
+        }
+        let decisions = self.finish(walk);
+        walk.stage(Stage::Policy, ());
+        let decisions = decisions?;
+        self.record(&decisions)?;
+        walk.stage(Stage::Record, ());
+        Ok(decisions)
+    }
+
+    /// Rows that hold to the schema are open, each with its variant.
+    fn route(&mut self) {
+        let (program, work) = (&self.decision.program, &mut *self.work);
+        program.begin_scores(&work.rows, &mut work.scores);
+        work.lines.clear();
+        for row in 0..work.rows.len() {
+            let state = if work.rows.sound(row) {
+                State::Open
+            } else {
+                let faults = work.rows.faults(row).cloned().collect();
+                State::Failed(Fault::fields_invalid(Stage::Parse, faults))
+            };
+            let variant = program.route.choose(&work.rows, row, self.lane.desk.ids.draw());
+            work.lines.push(Line { variant, state, remedy: None });
+        }
+    }
+
+    /// The first attempt: admission, features, and a run for each variant that rows go to.
+    async fn attempt(&mut self, walk: &mut Walk<S>) {
+        let remedies = &self.decision.program.remedies;
+        let deadline = first_deadline(remedies, walk.deadline, self.lane.now());
+        let admitted = self.admit(deadline);
+        let permit = walk.stage(Stage::Admit, admitted);
+        let which = self.work.rows_where(|line| wants_features(line, |kind| remedy(remedies, kind)));
+        self.features(&which, deadline).await;
+        self.work.done_with(which);
+        walk.stage(Stage::Features, ());
+        guard(self.decision, &mut self.work);
+        self.run_open(permit, deadline, walk).await;
+    }
+
+    /// Admits all open rows together; where that fails, they do.
+    fn admit(&mut self, deadline: Option<Nanos>) -> Option<Permit> {
+        let which = self.work.rows_where(Line::open);
+        let first = which.first().map(|&row| self.work.lines[row].variant);
+        let permit = first.and_then(|variant| {
+            let ask = Ask { rows: which.len(), priority: self.ask.priority, deadline };
+            let models = self.decision.variant_models(&self.decision.program.variants[variant]);
+            admit_all(self.lane, models, ask).map_err(|fault| self.work.fail(&which, &fault)).ok()
+        });
+        self.work.done_with(which);
+        permit
+    }
+
+    async fn features(&mut self, which: &[usize], deadline: Option<Nanos>) {
+        let counted = self.turn.as_ref().is_some_and(|turn| turn.counted);
+        let event = match (self.lane.plane.means.offline, counted) {
+            (true, _) => EventIs::Unreal,
+            (false, true) => EventIs::Counted,
+            (false, false) => EventIs::New,
+        };
+        // Before the first await: whoever hangs up from here on has been counted.
+        if let Some(turn) = self.turn.as_mut().filter(|_| event == EventIs::New) {
+            turn.counted = true;
+        }
+        let occasion = Occasion { unix_ms: self.unix_ms, deadline, event };
+        features(self.lane, self.decision, &mut self.work, which, occasion).await;
+    }
+
+    /// Runs the open rows, variant by variant, and judges them.
+    async fn run_open(&mut self, mut permit: Option<Permit>, deadline: Option<Nanos>, walk: &mut Walk<S>) {
+        for variant in 0..self.decision.program.variants.len() {
+            let which = self.work.rows_where(|line| line.open() && line.variant == variant);
+            if !which.is_empty() {
+                walk.rows += which.len();
+                match self.run(variant, &which, permit.take(), deadline, walk).await {
+                    Ok(back) => {
+                        permit = Some(back);
+                        judge(self.decision, &mut self.work, &which);
+                    }
+                    Err(fault) => self.work.fail(&which, &fault),
+                }
+                walk.stage(Stage::Policy, ());
+            }
+            self.work.done_with(which);
+        }
+    }
+
+    /// Runs a variant's models, one after the other. What has its score already is not run again.
+    async fn run(
+        &mut self,
+        variant: usize,
+        which: &[usize],
+        permit: Option<Permit>,
+        deadline: Option<Nanos>,
+        walk: &mut Walk<S>,
+    ) -> Result<Permit, Fault> {
+        let variant = &self.decision.program.variants[variant];
+        let mut permit = match permit {
+            Some(permit) => permit,
+            None => {
+                let ask = Ask { rows: which.len(), priority: self.ask.priority, deadline };
+                let admitted = admit_all(self.lane, self.decision.variant_models(variant), ask);
+                walk.stage(Stage::Admit, admitted)?
+            }
+        };
+        for &model in &variant.models {
+            for some in which.chunks(self.decision.models[model].rows_at_once()) {
+                if some.iter().any(|&row| self.work.scores.get(row, model).is_nan()) {
+                    permit = self.run_model(model, some, permit, deadline, walk).await?;
+                }
+            }
+        }
+        Ok(permit)
+    }
+
+    async fn run_model(
+        &mut self,
+        model: usize,
+        which: &[usize],
+        permit: Permit,
+        deadline: Option<Nanos>,
+        walk: &mut Walk<S>,
+    ) -> Result<Permit, Fault> {
+        let (lane, program, work) = (self.lane, &self.decision.program, &mut *self.work);
+        let mut inputs = lane.spare();
+        program.tensors(model, &work.rows, which, &work.scores, &mut work.scratch, &mut inputs);
+        walk.stage(Stage::Tensor, ());
+        let mut ticket = Ticket::new(permit, self.ask.priority, deadline);
+        if deadline < walk.deadline {
+            // Somebody answers in its place, and in time.
+            ticket.grace = Duration::ZERO;
+        }
+        let ran = batch::run(lane, &self.decision.models[model], inputs, ticket).await;
+        let (outputs, permit) = walk.ran(ran)?;
+        let scored = program.scores(model, &outputs, which, &mut work.scores);
+        lane.keep(outputs);
+        scored.map(|()| permit)
+    }
+
+    /// Does for each row that failed what was declared for that. Runs once more where it says so, and never a third time.
+    async fn remedy(&mut self, walk: &mut Walk<S>) {
+        let program = &self.decision.program;
+        let mut again = false;
+        for row in 0..self.work.lines.len() {
+            let work = &mut *self.work;
+            let State::Failed(fault) = &work.lines[row].state else { continue };
+            let declared = remedy(&program.remedies, fault.kind);
+            let remedied = remedied(fault, declared);
+            let state = match (declared, program.route.fallback) {
+                (Remedy::Reject, _) | (Remedy::Previous, None) => continue,
+                (Remedy::Shed, _) => State::Failed(shed(fault.clone())),
+                (Remedy::Rules, _) => match program.policy.judge(&work.rows, row, None) {
+                    Ok(verdict) => State::Judged { verdict, score: None },
+                    Err(_) => continue,
+                },
+                (Remedy::Outcome(outcome), _) => {
+                    State::Judged { verdict: declared(outcome), score: None }
+                }
+                (Remedy::Retry, _) => State::Open,
+                (Remedy::Previous, Some(fallback)) => {
+                    work.lines[row].variant = fallback;
+                    State::Open
+                }
+            };
+            work.lines[row].state = state;
+            work.lines[row].remedy = remedied;
+            again |= work.lines[row].open();
+        }
+        if again {
+            self.again(walk).await;
+        }
+    }
+
+    async fn again(&mut self, walk: &mut Walk<S>) {
+        let without = |line: &Line| {
+            let cause = line.remedy.as_ref().map(|remedied| remedied.cause);
+            line.open() && cause == Some(FaultKind::FeatureUnavailable)
+        };
+        let which = self.work.rows_where(without);
+        if !which.is_empty() {
+            let occasion = Occasion { unix_ms: self.unix_ms, deadline: walk.deadline, event: EventIs::Counted };
+            features(self.lane, self.decision, &mut self.work, &which, occasion).await;
+            walk.stage(Stage::Features, ());
+        }
+        self.work.done_with(which);
+        self.run_open(None, walk.deadline, walk).await;
+    }
+
+    /// The same verdict for each open row.
+    fn decide_open(&mut self, outcome: usize) {
+        for line in self.work.lines.iter_mut().filter(|line| line.open()) {
+            line.state = State::Judged { verdict: declared(outcome), score: None };
+        }
+    }
+
+    /// Counts the rows and puts the answer together. Where no row was decided, that is the request's own fault.
+    fn finish(&mut self, walk: &Walk<S>) -> Result<Decisions, Fault> {
+        self.count();
+        let hopeless = self.ask.single
+            || self.work.lines.iter().all(
+                |line| matches!(&line.state, State::Failed(fault) if fault.kind != FaultKind::FieldsInvalid),
+            );
+        if let Some(State::Failed(fault)) = self.work.lines.first().map(|line| &line.state)
+            && hopeless
+        {
+            return Err(fault.clone());
+        }
+        Ok(Decisions {
+            decision: Arc::clone(&self.decision.name),
+            single: self.ask.single,
+            rows: (0..self.work.lines.len()).map(|row| self.row(row)).collect(),
+            models: self.decided_by(),
+            policy: self.decision.program.policy_digest,
+            schema: self.decision.program.schema_digest,
+            repeated: false,
+            timings: self.ask.timings.then(|| walk.timings()),
+        })
+    }
+
+    fn row(&self, row: usize) -> DecidedRow {
+        let line = &self.work.lines[row];
+        let outcome = match &line.state {
+            State::Judged { verdict, score } => RowOutcome::Decided(self.decided(row, verdict, *score)),
+            State::Failed(fault) if fault.kind == FaultKind::FieldsInvalid => {
+                RowOutcome::Invalid(fault.fields.to_vec())
+            }
+            State::Failed(fault) => {
+                RowOutcome::Failed { kind: fault.kind, stage: fault.stage, text: fault.text.to_string() }
+            }
+            State::Open => unreachable!("every row was judged or failed"),
+        };
+        DecidedRow { id: self.work.rows.id(row).map(Into::into), outcome }
+    }
+
+    fn decided(&self, row: usize, verdict: &Verdict, score: Option<f64>) -> Decided {
+        let (program, line) = (&self.decision.program, &self.work.lines[row]);
+        let variant = score.map(|_| &program.variants[line.variant]);
+        let of = |&model: &usize| (Arc::clone(&program.models[model].name), self.work.scores.get(row, model));
+        let several = variant.filter(|variant| variant.models.len() > 1);
+        Decided {
+            id: self.lane.desk.ids.id(self.unix_ms),
+            outcome: Arc::clone(program.policy.outcome(verdict.outcome)),
+            band: verdict.band.map(|band| Arc::clone(program.policy.band(band))),
+            score,
+            scores: several.iter().flat_map(|variant| &variant.models).map(of).collect(),
+            reasons: program.policy.reasons_of(verdict),
+            variant: variant.map(|variant| Arc::clone(&variant.name)),
+            remedy: line.remedy,
+        }
+    }
+
+    /// The models that had a part in it.
+    fn decided_by(&self) -> Arc<[DecidedBy]> {
+        let lines = self.work.lines.iter();
+        let mut variants =
+            lines.filter(|line| matches!(line.state, State::Judged { score: Some(_), .. })).map(|line| line.variant);
+        let Some(first) = variants.next() else { return Arc::clone(&self.decision.nobody) };
+        if variants.clone().all(|variant| variant == first) {
+            return Arc::clone(&self.decision.decided_by[first]);
+        }
+        let variants = variants.chain([first]);
+        let took_part = |model: &usize| {
+            variants.clone().any(|variant| self.decision.program.variants[variant].models.contains(model))
+        };
+        let by = &self.decision.by;
+        (0..by.len()).filter(took_part).map(|model| by[model].clone()).collect()
+    }
+
+    fn count(&self) {
+        for line in &self.work.lines {
+            let outcome = match &line.state {
+                State::Judged { verdict, .. } => Some(verdict.outcome),
+                _ => None,
+            };
+            let record = DecisionRecord { outcome, remedy: line.remedy };
+            self.lane.sink.decided(&self.decision.meter, &record);
+        }
+    }
+
+    /// Offers the decisions to whoever keeps them.
+    fn record(&self, decisions: &Decisions) -> Result<(), Fault> {
+        let Some(recorder) = &self.lane.plane.means.recorder else { return Ok(()) };
+        recorder.offer(decisions).map_err(|why| Fault::new(FaultKind::Panicked, Stage::Record, why))
+    }
+}
+
+/// Rows that go on, and those whose remedy reads features too. One that does not hold to the schema is no event.
+fn wants_features(line: &Line, remedy: impl Fn(FaultKind) -> Remedy) -> bool {
+    match &line.state {
+        State::Open => true,
+        State::Judged { .. } => false,
+        State::Failed(fault) => {
+            fault.kind != FaultKind::FieldsInvalid
+                && matches!(remedy(fault.kind), Remedy::Rules | Remedy::Retry | Remedy::Previous)
+        }
+    }
+}
+
+/// What was declared for a case, and not judged.
+fn declared(outcome: usize) -> Verdict {
+    Verdict { outcome, band: None, fired: Fired::new() }
+}

@@ -1,0 +1,120 @@
+//! Which of a decision's remedies a fault meets. What none is declared for is the answer itself.
+
+use flyball_core as core;
+use flyball_core::{Fault, FaultKind, Nanos, Remedied};
+use flyball_decision::{Remedies, Remedy};
+use std::time::Duration;
+
+/// Whom a refusal for load sends away, for how long.
+const SHED_PAUSE: Duration = Duration::from_secs(1);
+/// What a remedy for lateness keeps of the time to the deadline, for itself and for the way back; a timer may be a
+/// millisecond late.
+const KEPT_MAX: Duration = Duration::from_millis(2);
+
+/// What is declared for a fault of this kind.
+pub(crate) fn remedy(remedies: &Remedies, kind: FaultKind) -> Remedy {
+    match kind {
+        FaultKind::ModelNotReady
+        | FaultKind::BreakerOpen
+        | FaultKind::RunFailed
+        | FaultKind::RunStopped
+        | FaultKind::Panicked => remedies.model_unavailable,
+        FaultKind::DeadlineUnreachable | FaultKind::DeadlinePassed => remedies.timeout,
+        FaultKind::InFlightFull | FaultKind::LaneFull | FaultKind::WaitTooLong => remedies.queue_full,
+        FaultKind::FeatureUnavailable => remedies.feature_error,
+        FaultKind::FieldsInvalid => remedies.invalid_input,
+        FaultKind::GuardViolated => remedies.guard_violated,
+        _ => Remedy::Reject,
+    }
+}
+
+/// Whether the fault is the answer.
+pub(crate) fn is_final(remedy: Remedy) -> bool {
+    matches!(remedy, Remedy::Reject | Remedy::Shed)
+}
+
+/// What the answer says of a remedy; none: there was none.
+pub(crate) fn remedied(fault: &Fault, remedy: Remedy) -> Option<Remedied> {
+    let remedy = match remedy {
+        Remedy::Reject => return None,
+        Remedy::Shed => core::Remedy::Shed,
+        Remedy::Retry => core::Remedy::Retry,
+        Remedy::Rules => core::Remedy::Rules,
+        Remedy::Previous => core::Remedy::Previous,
+        Remedy::Outcome(_) => core::Remedy::Outcome,
+    };
+    Some(Remedied { cause: fault.kind, stage: fault.stage, remedy })
+}
+
+/// The same fault as overload: come again later.
+pub(crate) fn shed(fault: Fault) -> Fault {
+    let overload = matches!(fault.kind, FaultKind::InFlightFull | FaultKind::LaneFull | FaultKind::WaitTooLong);
+    let kind = if overload { fault.kind } else { FaultKind::WaitTooLong };
+    let pause = fault.retry_after.unwrap_or(SHED_PAUSE);
+    Fault { kind, ..fault }.retry_after(pause)
+}
+
+/// When the first attempt must be done, so that a remedy for lateness can still answer by the deadline.
+pub(crate) fn first_deadline(remedies: &Remedies, deadline: Option<Nanos>, now: Nanos) -> Option<Nanos> {
+    let deadline = deadline?;
+    let left = deadline.since(now);
+    let kept = match remedies.timeout {
+        Remedy::Reject | Remedy::Shed => Duration::ZERO,
+        Remedy::Rules | Remedy::Outcome(_) => (left / 4).min(KEPT_MAX),
+        // It runs a model as well.
+        Remedy::Retry | Remedy::Previous => left / 2,
+    };
+    Some(Nanos(deadline.0 - core::nanos(kept)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flyball_core::Stage;
+
+    const REMEDIES: Remedies = Remedies {
+        model_unavailable: Remedy::Previous,
+        timeout: Remedy::Rules,
+        queue_full: Remedy::Shed,
+        feature_error: Remedy::Outcome(1),
+        invalid_input: Remedy::Outcome(2),
+        guard_violated: Remedy::Retry,
+        record_error: Remedy::Reject,
+    };
+
+    #[test]
+    fn every_kind_of_fault_meets_the_remedy_of_its_cause_and_a_caller_s_own_mistake_meets_none() {
+        use FaultKind as K;
+        for kind in FaultKind::ALL {
+            let wanted = match kind {
+                K::ModelNotReady | K::BreakerOpen | K::RunFailed | K::RunStopped | K::Panicked => Remedy::Previous,
+                K::DeadlineUnreachable | K::DeadlinePassed => Remedy::Rules,
+                K::InFlightFull | K::LaneFull | K::WaitTooLong => Remedy::Shed,
+                K::FeatureUnavailable => Remedy::Outcome(1),
+                K::FieldsInvalid => Remedy::Outcome(2),
+                K::GuardViolated => Remedy::Retry,
+                _ => Remedy::Reject,
+            };
+            assert_eq!(remedy(&REMEDIES, kind), wanted, "{}", kind.label());
+        }
+    }
+
+    #[test]
+    fn what_is_shed_is_overload_whatever_it_was_and_says_when_to_come_again() {
+        let fault = shed(Fault::new(FaultKind::RunFailed, Stage::Infer, "no"));
+        assert_eq!((fault.kind, fault.stage), (FaultKind::WaitTooLong, Stage::Infer));
+        assert_eq!(fault.retry_after, Some(SHED_PAUSE));
+    }
+
+    #[test]
+    fn a_remedy_for_lateness_keeps_some_of_the_time() {
+        let at = |ms: u64| Some(Nanos(ms * 1_000_000));
+        assert_eq!(first_deadline(&REMEDIES, at(30), Nanos(10_000_000)), at(28));
+        assert_eq!(first_deadline(&REMEDIES, at(14), Nanos(10_000_000)), at(13));
+        assert_eq!(first_deadline(&REMEDIES, None, Nanos(0)), None);
+        let previous = Remedies { timeout: Remedy::Previous, ..REMEDIES };
+        assert_eq!(first_deadline(&previous, at(30), Nanos(10_000_000)), at(20));
+        let none = Remedies { timeout: Remedy::Reject, ..REMEDIES };
+        assert_eq!(first_deadline(&none, at(30), Nanos(10_000_000)), at(30));
+    }
+}

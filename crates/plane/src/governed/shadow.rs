@@ -1,0 +1,177 @@
+//! What runs beside decisions and is never in an answer: other variants and another policy, compared with what counted.
+//!
+//! After the answer, on the rows as the request left them, one at a time and only while nothing else wants the lane: shadows
+//! are the first to be dropped. They read no feature, write no window, and what they find is only counted.
+
+use super::work::{Lent, Line, State, Work};
+use crate::admission::Permit;
+use crate::batch::{self, Ticket};
+use crate::stages::admit::{Ask, admit};
+use crate::{Decision, Lane, Model};
+use flyball_core::{Priority, Shadow, Shadowed, Sink};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Requests whose shadows may wait on one lane; they hold their rows in memory.
+const WAITING_MAX: usize = 64;
+
+pub(crate) struct Shadows<M> {
+    waiting: RefCell<VecDeque<(Arc<Decision<M>>, Lent)>>,
+    arrived: Notify,
+}
+
+impl<M> Default for Shadows<M> {
+    fn default() -> Shadows<M> {
+        Shadows { waiting: RefCell::default(), arrived: Notify::new() }
+    }
+}
+
+/// Leaves a request's rows for its decision's shadows, where it has some.
+pub(crate) fn offer<S: Sink>(lane: &Lane<S>, decision: Arc<Decision<S::Model>>, work: Lent) {
+    let program = &decision.program;
+    if program.route.shadow.is_empty() && program.policy.shadow.is_none() {
+        return;
+    }
+    let shadows = &lane.desk.shadows;
+    if shadows.waiting.borrow().len() >= WAITING_MAX {
+        for _ in &program.route.shadow {
+            each(lane, &decision, &work, Shadow::Variant, |_, _| Some(Shadowed::Dropped));
+        }
+        return each(lane, &decision, &work, Shadow::Policy, |_, _| {
+            program.policy.shadow.as_ref().map(|_| Shadowed::Dropped)
+        });
+    }
+    shadows.waiting.borrow_mut().push_back((decision, work));
+    shadows.arrived.notify_one();
+}
+
+/// A lane's shadows, one after the other, for as long as it is polled.
+pub(crate) async fn walk<S: Sink>(lane: &Lane<S>) {
+    loop {
+        let next = lane.desk.shadows.waiting.borrow_mut().pop_front();
+        match next {
+            Some((decision, work)) => beside(lane, &decision, work).await,
+            None => lane.desk.shadows.arrived.notified().await,
+        }
+    }
+}
+
+async fn beside<S: Sink>(lane: &Lane<S>, decision: &Decision<S::Model>, mut work: Lent) {
+    let program = &decision.program;
+    each(lane, decision, &work, Shadow::Policy, |row, line| {
+        let State::Judged { verdict, score } = &line.state else { return None };
+        let judged = program.policy.shadow.as_ref()?.judge(&work.rows, row, *score);
+        Some(judged.map_or(Shadowed::Failed, |other| Shadowed::Compared {
+            agrees: other.outcome == verdict.outcome,
+            apart: 0.0,
+        }))
+    });
+    for &variant in &program.route.shadow {
+        let ran = run(lane, decision, &mut work, variant).await;
+        each(lane, decision, &work, Shadow::Variant, |row, line| match ran {
+            Ran::Dropped => Some(Shadowed::Dropped),
+            Ran::Failed => Some(Shadowed::Failed),
+            Ran::Scored => compared(decision, &work, variant, row, line),
+        });
+    }
+}
+
+fn compared<M>(
+    decision: &Decision<M>,
+    work: &Work,
+    variant: usize,
+    row: usize,
+    line: &Line,
+) -> Option<Shadowed> {
+    let State::Judged { verdict, score: Some(score) } = &line.state else { return None };
+    let other = decision.program.score(variant, row, &work.scores);
+    let judged = decision.program.policy.judge(&work.rows, row, Some(other));
+    Some(judged.map_or(Shadowed::Failed, |judged| Shadowed::Compared {
+        agrees: judged.outcome == verdict.outcome,
+        apart: (other - score).abs(),
+    }))
+}
+
+/// Rows that a model's score decided: others have nothing to be compared with.
+fn scored(line: &Line) -> bool {
+    matches!(line.state, State::Judged { score: Some(_), .. })
+}
+
+fn each<S: Sink>(
+    lane: &Lane<S>,
+    decision: &Decision<S::Model>,
+    work: &Work,
+    of: Shadow,
+    row: impl Fn(usize, &Line) -> Option<Shadowed>,
+) {
+    for (place, line) in work.lines.iter().enumerate().filter(|(_, line)| scored(line)) {
+        if let Some(shadowed) = row(place, line) {
+            lane.sink.shadowed(&decision.meter, of, shadowed);
+        }
+    }
+}
+
+enum Ran {
+    Scored,
+    Dropped,
+    Failed,
+}
+
+async fn run<S: Sink>(
+    lane: &Lane<S>,
+    decision: &Decision<S::Model>,
+    work: &mut Work,
+    variant: usize,
+) -> Ran {
+    let which = work.rows_where(scored);
+    let mut ran = Ran::Scored;
+    for &model in &decision.program.variants[variant].models {
+        let served = &decision.models[model];
+        for some in which.chunks(served.rows_at_once()) {
+            if some.iter().all(|&row| !work.scores.get(row, model).is_nan()) {
+                continue;
+            }
+            let Some(permit) = room(lane, served, some.len()) else {
+                ran = Ran::Dropped;
+                break;
+            };
+            if run_some(lane, decision, work, model, some, permit).await.is_none() {
+                ran = Ran::Failed;
+                break;
+            }
+        }
+    }
+    work.done_with(which);
+    ran
+}
+
+async fn run_some<S: Sink>(
+    lane: &Lane<S>,
+    decision: &Decision<S::Model>,
+    work: &mut Work,
+    model: usize,
+    which: &[usize],
+    permit: Permit,
+) -> Option<()> {
+    let mut inputs = lane.spare();
+    let program = &decision.program;
+    program.tensors(model, &work.rows, which, &work.scores, &mut work.scratch, &mut inputs);
+    let ticket = Ticket::new(permit, Priority::Low, None);
+    let (ran, _permit) = batch::run(lane, &decision.models[model], inputs, ticket).await.ok()?;
+    let scored = program.scores(model, &ran.outputs, which, &mut work.scores);
+    lane.keep(ran.outputs);
+    scored.ok()
+}
+
+/// A permit, where nobody else would wait for it.
+fn room<S: Sink>(lane: &Lane<S>, model: &Arc<Model<S::Model>>, rows: usize) -> Option<Permit> {
+    let plane = &lane.plane;
+    let inline = model.service.inline(rows, plane.limits.inline_run_max);
+    let here = inline && plane.home(model, lane.id).is_some();
+    let home = if here { lane.id } else { plane.least_loaded(model, inline)? };
+    let idle = plane.load_ns(home) == 0 && plane.gate.mostly_free() && model.gate.mostly_free();
+    let ask = Ask { rows, priority: Priority::Low, deadline: None };
+    idle.then(|| admit(lane, model, ask).ok()).flatten()
+}

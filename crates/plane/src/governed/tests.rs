@@ -1,0 +1,8 @@
+//! Decisions against models made for the test: what they come to, and what becomes of each thing that can fail.
+
+mod answered;
+mod keys;
+mod remedies;
+mod several;
+mod shadows;
+mod world;

@@ -1,0 +1,59 @@
+//! What runs beside decisions: after the answer, only where there is room, and never in it.
+
+use super::world::{Mood, World, decided, document, many, model, one, variant};
+use crate::testing::Made;
+use flyball_core::{Shadow, Shadowed};
+use serde_json::{Value as Json, json};
+
+fn shadowed() -> Json {
+    let mut document = document();
+    document["models"] = json!([model("a", "1"), model("b", "2")]);
+    document["variants"] = json!([variant("champion", &["a"]), variant("beside", &["b"])]);
+    document["route"] = json!({"shadow": ["beside"]});
+    document
+}
+
+#[test]
+fn another_variant_is_compared_and_is_not_in_the_answer() {
+    let world = World::new(&[1, 4], &shadowed());
+    let answer = world.ask(many(vec![json!({"x": 1}), json!({"x": 4}), json!({"x": -1})]));
+    assert_eq!((decided(&answer, 0).score, decided(&answer, 1).score), (Some(1.0), Some(4.0)));
+    assert_eq!(answer.unwrap().models.len(), 1);
+    assert_eq!(*world.puppets[1].given.lock().unwrap(), [vec![1, 4]], "once, for the rows that were decided");
+    let told = [(true, 3.0), (false, 12.0)]
+        .map(|(agrees, apart)| (Shadow::Variant, Shadowed::Compared { agrees, apart }));
+    assert_eq!(world.lane.sink.1.borrow().shadowed, told);
+}
+
+#[test]
+fn a_shadow_that_fails_is_counted_and_nobody_notices() {
+    let world = World::new(&[1, 4], &shadowed());
+    world.puppets[1].is(Mood::Fails);
+    assert_eq!(&*decided(&world.ask(one(json!({"x": 1}))), 0).outcome, "pass");
+    assert_eq!(world.lane.sink.1.borrow().shadowed, [(Shadow::Variant, Shadowed::Failed)]);
+}
+
+#[test]
+fn where_others_want_the_places_a_shadow_is_dropped_and_counted() {
+    // One place, and it is taken by a request that is still there.
+    let world = World::made(Made { in_flight_max: 1, ..Made::usual() }, &[1, 4], &shadowed());
+    let gate = &world.lane.plane.routes.load().get("d").unwrap().versions[1].gate;
+    let held = gate.try_enter().unwrap();
+    assert_eq!(&*decided(&world.ask(one(json!({"x": 1}))), 0).outcome, "pass");
+    drop(held);
+    assert_eq!(world.lane.sink.1.borrow().shadowed, [(Shadow::Variant, Shadowed::Dropped)]);
+    assert_eq!(world.puppets[1].runs(), 0);
+}
+
+#[test]
+fn another_policy_judges_the_same_scores() {
+    let mut document = document();
+    let mut strict = document["policy"].clone();
+    strict["bands"] = json!([{"name": "pass", "to": 5}, {"name": "review", "from": 5, "to": 6}, {"name": "reject", "from": 6}]);
+    document["policy"]["shadow"] = strict;
+    let world = World::new(&[1], &document);
+    let answer = world.ask(many(vec![json!({"x": 4}), json!({"x": 6})]));
+    assert_eq!((&*decided(&answer, 0).outcome, &*decided(&answer, 1).outcome), ("pass", "pass"));
+    let told = [true, false].map(|agrees| (Shadow::Policy, Shadowed::Compared { agrees, apart: 0.0 }));
+    assert_eq!(world.lane.sink.1.borrow().shadowed, told);
+}

@@ -1,0 +1,265 @@
+//! What a decision must know beside the request: windows over past events, records of stores, and what is computed from
+//! both. What is at hand is taken at once; the rest is asked for at the same time, within the deadline.
+
+use crate::governed::work::{State, Work};
+use crate::{Decision, Lane};
+use flyball_core::{Fault, FaultKind, Nanos, Scalar, Sink, Stage};
+use flyball_decision::{
+    CompiledReaction, FeatureFact, FeatureFrom, FeaturePlan, KeyBuffer, Origin, Program, Rows, WindowOp,
+};
+use flyball_features::{Event, Lookup, Record, WindowValue, Windowed};
+use futures_util::future::join_all;
+use std::time::Duration;
+
+/// When a request came by the time of day, and how long its features may take.
+#[derive(Clone, Copy)]
+pub(crate) struct Occasion {
+    pub(crate) unix_ms: i64,
+    pub(crate) deadline: Option<Nanos>,
+    pub(crate) event: EventIs,
+}
+
+/// How a request's event stands to windows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventIs {
+    New,
+    /// An attempt before this one added it: it is among those of the past now.
+    Counted,
+    /// It is none of those that really happened.
+    Unreal,
+}
+
+/// What was found for one feature of one row.
+enum Found {
+    /// There is nothing to ask with.
+    NoKey,
+    Record(Lookup),
+    Window(Windowed),
+}
+
+/// Finds the features of these rows. A row that lacks one that it must have fails, and the others go on.
+pub(crate) async fn features<S: Sink>(
+    lane: &Lane<S>,
+    decision: &Decision<S::Model>,
+    work: &mut Work,
+    which: &[usize],
+    occasion: Occasion,
+) {
+    let asked = Asked { lane, decision, occasion };
+    let mut later: Vec<(usize, usize)> = Vec::new();
+    for &row in which {
+        for (feature, plan) in decision.program.features.iter().enumerate() {
+            if work.rows.fact(row, feature).origin == Origin::Given {
+                continue;
+            }
+            match asked.at_hand(plan, feature, &work.rows, row) {
+                Some(found) => settle(&decision.program, work, row, feature, found),
+                None if computed(plan) => {}
+                None => later.push((row, feature)),
+            }
+        }
+    }
+    if !later.is_empty() {
+        let rows = &work.rows;
+        let answers = join_all(later.iter().map(|&(row, feature)| asked.ask(feature, rows, row))).await;
+        for (&(row, feature), found) in later.iter().zip(answers) {
+            settle(&decision.program, work, row, feature, found);
+        }
+    }
+    compute(&decision.program, work, which);
+}
+
+fn computed(plan: &FeaturePlan) -> bool {
+    matches!(plan.from, FeatureFrom::Compute(_))
+}
+
+/// In the order of the document: each may use those before it.
+fn compute(program: &Program, work: &mut Work, which: &[usize]) {
+    for (feature, plan) in program.features.iter().enumerate().filter(|(_, plan)| computed(plan)) {
+        for &row in which {
+            let given = work.rows.fact(row, feature).origin == Origin::Given;
+            if !given && !program.compute(&mut work.rows, row, feature) {
+                fail(work, row, plan, "it cannot be told from what is there");
+            }
+        }
+    }
+}
+
+struct Asked<'a, S: Sink> {
+    lane: &'a Lane<S>,
+    decision: &'a Decision<S::Model>,
+    occasion: Occasion,
+}
+
+impl<S: Sink> Asked<'_, S> {
+    /// What needs no waiting; none: it must be asked for, or computed.
+    fn at_hand(&self, plan: &FeaturePlan, feature: usize, rows: &Rows, row: usize) -> Option<Found> {
+        let mut buffers = [KeyBuffer::new(), KeyBuffer::new()];
+        match &plan.from {
+            FeatureFrom::Lookup { source, key, .. } => {
+                let Some(key) = key.text(rows, row, &mut buffers[0]) else { return Some(Found::NoKey) };
+                let source = self.decision.sources.get(*source)?;
+                self.lane.desk.features.lookup_cached(source, key).map(Found::Record)
+            }
+            FeatureFrom::Window { .. } => {
+                let Some(event) = self.event(plan, rows, row, &mut buffers) else { return Some(Found::NoKey) };
+                let window = self.decision.windows.get(feature)?.as_ref()?;
+                self.lane.desk.features.window_embedded(window, event).map(Found::Window)
+            }
+            FeatureFrom::Compute(_) => None,
+        }
+    }
+
+    /// What does: from a store, or from a window that several replicas share.
+    async fn ask(&self, feature: usize, rows: &Rows, row: usize) -> Found {
+        let plan = &self.decision.program.features[feature];
+        let mut buffers = [KeyBuffer::new(), KeyBuffer::new()];
+        let (features, deadline) = (&self.lane.desk.features, self.occasion.deadline);
+        match &plan.from {
+            FeatureFrom::Lookup { source, key, .. } => {
+                let key = key.text(rows, row, &mut buffers[0]);
+                match key.zip(self.decision.sources.get(*source)) {
+                    Some((key, source)) => Found::Record(features.lookup(source, key, deadline).await),
+                    None => Found::NoKey,
+                }
+            }
+            FeatureFrom::Window { .. } => {
+                let window = self.decision.windows.get(feature).and_then(Option::as_ref);
+                match self.event(plan, rows, row, &mut buffers).zip(window) {
+                    Some((event, window)) => Found::Window(features.window(window, event, deadline).await),
+                    None => Found::NoKey,
+                }
+            }
+            FeatureFrom::Compute(_) => Found::NoKey,
+        }
+    }
+
+    fn event<'r>(
+        &self,
+        plan: &'r FeaturePlan,
+        rows: &'r Rows,
+        row: usize,
+        [of_text, by_text]: &'r mut [KeyBuffer; 2],
+    ) -> Option<Event<'r>> {
+        let FeatureFrom::Window { op, of, by, current, .. } = &plan.from else { return None };
+        let number = || of.as_ref()?.number(rows, row).map(WindowValue::Number);
+        let value = match op {
+            WindowOp::Count => None,
+            WindowOp::Sum | WindowOp::Mean => number(),
+            WindowOp::Distinct => {
+                of.as_ref().and_then(|of| of.text(rows, row, of_text)).map(WindowValue::Text).or_else(number)
+            }
+        };
+        Some(Event {
+            key: by.text(rows, row, by_text)?,
+            at_ms: self.decision.program.event_ms(rows, row).unwrap_or(self.occasion.unix_ms),
+            value: value.unwrap_or(WindowValue::None),
+            current: *current && self.occasion.event != EventIs::Counted,
+            write: self.occasion.event == EventIs::New,
+        })
+    }
+}
+
+/// Sets a feature by what was found, or does what is declared for the case that it was not.
+fn settle(program: &Program, work: &mut Work, row: usize, feature: usize, found: Found) {
+    let plan = &program.features[feature];
+    let rows = &mut work.rows;
+    let failed = match found {
+        Found::NoKey => react(program, rows, (row, feature), &plan.on_missing, "its key is missing"),
+        Found::Window(Windowed::Value { value, .. }) => {
+            let fact = FeatureFact { origin: Origin::Window, age_ms: None };
+            put(program, rows, (row, feature), Scalar::Float(value), fact)
+        }
+        Found::Window(Windowed::Failed { why }) => {
+            react(program, rows, (row, feature), &plan.on_error, why.label())
+        }
+        Found::Window(_) => {
+            react(program, rows, (row, feature), &plan.on_missing, "its window does not reach back that far")
+        }
+        Found::Record(lookup) => looked_up(program, rows, (row, feature), lookup),
+    };
+    if let Some(why) = failed {
+        fail(work, row, plan, why);
+    }
+}
+
+/// `None`, or why the feature's absence is a fault.
+fn looked_up(program: &Program, rows: &mut Rows, place: (usize, usize), lookup: Lookup) -> Option<&'static str> {
+    let plan = &program.features[place.1];
+    let field = match &plan.from {
+        FeatureFrom::Lookup { field, .. } => &**field,
+        _ => return None,
+    };
+    let absent = "there is none";
+    match lookup {
+        Lookup::Absent => react(program, rows, place, &plan.on_missing, absent),
+        Lookup::Found { record, age, from_cache } => {
+            let Some(value) = record.get(field) else { return react(program, rows, place, &plan.on_missing, absent) };
+            let too_old = plan.max_age_ms.is_some_and(|max| age > Duration::from_millis(max));
+            if too_old && plan.on_stale != CompiledReaction::UseStale {
+                return react(program, rows, place, &plan.on_stale, "what is known of it is too old");
+            }
+            let origin = match (too_old, from_cache) {
+                (true, _) => Origin::Stale,
+                (false, true) => Origin::Cache,
+                (false, false) => Origin::Source,
+            };
+            put(program, rows, place, value, fact(origin, age))
+        }
+        Lookup::Failed { why, stale } => match stale {
+            Some((record, age)) if plan.on_error == CompiledReaction::UseStale => {
+                stale_value(program, rows, place, (&record, field), age)
+            }
+            _ => react(program, rows, place, &plan.on_error, why.label()),
+        },
+    }
+}
+
+fn stale_value(
+    program: &Program,
+    rows: &mut Rows,
+    place: (usize, usize),
+    (record, field): (&Record, &str),
+    age: Duration,
+) -> Option<&'static str> {
+    match record.get(field) {
+        Some(value) => put(program, rows, place, value, fact(Origin::Stale, age)),
+        None => react(program, rows, place, &program.features[place.1].on_missing, "there is none"),
+    }
+}
+
+fn fact(origin: Origin, age: Duration) -> FeatureFact {
+    FeatureFact { origin, age_ms: Some(u32::try_from(age.as_millis()).unwrap_or(u32::MAX)) }
+}
+
+fn put(
+    program: &Program,
+    rows: &mut Rows,
+    (row, feature): (usize, usize),
+    value: Scalar<'_>,
+    fact: FeatureFact,
+) -> Option<&'static str> {
+    if program.put(rows, row, feature, value, fact) {
+        return None;
+    }
+    let on_error = &program.features[feature].on_error;
+    react(program, rows, (row, feature), on_error, "what is there is not of its type")
+}
+
+fn react(
+    program: &Program,
+    rows: &mut Rows,
+    (row, feature): (usize, usize),
+    reaction: &CompiledReaction,
+    why: &'static str,
+) -> Option<&'static str> {
+    (!program.react(rows, row, feature, reaction)).then_some(why)
+}
+
+/// A row that failed before goes on to its remedy without the feature.
+fn fail(work: &mut Work, row: usize, plan: &FeaturePlan, why: &str) {
+    if work.lines[row].open() {
+        let text = format!("feature '{}' is not there: {why}; try again, or see its source", plan.name);
+        work.lines[row].state = State::Failed(Fault::new(FaultKind::FeatureUnavailable, Stage::Features, text));
+    }
+}

@@ -1,0 +1,75 @@
+//! What the compiler of decisions says of a document, for Python: it has no judge of its own.
+
+use crate::error::{Failure, guarded, json};
+use flyball_core::TensorSpec;
+use flyball_core::snapshot::SnapshotFault;
+use flyball_decision::{DecisionDocument, ModelFacts, Program};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Model {
+    version: String,
+    inputs: Vec<TensorSpec>,
+    outputs: Vec<TensorSpec>,
+    explain: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Stage {
+    stage: &'static str,
+    lines: Vec<String>,
+}
+
+#[derive(Default, Serialize)]
+struct Answer {
+    faults: Vec<SnapshotFault>,
+    stages: Vec<Stage>,
+}
+
+#[pyfunction]
+pub(crate) fn check_decision<'py>(
+    py: Python<'py>,
+    document: &[u8],
+    models: &[u8],
+) -> PyResult<Bound<'py, PyBytes>> {
+    let answer = guarded(py, || checked(document, models))?;
+    json(py, &answer)
+}
+
+fn checked(document: &[u8], models: &[u8]) -> Result<Answer, Failure> {
+    let no_json = |error: serde_json::Error| Failure::refused("invalid_options", error);
+    let value = serde_json::from_slice(document).map_err(no_json)?;
+    let models: Vec<Model> = serde_json::from_slice(models).map_err(no_json)?;
+    let document = match DecisionDocument::read(&value) {
+        Ok(document) => document,
+        Err(fault) => return Ok(Answer { faults: vec![fault], ..Answer::default() }),
+    };
+    let mut files = Vec::with_capacity(models.len());
+    for model in &models {
+        files.push(model.explain.as_ref().map(std::fs::read).transpose().map_err(|error| {
+            Failure::refused("decision_refused", format!("cannot read the file that explains a model: {error}"))
+        })?);
+    }
+    let facts: Vec<ModelFacts<'_>> = models
+        .iter()
+        .zip(&files)
+        .map(|(model, file)| ModelFacts {
+            version: &model.version,
+            inputs: &model.inputs,
+            outputs: &model.outputs,
+            explain: file.as_deref(),
+        })
+        .collect();
+    Ok(match Program::compile(&document, &facts) {
+        Err(faults) => Answer { faults: faults.0, ..Answer::default() },
+        Ok(program) => {
+            let stages = program.describe().into_iter();
+            let stages = stages.map(|text| Stage { stage: text.stage, lines: text.lines }).collect();
+            Answer { stages, ..Answer::default() }
+        }
+    })
+}

@@ -1,0 +1,63 @@
+//! What decisions are served, in `wire`'s neutral form.
+
+use crate::lane_thread::Shared;
+use flyball_core::{DecidedBy, Fault};
+use flyball_decision::{FieldDocument, FieldType};
+use flyball_plane::{Decision, find_decision};
+use flyball_wire::{DecisionFacts, FieldFacts, ModelFacts};
+
+/// All of them, by name, without what each takes.
+pub(crate) fn all(shared: &Shared) -> Vec<DecisionFacts> {
+    let routes = shared.plane.routes.load();
+    let decisions = routes.deployments().filter_map(|deployment| deployment.decision.as_deref());
+    let mut all: Vec<_> = decisions.map(facts).collect();
+    all.sort_by(|a, b| a.decision.cmp(&b.decision));
+    all
+}
+
+/// One of them, with what it takes.
+pub(crate) fn named(shared: &Shared, name: &str) -> Result<DecisionFacts, Fault> {
+    let decision = find_decision(&shared.plane.routes.load(), name)?;
+    Ok(DecisionFacts { input: decision.input.iter().map(field).collect(), ..facts(&decision) })
+}
+
+fn facts<M>(decision: &Decision<M>) -> DecisionFacts {
+    let program = &decision.program;
+    let model = |by: &DecidedBy| ModelFacts {
+        model: by.model.to_string(),
+        version: by.version.to_string(),
+        digest: by.digest,
+    };
+    DecisionFacts {
+        decision: decision.name.to_string(),
+        outcomes: decision.outcomes.iter().map(ToString::to_string).collect(),
+        policy: program.policy_digest,
+        schema: program.schema_digest,
+        models: decision.by.iter().map(model).collect(),
+        input: Vec::new(),
+    }
+}
+
+fn field(document: &FieldDocument) -> FieldFacts {
+    FieldFacts {
+        name: document.name.clone(),
+        kind: kind(document.kind),
+        required: document.required && document.default.is_none(),
+        default: document.default.clone(),
+        min: document.min,
+        max: document.max,
+        values: document.values.clone(),
+        length_max: (document.kind == FieldType::String).then_some(document.length_max),
+    }
+}
+
+fn kind(of: FieldType) -> &'static str {
+    match of {
+        FieldType::Bool => "bool",
+        FieldType::Int => "int",
+        FieldType::Float => "float",
+        FieldType::String => "string",
+        FieldType::Category => "category",
+        FieldType::Time => "time",
+    }
+}
