@@ -51,7 +51,10 @@ fn checked(document: &[u8], models: &[u8]) -> Result<Answer, Failure> {
     let mut files = Vec::with_capacity(models.len());
     for model in &models {
         files.push(model.explain.as_ref().map(std::fs::read).transpose().map_err(|error| {
-            Failure::refused("decision_refused", format!("cannot read the file that explains a model: {error}"))
+            Failure::refused(
+                "decision_refused",
+                format!("cannot read the file that explains a model: {error}"),
+            )
         })?);
     }
     let facts: Vec<ModelFacts<'_>> = models
