@@ -8,7 +8,8 @@ use crate::service::Service;
 use crate::{Lane, LaneInbox, Lanes, Means, Model, Plane, PlaneLimits};
 use bytes::Bytes;
 use flyball_core::{
-    Clock, DataType, DecisionRecord, Meters, RequestLimits, RunRecord, Shadow, Shadowed, Sink, Tensor, TensorData, TensorSpec, WalkRecord,
+    Clock, DataType, DecisionRecord, Meters, RequestLimits, RunRecord, Shadow, Shadowed, Sink, Tensor,
+    TensorData, TensorSpec, WalkRecord,
 };
 use flyball_engine::{Batching, LatencyPoint, LatencyTable, RunError, Signature};
 use flyball_features::Wall;
@@ -164,7 +165,7 @@ pub(crate) fn lanes(sockets: usize) -> Vec<(Rc<Lane<Runs>>, LaneInbox<()>)> {
         inline_run_max: Duration::from_millis(1),
     };
     let clock = Clock::manual();
-    let means = Means::in_memory(clock.clone(), Wall::manual(WALL_MS)).unwrap();
+    let means = Means::in_memory(clock.clone(), Wall::manual(WALL_MS));
     let (plane, inboxes) =
         Plane::with_thread_time(Lanes { sockets, compute: sockets }, limits, clock, means, || Duration::ZERO);
     let lane = |(id, inbox)| (Lane::new(Arc::clone(&plane), id, Runs::default()), inbox);

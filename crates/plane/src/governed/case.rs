@@ -9,10 +9,11 @@ use crate::batch::{self, Ticket};
 use crate::stages::admit::{Ask, admit_all};
 use crate::stages::features::{EventIs, Occasion, features};
 use crate::stages::policy::{guard, judge};
+use crate::stages::reasons::Reasons;
 use crate::walk::Walk;
 use crate::{Decision, Lane};
 use flyball_core::{
-    DecidedBy, DecidedRow, Decided, DecisionRecord, Decisions, Fault, FaultKind, Nanos, RowOutcome, RowsAsk,
+    Decided, DecidedBy, DecidedRow, DecisionRecord, Decisions, Fault, FaultKind, Nanos, RowOutcome, RowsAsk,
     Sink, Stage,
 };
 use flyball_decision::{Fired, Remedy, Verdict};
@@ -55,6 +56,7 @@ impl<'a, S: Sink> Case<'a, S> {
                 self.remedy(walk).await;
             }
         }
+        self.explain(walk).await;
         let decisions = self.finish(walk);
         walk.stage(Stage::Policy, ());
         let decisions = decisions?;
@@ -76,7 +78,7 @@ impl<'a, S: Sink> Case<'a, S> {
                 State::Failed(Fault::fields_invalid(Stage::Parse, faults))
             };
             let variant = program.route.choose(&work.rows, row, self.lane.desk.ids.draw());
-            work.lines.push(Line { variant, state, remedy: None });
+            work.lines.push(Line { variant, state, remedy: None, reasons: Reasons::new() });
         }
     }
 
@@ -200,18 +202,16 @@ impl<'a, S: Sink> Case<'a, S> {
         for row in 0..self.work.lines.len() {
             let work = &mut *self.work;
             let State::Failed(fault) = &work.lines[row].state else { continue };
-            let declared = remedy(&program.remedies, fault.kind);
-            let remedied = remedied(fault, declared);
-            let state = match (declared, program.route.fallback) {
+            let remedy = remedy(&program.remedies, fault.kind);
+            let remedied = remedied(fault, remedy);
+            let state = match (remedy, program.route.fallback) {
                 (Remedy::Reject, _) | (Remedy::Previous, None) => continue,
                 (Remedy::Shed, _) => State::Failed(shed(fault.clone())),
                 (Remedy::Rules, _) => match program.policy.judge(&work.rows, row, None) {
                     Ok(verdict) => State::Judged { verdict, score: None },
                     Err(_) => continue,
                 },
-                (Remedy::Outcome(outcome), _) => {
-                    State::Judged { verdict: declared(outcome), score: None }
-                }
+                (Remedy::Outcome(outcome), _) => State::Judged { verdict: declared(outcome), score: None },
                 (Remedy::Retry, _) => State::Open,
                 (Remedy::Previous, Some(fallback)) => {
                     work.lines[row].variant = fallback;
@@ -234,7 +234,8 @@ impl<'a, S: Sink> Case<'a, S> {
         };
         let which = self.work.rows_where(without);
         if !which.is_empty() {
-            let occasion = Occasion { unix_ms: self.unix_ms, deadline: walk.deadline, event: EventIs::Counted };
+            let occasion =
+                Occasion { unix_ms: self.unix_ms, deadline: walk.deadline, event: EventIs::Counted };
             features(self.lane, self.decision, &mut self.work, &which, occasion).await;
             walk.stage(Stage::Features, ());
         }
@@ -299,7 +300,7 @@ impl<'a, S: Sink> Case<'a, S> {
             band: verdict.band.map(|band| Arc::clone(program.policy.band(band))),
             score,
             scores: several.iter().flat_map(|variant| &variant.models).map(of).collect(),
-            reasons: program.policy.reasons_of(verdict),
+            reasons: line.reasons.clone(),
             variant: variant.map(|variant| Arc::clone(&variant.name)),
             remedy: line.remedy,
         }
@@ -308,8 +309,9 @@ impl<'a, S: Sink> Case<'a, S> {
     /// The models that had a part in it.
     fn decided_by(&self) -> Arc<[DecidedBy]> {
         let lines = self.work.lines.iter();
-        let mut variants =
-            lines.filter(|line| matches!(line.state, State::Judged { score: Some(_), .. })).map(|line| line.variant);
+        let mut variants = lines
+            .filter(|line| matches!(line.state, State::Judged { score: Some(_), .. }))
+            .map(|line| line.variant);
         let Some(first) = variants.next() else { return Arc::clone(&self.decision.nobody) };
         if variants.clone().all(|variant| variant == first) {
             return Arc::clone(&self.decision.decided_by[first]);

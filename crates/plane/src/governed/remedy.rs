@@ -48,7 +48,8 @@ pub(crate) fn remedied(fault: &Fault, remedy: Remedy) -> Option<Remedied> {
 
 /// The same fault as overload: come again later.
 pub(crate) fn shed(fault: Fault) -> Fault {
-    let overload = matches!(fault.kind, FaultKind::InFlightFull | FaultKind::LaneFull | FaultKind::WaitTooLong);
+    let overload =
+        matches!(fault.kind, FaultKind::InFlightFull | FaultKind::LaneFull | FaultKind::WaitTooLong);
     let kind = if overload { fault.kind } else { FaultKind::WaitTooLong };
     let pause = fault.retry_after.unwrap_or(SHED_PAUSE);
     Fault { kind, ..fault }.retry_after(pause)
@@ -87,7 +88,9 @@ mod tests {
         use FaultKind as K;
         for kind in FaultKind::ALL {
             let wanted = match kind {
-                K::ModelNotReady | K::BreakerOpen | K::RunFailed | K::RunStopped | K::Panicked => Remedy::Previous,
+                K::ModelNotReady | K::BreakerOpen | K::RunFailed | K::RunStopped | K::Panicked => {
+                    Remedy::Previous
+                }
                 K::DeadlineUnreachable | K::DeadlinePassed => Remedy::Rules,
                 K::InFlightFull | K::LaneFull | K::WaitTooLong => Remedy::Shed,
                 K::FeatureUnavailable => Remedy::Outcome(1),

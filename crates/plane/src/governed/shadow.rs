@@ -119,12 +119,7 @@ enum Ran {
     Failed,
 }
 
-async fn run<S: Sink>(
-    lane: &Lane<S>,
-    decision: &Decision<S::Model>,
-    work: &mut Work,
-    variant: usize,
-) -> Ran {
+async fn run<S: Sink>(lane: &Lane<S>, decision: &Decision<S::Model>, work: &mut Work, variant: usize) -> Ran {
     let which = work.rows_where(scored);
     let mut ran = Ran::Scored;
     for &model in &decision.program.variants[variant].models {

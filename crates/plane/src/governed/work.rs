@@ -1,5 +1,6 @@
 //! The memory of one request for decisions, lent out by its lane and used again.
 
+use crate::stages::reasons::{Explaining, Reasons};
 use flyball_core::{Fault, Remedied};
 use flyball_decision::{Rows, Scores, Scratch, Verdict};
 use std::cell::RefCell;
@@ -14,6 +15,7 @@ pub(crate) struct Work {
     pub(crate) rows: Rows,
     pub(crate) scores: Scores,
     pub(crate) scratch: Scratch,
+    pub(crate) explaining: Explaining,
     /// What is known of each row.
     pub(crate) lines: Vec<Line>,
     /// Rows that are run together, taken out while they are.
@@ -26,12 +28,16 @@ pub(crate) struct Line {
     pub(crate) state: State,
     /// What was done instead, once something had failed.
     pub(crate) remedy: Option<Remedied>,
+    pub(crate) reasons: Reasons,
 }
 
 pub(crate) enum State {
     Open,
     /// `score`: none where the rules alone decided.
-    Judged { verdict: Verdict, score: Option<f64> },
+    Judged {
+        verdict: Verdict,
+        score: Option<f64>,
+    },
     Failed(Fault),
 }
 

@@ -81,7 +81,8 @@ impl Run for Times {
             return Err(RunError::Failed("it was told to".into()));
         }
         outputs.clear();
-        outputs.push(column(&self.column.iter().map(|byte| byte.wrapping_mul(self.factor)).collect::<Vec<_>>()));
+        outputs
+            .push(column(&self.column.iter().map(|byte| byte.wrapping_mul(self.factor)).collect::<Vec<_>>()));
         Ok(())
     }
 
@@ -103,7 +104,12 @@ impl DecisionDialect for Asked {
         "d"
     }
 
-    fn rows(&self, _body: &Bytes, _limits: &RequestLimits, take: &mut dyn TakeRows) -> Result<RowsAsk, Fault> {
+    fn rows(
+        &self,
+        _body: &Bytes,
+        _limits: &RequestLimits,
+        take: &mut dyn TakeRows,
+    ) -> Result<RowsAsk, Fault> {
         for (place, row) in self.rows.iter().enumerate() {
             let id = place.to_string();
             take.row((!self.ask.single).then_some(&id));
@@ -188,7 +194,8 @@ pub(super) fn model(name: &str, version: &str) -> Json {
 }
 
 pub(super) fn variant(name: &str, models: &[&str]) -> Json {
-    let weights: serde_json::Map<_, _> = models.iter().map(|model| ((*model).to_owned(), json!(1.0))).collect();
+    let weights: serde_json::Map<_, _> =
+        models.iter().map(|model| ((*model).to_owned(), json!(1.0))).collect();
     json!({"name": name, "models": models, "weights": weights})
 }
 
@@ -203,7 +210,7 @@ impl World {
         let (lane, inbox) = others.remove(0);
         let puppets: Vec<_> = factors.iter().map(|_| Puppet::default()).collect();
         let clock = lane.plane.clock.clone();
-        let versions: Vec<_> = factors.iter().zip(&puppets).enumerate().map(|(place, (factor, puppet))| {
+        let versions = factors.iter().zip(&puppets).enumerate().map(|(place, (factor, puppet))| {
             let (factor, clock) = (*factor, clock.clone());
             made.version(&(place + 1).to_string(), move |_| {
                 Box::new(Times { factor, puppet: puppet.clone(), clock: clock.clone(), column: Vec::new() })
