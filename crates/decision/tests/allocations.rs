@@ -1,7 +1,5 @@
 //! Judging allocates nothing, counted by this binary's own allocator.
 
-#![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test, and the line says enough")]
-
 use flyball_decision::{Faults, Kind, Name, Names, Policy, Rows, Value};
 use serde_json::json;
 use std::alloc::{GlobalAlloc, Layout, System};
