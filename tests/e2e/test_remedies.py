@@ -53,9 +53,9 @@ def remedied(server: Server, decision: str = "pay") -> dict[tuple[str, str], int
     reading = metrics(server)
     return {
         (cause, remedy): int(count)
-        for cause in reading.labels("flyball_remedies_total", "cause")
-        for remedy in reading.labels("flyball_remedies_total", "remedy")
-        if (count := reading.sum("flyball_remedies_total", decision=decision, cause=cause, remedy=remedy))
+        for cause in reading.labels("flyball_decisions_remedied_total", "cause")
+        for remedy in reading.labels("flyball_decisions_remedied_total", "remedy")
+        if (count := reading.sum("flyball_decisions_remedied_total", decision=decision, cause=cause, remedy=remedy))
     }
 
 

@@ -38,8 +38,7 @@ def measure(stand: Stand) -> None:
 
     def rate(start: Callable[[], Process]) -> float:
         with start() as server:
-            if start is starts[OURS]:
-                example.ask_rows(server.url, made.rows)  # its cache of records; the peer has them in memory already
+            made.warm(server.url)
             plan = made.plan(server, stand.generator_cpus, connections=CONNECTIONS, duration_s=stand.seconds(WINDOW_S))
             result = run_load(plan, payloads)
         if result.failed or result.refused or result.mismatched:
@@ -59,6 +58,7 @@ def _judge_logic(stand: Stand, made: example.Example, starts: dict[str, Callable
     answers = {}
     for name, start in starts.items():
         with start() as server:
+            made.warm(server.url)
             answers[name] = example.ask_rows(server.url, made.rows[:COMPARED])
     apart = [
         (one, other)

@@ -8,7 +8,7 @@ from collections import Counter
 from flyball.bench.stages import metrics
 
 DECIDED = "flyball_decisions_total"
-REMEDIED = "flyball_remedies_total"
+REMEDIED = "flyball_decisions_remedied_total"
 REPEATED = "flyball_decisions_repeated_total"
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 

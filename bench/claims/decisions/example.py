@@ -39,6 +39,12 @@ class Example:
     folder: Path
     rows: list[dict[str, Any]]
 
+    def warm(self, url: str) -> None:
+        """A window tells nothing before it has seen its whole length of event time; and lookups must be cached."""
+        first = self.rows[0]
+        ask_rows(url, [{**first, "card_id": "warm", "time": first["time"] - before} for before in (3700, 1850, 60)])
+        ask_rows(url, self.rows)
+
     @property
     def index(self) -> Path:
         """Its snapshot, for flyballd."""
@@ -81,7 +87,7 @@ def make(folder: Path, cards: int) -> Example:
 
 
 def ask_rows(url: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """All rows, many to a request; also what warms a server's cache."""
+    """All rows, many to a request."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
     decided: list[dict[str, Any]] = []
     try:

@@ -29,12 +29,14 @@ VELOCITY = (
     "decision: velocity"
     + _HEAD % "[payments_1h, spent_1h]"
     + """
+event_time: at
 input:
   account: {type: string, key: true}
   amount: {type: float, min: 0, max: 1000}
+  at: time
 features:
-  payments_1h: {window: count() by account last 1h, on_missing: 0}
-  spent_1h: {window: sum(amount) by account last 1h, on_missing: 0}
+  payments_1h: {window: count() by account last 1h, on_missing: -1}
+  spent_1h: {window: sum(amount) by account last 1h, on_missing: -1}
 """
 )
 

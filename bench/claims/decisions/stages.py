@@ -29,7 +29,7 @@ def measure(stand: Stand) -> None:
 
     def window() -> dict[str, object]:
         with stand.serve_snapshot(made.index) as server:
-            example.ask_rows(server.url, made.rows)
+            made.warm(server.url)
             before = metrics(server.url)
             plan = made.plan(
                 server,
