@@ -65,7 +65,7 @@ def test_the_walk_s_columns_are_scikit_learn_s(name: str, seed: int) -> None:
     np.testing.assert_array_max_ulp(got, wanted, LOG_ULPS if name in pipelines.ULPS else 0)
 
 
-KINDS = {"n": "float", "i": "int", "b": "bool", "s": "string", "t": "time"}
+KINDS = {"n": "float", "i": "int", "b": "bool", "s": "string", "u": "string", "t": "time"}
 NUMBER = some.none() | some.floats(allow_nan=False, allow_infinity=False, width=64)
 ROWS = some.lists(
     some.fixed_dictionaries({
@@ -73,6 +73,7 @@ ROWS = some.lists(
         "i": some.none() | some.integers(-(2**53), 2**53),
         "b": some.none() | some.booleans(),
         "s": some.none() | some.sampled_from(pipelines.WORDS) | some.text(max_size=12),
+        "u": some.none() | some.text(max_size=4),
         "t": some.none() | some.integers(-(2**33), 2**33),
     }),
     min_size=1,
@@ -101,7 +102,7 @@ STEPS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
     "encode": ([{"op": "encode", "of": ["s"], "maps": [{"EUR": 0.1, "日本": 0.7}], "default": [0.3]}], ["s"]),
     "cross": ([{"op": "cross", "of": ["n", "i", "b"], "into": "x"}], ["x", "n"]),
     "cross texts": (
-        [{"op": "cross", "of": ["s", "s"], "into": "x"}, {"op": "hash", "of": ["x"], "buckets": 1000}],
+        [{"op": "cross", "of": ["s", "u"], "into": "x"}, {"op": "hash", "of": ["x"], "buckets": 1000}],
         ["x"],
     ),
     "date_parts": (
