@@ -4,6 +4,7 @@ The score is the amount over a thousand, so that a test chooses score, band and 
 """
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,22 @@ def thousandth(folder: Path, name: str = "thousandth", factor: float = 0.001) ->
     nodes = [helper.make_node("Mul", ["x", "k"], ["score"])]
     inputs, outputs = [value("x", TensorProto.FLOAT, ["n", 1])], [value("score", TensorProto.FLOAT, ["n", 1])]
     return save(folder / f"{name}.onnx", nodes, inputs, outputs, {"k": np.array([[factor]], np.float32)})
+
+
+def weighty(folder: Path, steps: int) -> Path:
+    """Some milliseconds of work in each step, for any number of rows; the score is 0."""
+    wide = 1500
+    constants = {
+        "in": np.zeros((1, wide), np.float32),
+        "w": np.eye(wide, dtype=np.float32),
+        "out": np.ones((wide, 1), np.float32),
+    }
+    names = ["wide", *(f"m{step}" for step in range(steps))]
+    nodes = [helper.make_node("MatMul", ["x", "in"], ["wide"])]
+    nodes += [helper.make_node("MatMul", [one, "w"], [other]) for one, other in pairwise(names)]
+    nodes.append(helper.make_node("MatMul", [names[-1], "out"], ["score"]))
+    inputs, outputs = [value("x", TensorProto.FLOAT, ["n", 1])], [value("score", TensorProto.FLOAT, ["n", 1])]
+    return save(folder / "weighty.onnx", nodes, inputs, outputs, constants)
 
 
 def document(**changes: Any) -> Json:

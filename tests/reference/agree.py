@@ -62,6 +62,6 @@ def apart_offline(wanted: loan.Decided, got: loan.Json) -> str | None:
 
 
 def _apart(wanted: loan.Decided, got: loan.Json, reasons: list[str]) -> str | None:
-    is_: tuple[Any, ...] = (got["outcome"], got["band"], got["score"], sorted(reasons))
-    must = (wanted.outcome, wanted.band, wanted.score, sorted(wanted.reasons))
+    is_: tuple[Any, ...] = (got["outcome"], got["band"], got["score"], reasons)
+    must = (wanted.outcome, wanted.band, wanted.score, wanted.reasons)
     return None if is_ == must else f"{is_}, wanted {must}"
