@@ -244,8 +244,9 @@ def test_fields_that_break_the_schema_are_named_or_get_the_declared_outcome(begi
 
 
 def test_a_deadline_that_no_run_can_keep_is_answered_by_the_rules_alone(begin: Begin, tmp_path: Path) -> None:
-    slow = {"1": governed.weighty(tmp_path, steps=60)}
-    server = begin(deployment(document(remedies={"timeout": "rules"}), slow), deployment(document(), slow, "strict"))
+    slow, alone = {"1": governed.weighty(tmp_path, steps=250)}, {"batch_rows_max": 1}
+    ruled = deployment(document(remedies={"timeout": "rules"}), slow, limits=alone)
+    server = begin(ruled, deployment(document(), slow, "strict", limits=alone))
     fired = decided(ask(server, 950, X_Request_Timeout_Ms="15"))
     assert (fired["outcome"], fired["score"]) == ("reject", None)
     assert fired["remedy"]["used"] == "rules"
