@@ -112,7 +112,7 @@ policy:
   guard: {score: 0..1}
   rules:
     - {when: "large && country != 'DE'", then: review, reason: R07}
-  bands: {pass: "< 0.40", review: "< 0.80", reject: ">= 0.80"}
+  bands: {pass: "< 0.40", review: "< 0.97", reject: ">= 0.97"}
 remedies: {guard_violated: review}
 """
 PLAIN_COLUMNS = 8

@@ -10,6 +10,7 @@ from typing import Literal, final
 
 __all__ = [
     "Echo",
+    "FeaturePush",
     "LoadRun",
     "NativeError",
     "Server",
@@ -17,6 +18,7 @@ __all__ = [
     "check_decision",
     "check_snapshot",
     "contributions",
+    "feature_record",
     "inspect",
     "machine",
     "model_files",
@@ -92,6 +94,23 @@ class Server:
 
     def totals(self) -> bytes:
         """{"received", "answered", "refused", "failed", "abandoned", "in_flight"}."""
+
+@final
+class FeaturePush:
+    """Fills a set of features: {"set", "redis": URL | "store": PATH, "expire_s"?}."""
+
+    def __new__(cls, options: bytes) -> FeaturePush: ...
+    def put(self, rows: bytes) -> None:
+        """A batch of rows: [[key, {field: value}], ...]."""
+
+    def finish(self) -> bytes:
+        """{"rows", "bytes"}; a store has its new set from now on."""
+
+    def abandon(self) -> None:
+        """Give up what is not finished; a store stays as it was."""
+
+def feature_record(options: bytes, key: str) -> bytes | None:
+    """One record as it lies there, {"v", "at", "fields"}; none: no such key. Options as of `FeaturePush`."""
 
 def read_histograms(document: bytes) -> bytes:
     """{"histograms": [base64 of HdrHistogram V2, ...]} merged into one.

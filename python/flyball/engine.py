@@ -35,7 +35,7 @@ from flyball.load_documents import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from flyball.config import ServerConfig
 
@@ -383,6 +383,28 @@ class Server:
         """Requests so far."""
         with _boundary():
             return Totals.model_validate_json(self._server.totals())
+
+
+def push_features(options: dict[str, Any], batches: Iterable[bytes]) -> dict[str, int]:
+    """Fill a set of features, whole or not at all where the target can: {"rows", "bytes"}."""
+    with _boundary():
+        from flyball import _native
+
+        push = _native.FeaturePush(json.dumps(options).encode())
+        try:
+            for batch in batches:
+                push.put(batch)
+            return TypeAdapter(dict[str, int]).validate_json(push.finish())
+        finally:
+            push.abandon()
+
+
+def feature_record(options: dict[str, Any], key: str) -> bytes | None:
+    """One record of a set as it lies there; none: no such key."""
+    with _boundary():
+        from flyball import _native
+
+        return _native.feature_record(json.dumps(options).encode(), key)
 
 
 class LoadRun:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import serving
-from decisions import PLAIN, plain, plain_rows, whole
+from decisions import PLAIN, WHOLE, plain, plain_rows, whole
 from serving import Server, until
 
 import flyball as fb
@@ -155,15 +155,18 @@ def _schema():
     return pyarrow.schema(list(kinds.items()))
 
 
-def test_a_decision_with_stores_and_windows_decides_in_this_process_and_counts(tmp_path):
-    with whole(tmp_path) as decision:
-        first = decision.decide({**ROW, "country": "DE"})
-        assert first.models[0].model == "fraud"
-        for _ in range(25):
-            last = decision.decide({**ROW, "country": "DE"})
-        assert last.outcome == "reject"  # the rule on more than 20 payments in the last hour
-        again = decision.decide_rows([{**ROW, "card_id": "another", "country": "DE"}])
-        assert again[0].decided.outcome != "reject"
+def test_windows_count_in_this_process_by_the_time_of_events(tmp_path):
+    text = WHOLE.replace("on_error: use_stale", "on_error: 0.5").replace("sources:", "event_time: at\n\nsources:", 1)
+    row, began_s = {**ROW, "amount": 12.5, "country": "DE"}, 1_750_000_000
+    with whole(tmp_path, text) as decision:
+        for later_s in (0, 2000):
+            warming = decision.decide({**row, "at": began_s + later_s})
+            assert warming.remedy.cause == "guard_violated"  # a window that is not full yet is missing, and so is the score
+        answers = [decision.decide({**row, "at": began_s + 4000 + place}) for place in range(25)]
+        assert [answer.models[0].model for answer in answers] == ["fraud"] * 25
+        fired = ["R11" in [reason.code for reason in answer.reasons] for answer in answers]
+        assert fired == [False] * 20 + [True] * 5  # more than 20 payments before this one, in the last hour
+        assert answers[20].outcome == "reject"
 
 
 def test_a_decision_that_was_closed_starts_again(tmp_path):

@@ -17,11 +17,10 @@ from typing import Any
 import governed
 import models
 import pytest
-import redis_server
 import serving
 import snapshots
 from governed import Json, ask, decided, deployment, document, problem, with_previous
-from redis_server import Redis
+from redis_server import RedisServer
 from serving import READY, Server, until
 from wire import Raw, metrics, raws, settled
 
@@ -42,8 +41,8 @@ def begin(start: Callable[..., Server], tmp_path: Path) -> Begin:
 
 
 @pytest.fixture
-def redis(tmp_path: Path) -> Iterator[Redis]:
-    started = Redis(tmp_path)
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    started = RedisServer(tmp_path)
     yield started
     started.kill()
 
@@ -130,7 +129,7 @@ def test_a_run_that_fails_is_answered_by_the_previous_version(begin: Begin, tmp_
 # Feature source down, slow, stale, refusing.
 
 
-def looked_up(redis: Redis, **reactions: Any) -> Json:
+def looked_up(redis: RedisServer, **reactions: Any) -> Json:
     """The decision with one feature of a record in Redis, read anew for each request."""
     feature = {
         "name": "risk",
@@ -148,7 +147,7 @@ def looked_up(redis: Redis, **reactions: Any) -> Json:
 
 
 @pytest.fixture
-def fed(redis: Redis, begin: Begin, tmp_path: Path) -> Server:
+def fed(redis: RedisServer, begin: Begin, tmp_path: Path) -> Server:
     """A server whose feature is there: high risk for the account a1."""
     redis.put("flyball:accounts:a1", {"risk": 0.9})
     server = begin(deployment(looked_up(redis, on_error="fault"), {"1": governed.thousandth(tmp_path)}))
@@ -161,21 +160,19 @@ def recovered(server: Server) -> bool:
     return answer["remedy"] is None and answer["outcome"] == "reject"
 
 
-@redis_server.needed
-def test_a_source_that_is_down_is_remedied_and_comes_back_without_a_restart(redis: Redis, fed: Server) -> None:
+def test_a_source_that_is_down_is_remedied_and_comes_back_without_a_restart(redis: RedisServer, fed: Server) -> None:
     redis.kill()
     asked = [decided(ask(fed, 100)) for _ in range(5)]
     assert [remedy_of(answer) for answer in asked] == [("feature_unavailable", "outcome")] * 5
     assert {answer["outcome"] for answer in asked} == {"review"}
     assert remedied(fed) == {("feature_unavailable", "outcome"): 5}
-    redis.start()
+    redis.run()
     redis.put("flyball:accounts:a1", {"risk": 0.9})
     until("the source is asked again", lambda: recovered(fed) or None)
 
 
-@redis_server.needed
 def test_a_source_that_hangs_is_remedied_within_its_timeout_and_used_again_once_it_answers(
-    redis: Redis, fed: Server
+    redis: RedisServer, fed: Server
 ) -> None:
     redis.hold()
     answer = decided(ask(fed, 100, X_Request_Timeout_Ms="5000"))
@@ -184,8 +181,9 @@ def test_a_source_that_hangs_is_remedied_within_its_timeout_and_used_again_once_
     until("the source is used again", lambda: recovered(fed) or None)
 
 
-@redis_server.needed
-def test_a_record_that_is_too_old_meets_what_is_declared_for_stale_ones(redis: Redis, begin: Begin, tmp_path: Path) -> None:
+def test_a_record_that_is_too_old_meets_what_is_declared_for_stale_ones(
+    redis: RedisServer, begin: Begin, tmp_path: Path
+) -> None:
     redis.put("flyball:accounts:old", {"risk": 0.9}, age_s=3600)
     redis.put("flyball:accounts:new", {"risk": 0.9})
     versions = {"1": governed.thousandth(tmp_path)}
@@ -202,10 +200,9 @@ def test_a_record_that_is_too_old_meets_what_is_declared_for_stale_ones(redis: R
     assert (declared["outcome"], declared["remedy"]) == ("pass", None)
 
 
-@redis_server.needed
-def test_a_source_that_refuses_is_remedied_like_one_that_is_down(redis: Redis, fed: Server) -> None:
+def test_a_source_that_refuses_is_remedied_like_one_that_is_down(redis: RedisServer, fed: Server) -> None:
     """Downstream refuses: from now on nobody may read."""
-    assert redis.ask("ACL", "SETUSER", "default", "-@read") == b"+OK"
+    assert redis.ask("ACL", "SETUSER", "default", "-@read") == b"+OK\r\n"
     answer = decided(ask(fed, 100))
     assert remedy_of(answer) == ("feature_unavailable", "outcome")
     assert answer["outcome"] == "review"

@@ -101,7 +101,7 @@ def test_score_decides_every_row_and_says_how_many_of_each(run, spec, tmp_path):
     assert code == 0, errors
     assert "1 could not be decided: see the column fault" in out
     assert "600 rows in" in errors
-    scored = list(csv.DictReader((tmp_path / "scored.csv").open()))
+    scored = list(csv.DictReader((tmp_path / "scored.csv").read_text().splitlines()))
     assert len(scored) == 600
     assert [row["payments_1h"] for row in scored] == [str(place % 30) for place in range(600)]
     assert "amount" in scored[7]["fault"]
@@ -126,7 +126,7 @@ def test_score_does_not_write_over_columns(run, spec, tmp_path):
     code, out, errors = run("score", "--decision", spec, "--in", "rows.csv", "--out", "o.csv", "--prefix", "new_", "--json")
     assert code == 0, errors
     assert json.loads(out)["rows"] == 1
-    (row,) = csv.DictReader((tmp_path / "o.csv").open())
+    (row,) = csv.DictReader((tmp_path / "o.csv").read_text().splitlines())
     assert (row["score"], bool(row["new_outcome"])) == ("7", True)
 
 

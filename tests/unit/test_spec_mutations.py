@@ -20,7 +20,7 @@ models:
   first:  {path: fraud.onnx, score: "probabilities[1]", explain: {ablation: {baseline: [0, 0, 0, 0, 0, 0, 0, 0]}}}
   second: {path: two.onnx, columns: [first.score, amount], score: "probabilities[1]"}
 variants: {chain: [first, second], both: {models: [first, second], weights: {first: 0.25, second: 0.75}}}
-route: {split: {both: 0.1}, sticky: card_id, fallback: chain}
+route: {split: {both: 0.1}, sticky: card_id, fallback: both}
 idempotency: {window_s: 60}
 """
 _SEGMENTS = '  segments: [{when: amount > 10.0, bands: {pass: "< 0.5", reject: ">= 0.5"}}]\n'

@@ -20,7 +20,7 @@ pub use counters::{SourceCounts, WindowCounts};
 pub use features::{FeatureSettings, Features};
 pub use lane::LaneFeatures;
 pub use lookup::{Lookup, Why};
-pub use push::{PushTarget, Pushed, Pusher, get};
+pub use push::{PushFault, PushTarget, Pushed, Pusher, get};
 pub use record::{Record, RecordFault};
 pub use source::{CacheDef, Source, SourceDef, SourceKind};
 pub use wall::Wall;

@@ -20,6 +20,22 @@ pub enum PushTarget {
     Store { path: PathBuf },
 }
 
+/// Why nothing, or no more, is pushed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PushFault {
+    #[error("{0}")]
+    Refused(String),
+    /// Nobody answers there.
+    #[error("{0}")]
+    Unreachable(String),
+}
+
+impl From<String> for PushFault {
+    fn from(text: String) -> PushFault {
+        PushFault::Refused(text)
+    }
+}
+
 /// What a push came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pushed {
@@ -41,7 +57,7 @@ pub struct Pusher {
 }
 
 impl Pusher {
-    pub fn begin(target: PushTarget, set: &str, written_at_ms: i64) -> Result<Pusher, String> {
+    pub fn begin(target: PushTarget, set: &str, written_at_ms: i64) -> Result<Pusher, PushFault> {
         check_set(set)?;
         let to = match target {
             PushTarget::Redis { url, expire_s } => {
@@ -53,7 +69,7 @@ impl Pusher {
     }
 
     /// A JSON list of `[key, {field: value}]`. Either all rows of a batch are right or the first fault is told.
-    pub fn put(&mut self, batch: &[u8]) -> Result<(), String> {
+    pub fn put(&mut self, batch: &[u8]) -> Result<(), PushFault> {
         let rows: Vec<(String, serde_json::Map<String, Json>)> =
             serde_json::from_slice(batch).map_err(|error| format!("rows are not [key, fields]: {error}"))?;
         let mut records = Vec::with_capacity(rows.len());
@@ -71,7 +87,7 @@ impl Pusher {
                     }
                     set.ignore();
                 }
-                pipe.query::<()>(connection).map_err(|error| format!("redis refused a batch: {error}"))?;
+                pipe.query::<()>(connection).map_err(|error| failed("a batch", &error))?;
             }
         }
         self.pushed.rows += records.len() as u64;
@@ -99,7 +115,7 @@ impl Pusher {
     }
 
     /// Until then the embedded store is as it was.
-    pub fn finish(self) -> Result<Pushed, String> {
+    pub fn finish(self) -> Result<Pushed, PushFault> {
         if let To::Store(writer) = self.to {
             writer.finish()?;
         }
@@ -123,23 +139,30 @@ fn scalar(value: &Json) -> Scalar<'_> {
 }
 
 /// The bytes of one record as they lie there; none: no such key.
-pub fn get(target: &PushTarget, set: &str, key: &str) -> Result<Option<Vec<u8>>, String> {
+pub fn get(target: &PushTarget, set: &str, key: &str) -> Result<Option<Vec<u8>>, PushFault> {
     check_set(set)?;
     match target {
-        PushTarget::Store { path } => look(path, set, key),
+        PushTarget::Store { path } => Ok(look(path, set, key)?),
         PushTarget::Redis { url, .. } => redis::cmd("GET")
             .arg(redis_key(set, key))
             .query(&mut connect(url)?)
-            .map_err(|error| format!("redis refused to say: {error}")),
+            .map_err(|error| failed("a key", &error)),
     }
 }
 
-fn connect(url: &str) -> Result<redis::Connection, String> {
+fn connect(url: &str) -> Result<redis::Connection, PushFault> {
     let client = link::client(url)?;
     let address = client.get_connection_info().addr().to_string();
-    let told = |error: redis::RedisError| format!("no redis answers at {address}: {error}");
+    let told = |error| PushFault::Unreachable(format!("no redis answers at {address}: {error}"));
     let connection = client.get_connection_with_timeout(ANSWER_MAX).map_err(told)?;
     connection.set_read_timeout(Some(ANSWER_MAX)).map_err(told)?;
     connection.set_write_timeout(Some(ANSWER_MAX)).map_err(told)?;
     Ok(connection)
+}
+
+fn failed(what: &str, error: &redis::RedisError) -> PushFault {
+    if error.is_unrecoverable_error() || error.is_timeout() {
+        return PushFault::Unreachable(format!("redis did not answer for {what}: {error}"));
+    }
+    PushFault::Refused(format!("redis refused {what}: {error}"))
 }

@@ -1,4 +1,5 @@
 //! Embedded windows over restarts and crashes.
+#![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test, and the line says enough")]
 
 use flyball_features::{
     Event, FeatureSettings, Features, Wall, Window, WindowDef, WindowOp, WindowValue, Windowed,

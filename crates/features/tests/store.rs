@@ -1,4 +1,5 @@
 //! The embedded store and the cache before it, as a lane sees them.
+#![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test, and the line says enough")]
 
 mod lane;
 
@@ -19,6 +20,9 @@ fn push(path: &Path, set: &str, rows: &str) {
     pusher.put(rows.as_bytes()).unwrap();
     pusher.finish().unwrap();
 }
+
+/// A key's `limit`, how old it is in seconds, and whether it was at hand; or why not, and what was known before.
+type Limit = Result<Option<(i64, u64, bool)>, (Why, Option<i64>)>;
 
 struct Bench {
     features: Arc<Features>,
@@ -51,8 +55,7 @@ impl Bench {
         }
     }
 
-    /// The key's `limit`, how old it is, and whether it was at hand.
-    fn limit(&self, key: &str) -> Result<Option<(i64, u64, bool)>, (Why, Option<i64>)> {
+    fn limit(&self, key: &str) -> Limit {
         let source = self.features.open(self.def()).unwrap();
         let number = |record: &flyball_features::Record| match record.get("limit") {
             Some(Scalar::Int(limit)) => limit,
@@ -157,7 +160,7 @@ fn sets_of_one_file_are_replaced_each_for_itself() {
     assert!(get(&target, "cards", "a").unwrap().is_some());
     assert!(get(&target, "shops", "a").unwrap().is_some());
     assert!(get(&target, "shops", "b").unwrap().is_none());
-    let missing = get(&target, "banks", "a").unwrap_err();
+    let missing = get(&target, "banks", "a").unwrap_err().to_string();
     assert!(missing.contains("banks"), "{missing}");
 }
 
@@ -169,9 +172,9 @@ fn a_push_that_does_not_finish_leaves_the_store_as_it_was() {
     let before = std::fs::read(bench.path()).unwrap();
     let mut pusher = Pusher::begin(target.clone(), "cards", WRITTEN_MS).unwrap();
     pusher.put(br#"[["a", {"limit": 2}]]"#).unwrap();
-    let second = Pusher::begin(target, "cards", WRITTEN_MS).err().unwrap();
+    let second = Pusher::begin(target, "cards", WRITTEN_MS).err().unwrap().to_string();
     assert!(second.contains("another push"), "{second}");
-    let fault = pusher.put(br#"[["a", {"limit": [2]}]]"#).unwrap_err();
+    let fault = pusher.put(br#"[["a", {"limit": [2]}]]"#).unwrap_err().to_string();
     assert!(fault.contains("limit"), "{fault}");
     drop(pusher);
     assert_eq!(std::fs::read(bench.path()).unwrap(), before);

@@ -2,11 +2,13 @@
 //!
 //! The frame is `decide.rs`'s; `case.rs` has the stages from route to policy, with what is done when one of them fails.
 
+mod answer;
 pub(crate) mod answers;
 pub(crate) mod case;
 pub(crate) mod desk;
 mod explain;
 mod ids;
+mod record;
 mod remedy;
 pub(crate) mod shadow;
 #[cfg(test)]

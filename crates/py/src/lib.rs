@@ -7,6 +7,7 @@ mod decision;
 mod engine;
 mod error;
 mod explain;
+mod features;
 mod load;
 mod server;
 
@@ -27,8 +28,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decision::check_decision, module)?)?;
     module.add_function(wrap_pyfunction!(columns::transform_columns, module)?)?;
     module.add_function(wrap_pyfunction!(explain::contributions, module)?)?;
+    module.add_function(wrap_pyfunction!(features::feature_record, module)?)?;
     module.add_function(wrap_pyfunction!(load::read_histograms, module)?)?;
     module.add_class::<server::Server>()?;
+    module.add_class::<features::FeaturePush>()?;
     module.add_class::<load::LoadRun>()?;
     module.add_class::<load::Echo>()?;
     Ok(())

@@ -14,6 +14,7 @@ from flyball.cli.check import check
 from flyball.cli.decide import decide
 from flyball.cli.demo import demo
 from flyball.cli.doctor import doctor
+from flyball.cli.features import features
 from flyball.cli.fit import fit
 from flyball.cli.inspect import inspect
 from flyball.cli.output import report
@@ -40,6 +41,7 @@ for _decision_verb in (check, plan, decide, score):
     app.command(rich_help_panel="Decisions")(_decision_verb)
 app.add_typer(bench, name="bench")
 app.add_typer(caller, name="caller")
+app.add_typer(features, name="features", rich_help_panel="Decisions")
 
 
 def _show_version(wanted: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -48,11 +47,7 @@ def document_of(answer: Any, *, single: bool) -> dict[str, Any]:
 def _row(item: Any) -> dict[str, Any]:
     if item.WhichOneof("result") == "fault":
         faults = [
-            {
-                "field": one.field,
-                "is": json.loads(getattr(one, "is")) if one.HasField("is") else None,
-                "allowed": one.allowed,
-            }
+            {"field": one.field, "is": getattr(one, "is") if one.HasField("is") else None, "allowed": one.allowed}
             for one in item.fault.faults
         ]
         return {

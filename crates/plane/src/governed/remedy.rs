@@ -24,13 +24,9 @@ pub(crate) fn remedy(remedies: &Remedies, kind: FaultKind) -> Remedy {
         FaultKind::FeatureUnavailable => remedies.feature_error,
         FaultKind::FieldsInvalid => remedies.invalid_input,
         FaultKind::GuardViolated => remedies.guard_violated,
+        FaultKind::RecordFailed => remedies.record_error,
         _ => Remedy::Reject,
     }
-}
-
-/// Whether the fault is the answer.
-pub(crate) fn is_final(remedy: Remedy) -> bool {
-    matches!(remedy, Remedy::Reject | Remedy::Shed)
 }
 
 /// What the answer says of a remedy; none: there was none.
@@ -80,7 +76,7 @@ mod tests {
         feature_error: Remedy::Outcome(1),
         invalid_input: Remedy::Outcome(2),
         guard_violated: Remedy::Retry,
-        record_error: Remedy::Reject,
+        record_error: Remedy::Outcome(3),
     };
 
     #[test]
@@ -96,6 +92,7 @@ mod tests {
                 K::FeatureUnavailable => Remedy::Outcome(1),
                 K::FieldsInvalid => Remedy::Outcome(2),
                 K::GuardViolated => Remedy::Retry,
+                K::RecordFailed => Remedy::Outcome(3),
                 _ => Remedy::Reject,
             };
             assert_eq!(remedy(&REMEDIES, kind), wanted, "{}", kind.label());

@@ -9,6 +9,9 @@ use std::rc::Rc;
 
 /// As many as a lane may have requests under way, in all sense; more are given back to the allocator.
 const KEPT_MAX: usize = 256;
+/// Those that grew for a list of many rows are kept only while there are few.
+const LARGE_KEPT_MAX: usize = 4;
+const ROWS_USUAL: usize = 64;
 
 #[derive(Default)]
 pub(crate) struct Work {
@@ -101,7 +104,8 @@ impl DerefMut for Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let mut kept = self.works.0.borrow_mut();
-        if kept.len() < KEPT_MAX {
+        let large = self.work.as_ref().is_some_and(|work| work.lines.capacity() > ROWS_USUAL);
+        if kept.len() < if large { LARGE_KEPT_MAX } else { KEPT_MAX } {
             kept.extend(self.work.take());
         }
     }

@@ -1,0 +1,110 @@
+//! Filling stores of features from Python, a batch of rows at a time, and looking at one record.
+
+use crate::error::{Failure, guarded, json};
+use flyball_features::{PushFault, PushTarget, Pushed, Pusher, Wall};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// Exit code of what cannot be reached.
+const UNREACHABLE: u8 = 5;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Options {
+    set: String,
+    /// Just one of the two.
+    redis: Option<String>,
+    store: Option<PathBuf>,
+    expire_s: Option<u64>,
+}
+
+impl Options {
+    fn read(bytes: &[u8]) -> Result<(PushTarget, String), Failure> {
+        let options: Options = serde_json::from_slice(bytes).map_err(refused)?;
+        let target = match (options.redis, options.store) {
+            (Some(url), None) => PushTarget::Redis { url, expire_s: options.expire_s },
+            (None, Some(path)) => PushTarget::Store { path },
+            _ => return Err(refused("name either redis or a store")),
+        };
+        Ok((target, options.set))
+    }
+}
+
+#[pyclass(frozen, module = "flyball._native")]
+pub(crate) struct FeaturePush(Mutex<Option<Pusher>>);
+
+impl FeaturePush {
+    fn with<T>(&self, work: impl FnOnce(&mut Option<Pusher>) -> Result<T, Failure>) -> Result<T, Failure> {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[pymethods]
+impl FeaturePush {
+    #[new]
+    fn new(py: Python<'_>, options: &[u8]) -> PyResult<FeaturePush> {
+        guarded(py, || {
+            let (target, set) = Options::read(options)?;
+            let pusher = Pusher::begin(target, &set, Wall::system().now_ms()).map_err(failed)?;
+            Ok(FeaturePush(Mutex::new(Some(pusher))))
+        })
+    }
+
+    fn put(&self, py: Python<'_>, rows: &[u8]) -> PyResult<()> {
+        guarded(py, || self.with(|pusher| pusher.as_mut().ok_or_else(over)?.put(rows).map_err(failed)))
+    }
+
+    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        #[derive(Serialize)]
+        struct Told {
+            rows: u64,
+            bytes: u64,
+        }
+        let finish = |pusher: &mut Option<Pusher>| pusher.take().ok_or_else(over)?.finish().map_err(failed);
+        let Pushed { rows, bytes } = guarded(py, || self.with(finish))?;
+        json(py, &Told { rows, bytes })
+    }
+
+    /// Gives up: the embedded store stays as it was.
+    fn abandon(&self, py: Python<'_>) -> PyResult<()> {
+        guarded(py, || {
+            self.with(|pusher| {
+                *pusher = None;
+                Ok(())
+            })
+        })
+    }
+}
+
+#[pyfunction]
+pub(crate) fn feature_record<'py>(
+    py: Python<'py>,
+    options: &[u8],
+    key: &str,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let record = guarded(py, || {
+        let (target, set) = Options::read(options)?;
+        flyball_features::get(&target, &set, key).map_err(failed)
+    })?;
+    Ok(record.map(|record| PyBytes::new(py, &record)))
+}
+
+fn refused(error: impl ToString) -> Failure {
+    Failure::refused("features_refused", error)
+}
+
+fn over() -> Failure {
+    refused("the push is over; begin another")
+}
+
+fn failed(fault: PushFault) -> Failure {
+    match fault {
+        PushFault::Refused(text) => refused(text),
+        PushFault::Unreachable(message) => {
+            Failure { code: "unreachable", message, exit_code: UNREACHABLE, faults: None }
+        }
+    }
+}
