@@ -29,7 +29,7 @@ FUZZ_LIMITS := -max_len=65536 -timeout=5 -malloc_limit_mb=9 -rss_limit_mb=1024
 PARALLEL := --numprocesses 3 --dist loadfile
 COMMIT := $(wildcard .git/logs/HEAD)  # the build knows its commit, so a commit makes a new build
 
-.PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench claim-tails claim-protocol plots-tails bench-peers conformance fuzz tools-present
+.PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions plots-tails bench-peers conformance fuzz tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -91,6 +91,9 @@ claim-tails: build ## prove the claims about tails on this machine (about 25 min
 
 claim-protocol: build ## prove the claims about the protocol on this machine (about 12 minutes; ONLY="beside rates" for some)
 	@$(BIN)/python -m bench.claims.protocol $(if $(ONLY),--only $(ONLY))
+
+claim-decisions: build ## prove the claims about decisions on this machine (about 15 minutes; ONLY="stages beside" for some)
+	@$(BIN)/python -m bench.claims.decisions $(if $(ONLY),--only $(ONLY))
 
 plots-tails: .venv/synced ## draw the tables and pictures of docs/performance.md's tails anew from the published record
 	@$(BIN)/python -m bench.publish tails

@@ -1,11 +1,14 @@
 """A real redis-server for tests: on a socket in a folder of its own. Also for tests that kill it and start it again."""
 
+import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +47,21 @@ class RedisServer:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def hold(self) -> None:
+        """It keeps its connections and answers nothing: the slowest that a source can be."""
+        assert self._process
+        self._process.send_signal(signal.SIGSTOP)
+
+    def let_go(self) -> None:
+        """It goes on where it was held."""
+        assert self._process
+        self._process.send_signal(signal.SIGCONT)
+
+    def put(self, key: str, fields: dict[str, Any], *, age_s: float = 0.0) -> None:
+        """A record as `flyball features push` writes it, so long ago."""
+        record = {"v": 1, "at": int((time.time() - age_s) * 1000), "fields": fields}
+        assert self.ask("SET", key, json.dumps(record)) == b"+OK\r\n"
 
     def ask(self, *words: str) -> bytes:
         """The first bytes of its answer to a command."""

@@ -23,6 +23,7 @@ __all__ = [
     "machine",
     "model_files",
     "read_histograms",
+    "transform_columns",
 ]
 
 class NativeError(Exception):
@@ -62,6 +63,9 @@ def check_decision(document: bytes, models: bytes) -> bytes:
 
     `models`: [{"version", "inputs": [{"name", "datatype", "shape"}], "outputs", "explain": a path, or null}].
     """
+
+def transform_columns(document: bytes, rows: bytes) -> bytes:
+    """The columns of a decision's only model for rows (JSON objects), as the walk computes them: little-endian f64 rows."""
 
 @final
 class Server:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from numpy.typing import NDArray
 
 CURRENCIES = ("EUR", "USD", "GBP", "¥")
 COUNTRIES = ("DE", "FR", "日本", "ß", "other")
@@ -44,17 +43,19 @@ class Loan:
     def __init__(self, model: Path) -> None:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
+        options.intra_op_num_threads = 1  # several add up the trees in another order
         self.session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
     def decide(self, rows: list[Json]) -> list[Decided]:
         checked = [check(row) for row in rows]
         sound = [values for values, faults in checked if not faults]
         scores = iter(self.scores([columns(values) for values in sound]) if sound else [])
-        return [Decided(faults=faults) if faults else judge(values, float(next(scores))) for values, faults in checked]
+        return [Decided(faults=faults) if faults else judge(values, next(scores)) for values, faults in checked]
 
-    def scores(self, made: list[list[float]]) -> NDArray[Any]:
-        (probabilities,) = self.session.run(["probabilities"], {"x": np.array(made, dtype=np.float64).astype(np.float32)})
-        return np.asarray(probabilities)[:, 1]
+    def scores(self, made: list[list[float]]) -> list[float]:
+        """Each row alone: a large batch adds up the trees in another order, and the last bit may differ."""
+        rows = np.array(made, dtype=np.float64).astype(np.float32)
+        return [float(self.session.run(["probabilities"], {"x": row[None]})[0][0, 1]) for row in rows]
 
 
 def check(row: Json) -> tuple[dict[str, Value], set[str]]:
@@ -84,9 +85,9 @@ def text(most: int) -> Any:
 
 def number(least: float, most: float) -> Any:
     def take(sent: Any) -> Value:
-        if not is_number(sent) or (isinstance(sent, int) and not -(2**63) <= sent < 2**63):
+        if not is_number(sent):
             return None
-        value = float(sent)
+        value = float(sent)  # a whole number beyond 64 bits is the double that is nearest
         return value if math.isfinite(value) and least <= value <= most else None
 
     return take
@@ -197,5 +198,5 @@ def judge(row: dict[str, Any], score: float) -> Decided:
         (row["country"] == "日本" or (room is not None and room < 0), "review", "R5"),
     ]
     outcomes = [band, *(outcome for holds, outcome, _ in fired if holds)]
-    reasons = [reason for holds, _, reason in fired if holds]
+    reasons = [reason for holds, _, reason in fired if holds][:4]  # as many as an answer has by default
     return Decided(outcome=max(outcomes, key=OUTCOMES.index), band=band, score=score, reasons=reasons)

@@ -2,6 +2,7 @@
 //! happens with Python detached. `python/flyball/_native.pyi` is this page's other half.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod columns;
 mod decision;
 mod engine;
 mod error;
@@ -25,6 +26,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engine::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(engine::check_snapshot, module)?)?;
     module.add_function(wrap_pyfunction!(decision::check_decision, module)?)?;
+    module.add_function(wrap_pyfunction!(columns::transform_columns, module)?)?;
     module.add_function(wrap_pyfunction!(explain::contributions, module)?)?;
     module.add_function(wrap_pyfunction!(features::feature_record, module)?)?;
     module.add_function(wrap_pyfunction!(load::read_histograms, module)?)?;

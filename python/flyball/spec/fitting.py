@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flyball.errors import InvalidInputError
-from flyball.fit import fit_transforms, is_open, read_columns
+from flyball.fit import apply, fit_transforms, is_open, read_columns
 from flyball.fit.columns import absent, is_text
-from flyball.spec.columns import kinds, open_steps
+from flyball.spec.columns import kinds, open_steps, touched, whole_steps
 from flyball.spec.faults import refusal
 from flyball.spec.files import Files
+from flyball.spec.read import read_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from flyball.fit import Column, Fitted
+    from numpy.typing import NDArray
+
+    from flyball.fit import Column, Columns, Fitted
     from flyball.spec.faults import Origin
     from flyball.spec.fields import Feature, Field
     from flyball.spec.root import Spec
@@ -33,28 +36,63 @@ def fit_spec(spec: Spec, base: Path, origin: Origin, data: Path, *, target: str 
             f"{spec.decision}: no transform leaves anything open", next_step="leave parameters out of the ones to be fitted"
         )
     taken = {name for step in steps for name in step["of"]}
-    wanted = {name: kind for name, kind in kinds(spec).items() if name in taken}
-    columns, truth = read_columns(data, wanted, target=target)
-    files = Files(base, origin)
-    for name, column in columns.items():
-        part: Field | Feature = spec.input[name] if name in spec.input else spec.features[name]
-        columns[name] = _as_read(name, part, column, files)
-    if files.faults:
-        raise refusal(origin, files.faults)
+    columns, truth = _columns(spec, Files(base, origin), taken, data, target)
     return fit_transforms(steps, columns, target=truth)
 
 
-def _as_read(name: str, part: Field | Feature, column: Column, files: Files) -> Column:
+def training_rows(decision: Path, data: Path, *, target: str) -> tuple[list[str], NDArray[np.float32], Column]:
+    """What the model is trained on: the names of its columns, its rows as float32, and the target.
+
+    The columns are made by the decision's own transforms with their fitted parameters, so that training and serving cannot
+    drift apart. The decision has one model; its columns are those that it lists, else all that transforms touched.
+    """
+    spec, origin = read_spec(decision)
+    files = Files(decision.parent, origin)
+    steps = whole_steps(spec, {name: found for name in kinds(spec) if (found := _categories(spec, name, files))}, files)
+    if files.faults:
+        raise refusal(origin, files.faults)
+    listed = spec.model.columns[0].columns if spec.model else None
+    names = listed or touched(steps, [*spec.input, *spec.features])
+    sources = {*names, *(name for step in steps for name in step["of"])}
+    columns, truth = _columns(spec, files, sources, data, target)
+    for step in steps:
+        columns = apply(step, columns)
+    assert truth is not None  # noqa: S101 - a target was named
+    return names, np.stack([columns[name] for name in names], axis=1).astype(np.float32), truth
+
+
+def _columns(spec: Spec, files: Files, wanted: set[str], data: Path, target: str | None) -> tuple[Columns, Column | None]:
+    """The columns of fields and features that are wanted, as the schema reads them."""
+    columns, truth = read_columns(data, {name: kind for name, kind in kinds(spec).items() if name in wanted}, target=target)
+    read = {name: _as_read(spec, name, column, files) for name, column in columns.items()}
+    if files.faults:
+        raise refusal(files.origin, files.faults)
+    return read, truth
+
+
+def _as_read(spec: Spec, name: str, column: Column, files: Files) -> Column:
     """A column with what the schema puts in the place of unknown and missing values."""
-    values = part.values or []
-    if part.values_file is not None:
-        where = "input" if hasattr(part, "required") else "features"
-        values = files.values((where, name, "values_file"), part.values_file)
-    if values and part.unknown is not None and is_text(column):
-        known = {*values, None}
+    part = _part(spec, name)
+    if part.unknown is not None and is_text(column):
+        known = {*_categories(spec, name, files), None}
         column = np.array([value if value in known else part.unknown for value in column], dtype=object)
     default = getattr(part, "default", None)
     if default is not None and column.dtype.kind != "M":
         column = column.copy()
         column[absent(column)] = default
     return column
+
+
+def _categories(spec: Spec, name: str, files: Files) -> list[str]:
+    """The values of a field or feature, with what others are taken for; none where it is no category."""
+    part = _part(spec, name)
+    values = list(part.values or ())
+    if part.values_file is not None:
+        values = files.values(("input" if name in spec.input else "features", name, "values_file"), part.values_file)
+    if values and part.unknown is not None and part.unknown not in values:
+        values.append(part.unknown)
+    return values
+
+
+def _part(spec: Spec, name: str) -> Field | Feature:
+    return spec.input[name] if name in spec.input else spec.features[name]

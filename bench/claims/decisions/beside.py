@@ -1,0 +1,70 @@
+"""Topic: requests a second of card-fraud beside the same logic in FastAPI, NumPy and ONNX Runtime, on the same core."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from bench.claims.decisions import example
+from bench.claims.report import discarded, median
+from bench.claims.tails.stand import raw
+from bench.claims.tails.throughput import Over
+from flyball.bench.process import Process
+from flyball.bench.run import run_load
+from flyball.errors import FlyballError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench.claims.tails.stand import Stand
+
+CONNECTIONS, WINDOW_S, REPEATS, CARDS = 16, 3.0, 5, 60_000
+OVER_MIN = 12.0
+COMPARED, WITHIN = 500, 1e-6
+OURS, THEIRS = "flyballd", "FastAPI"
+
+
+def measure(stand: Stand) -> None:
+    """Windows in turn. Each has a server of its own, so that what one window counted is not in the next one's windows."""
+    made = example.make(stand.folder, CARDS // 20 if stand.quick else CARDS)
+    starts: dict[str, Callable[[], Process]] = {
+        OURS: lambda: stand.serve_snapshot(made.index),
+        THEIRS: lambda: Process(
+            [sys.executable, "-m", "bench.claims.decisions.peer", str(made.folder)], cpus=stand.server_cpus
+        ),
+    }
+    _judge_logic(stand, made, starts)
+    payloads = made.payloads()
+
+    def rate(start: Callable[[], Process]) -> float:
+        with start() as server:
+            made.warm(server.url)
+            plan = made.plan(server, stand.generator_cpus, connections=CONNECTIONS, duration_s=stand.seconds(WINDOW_S))
+            result = run_load(plan, payloads)
+        if result.failed or result.refused or result.mismatched:
+            raise FlyballError(f"{result.failed} failed, {result.refused} refused: {result.first_problem}")
+        return result.rate_per_s
+
+    windows = stand.in_turn({name: lambda start=start: rate(start) for name, start in starts.items()}, REPEATS)  # type: ignore[misc]
+    stand.keep("card-fraud, per_s", raw(windows))
+    doubt = stand.doubt(windows)
+    rates = {} if doubt else {name: median(found.values) for name, found in windows.items()}
+    claim = Over(f"card-fraud, {CONNECTIONS} connections: over FastAPI, NumPy and ORT", OURS, (THEIRS,), OVER_MIN)
+    claim.judge(stand, rates, doubt or discarded(windows))
+
+
+def _judge_logic(stand: Stand, made: example.Example, starts: dict[str, Callable[[], Process]]) -> None:
+    """Both must decide the same, or the comparison is of two different things."""
+    answers = {}
+    for name, start in starts.items():
+        with start() as server:
+            made.warm(server.url)
+            answers[name] = example.ask_rows(server.url, made.rows[:COMPARED])
+    apart = [
+        (one, other)
+        for one, other in zip(answers[OURS], answers[THEIRS], strict=True)
+        if one.get("outcome") != other["outcome"] or abs(one["score"] - other["score"]) > WITHIN
+    ]
+    stand.keep("apart", apart[:10])
+    figure = f"{COMPARED - len(apart)} of {COMPARED}"
+    stand.report.judge("card-fraud: the FastAPI peer decides the same", figure, "all", holds=not apart)

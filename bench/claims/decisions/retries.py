@@ -1,0 +1,85 @@
+"""Topic: a client that sends every request again, twice, with its idempotency key changes neither windows nor counts."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+from bench.claims.decisions import specs
+from bench.claims.decisions.asking import Request, ask_all, one_row
+from bench.claims.decisions.counts import DECIDED, REPEATED, count
+from flyball.spec import Decision
+
+if TYPE_CHECKING:
+    from bench.claims.tails.stand import Stand
+
+Told = tuple[list[list[dict[str, Any]]], dict[str, int]]
+"""The answers of each client, and what the server counted."""
+
+CLIENTS, EVENTS, ACCOUNTS, SENT, SEED = 8, 500, 20, 3, 20261115
+WARMING = 3
+
+
+def measure(stand: Stand) -> None:
+    """The same events to two servers: to one each once, to the other each three times."""
+    path = specs.write(stand.folder / "velocity", specs.VELOCITY, "velocity")
+    index = Decision.load(path).bundle().write(path.parent / "snapshot")
+    events = EVENTS // 10 if stand.quick else EVENTS
+    now = int(time.time())
+    groups = [_events(client, events, now) for client in range(CLIENTS)]
+    # A window tells nothing before it has seen its whole length of event time.
+    warming = [[one_row({"account": "warm", "amount": 1.0, "at": now - before}) for before in (3700, 1850, 60)]]
+    with stand.serve_snapshot(index) as server:
+        ask_all(server.url, "velocity", warming)
+        once = ask_all(server.url, "velocity", groups), _counted(server.url)
+    again = [[request for request in group for _ in range(SENT)] for group in groups]
+    with stand.serve_snapshot(index) as server:
+        ask_all(server.url, "velocity", warming)
+        thrice = ask_all(server.url, "velocity", again), _counted(server.url)
+    _judge(stand, CLIENTS * events, once, thrice)
+
+
+def _events(client: int, count: int, now: int) -> list[Request]:
+    """Each client has accounts of its own, so that its answers do not depend on the others' order."""
+    chance = random.Random(f"{SEED}/{client}")
+    rows = [
+        {"account": f"{client}-{chance.randrange(ACCOUNTS)}", "amount": float(chance.randrange(1000)), "at": now}
+        for _ in range(count)
+    ]
+    return [one_row(row, key=f"{client}-{number}") for number, row in enumerate(rows)]
+
+
+def _counted(url: str) -> dict[str, int]:
+    return {
+        "decided": count(url, DECIDED, "velocity", "outcome").total(),
+        "repeated": count(url, REPEATED, "velocity", "decision").total(),
+    }
+
+
+def _judge(stand: Stand, events: int, once: Told, thrice: Told) -> None:
+    (first_answers, single), (all_answers, several) = once, thrice
+    firsts = [group[::SENT] for group in all_answers]
+    wrong = sum(
+        one["score"] != other["score"] or one["score"] < 1  # less than itself: its window did not count it
+        for group, others in zip(first_answers, firsts, strict=True)
+        for one, other in zip(group, others, strict=True)
+    )
+    strange = sum(
+        (answer["id"], answer["score"]) != (group[at - at % SENT]["id"], group[at - at % SENT]["score"])
+        or bool(answer.get("repeated")) != bool(at % SENT)
+        for group in all_answers
+        for at, answer in enumerate(group)
+    )
+    stand.keep("counts", {"events": events, "once": single, "thrice": several, "wrong": wrong, "strange": strange})
+    name = f"{events:,} events, each sent {SENT} times with its key"
+    figure = f"{events - wrong:,} of {events:,} scores the same"
+    stand.report.judge(f"{name}: windows as if sent once", figure, "all", holds=not wrong)
+    repeats = (SENT - 1) * events
+    figure = f"{repeats - strange:,} of {repeats:,}"
+    stand.report.judge(f"{name}: retries with the first one's id and score", figure, "all", holds=not strange)
+    figure = f"{several['decided']:,} decided, {several['repeated']:,} repeated; sent once: {single['decided']:,}"
+    holds = several == {"decided": events + WARMING, "repeated": repeats} and single["decided"] == events + WARMING
+    stand.report.judge(
+        f"{name}: decisions counted", figure, f"{events:,} (and {WARMING} to warm) and {repeats:,}", holds=holds
+    )

@@ -1,0 +1,79 @@
+//! The columns that a decision's first model would get, for Python: what transforms are compared with other libraries by.
+//! The walk's own code computes them, and the model need not be there.
+
+use crate::error::{Failure, guarded};
+use flyball_core::{DataType, Scalar, TakeRows, TensorSpec};
+use flyball_decision::{DecisionDocument, ModelFacts, Program, Rows, Scores, Scratch};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde_json::{Map, Value};
+
+#[pyfunction]
+pub(crate) fn transform_columns<'py>(
+    py: Python<'py>,
+    document: &[u8],
+    rows: &[u8],
+) -> PyResult<Bound<'py, PyBytes>> {
+    let columns = guarded(py, || columns(document, rows))?;
+    let bytes: Vec<u8> = columns.iter().flat_map(|column| column.to_le_bytes()).collect();
+    Ok(PyBytes::new(py, &bytes))
+}
+
+/// Row after row, in the order of the model's columns.
+fn columns(document: &[u8], rows: &[u8]) -> Result<Vec<f64>, Failure> {
+    let no_json = |error: serde_json::Error| Failure::refused("invalid_options", error);
+    let value = serde_json::from_slice(document).map_err(no_json)?;
+    let given: Vec<Map<String, Value>> = serde_json::from_slice(rows).map_err(no_json)?;
+    let program = compiled(&value)?;
+    let (mut rows, mut scores, mut scratch) = (Rows::default(), Scores::default(), Scratch::default());
+    program.begin(&mut rows);
+    let mut reader = program.reader_of_features(&mut rows);
+    for row in &given {
+        reader.row(None);
+        row.iter().for_each(|(name, value)| reader.field(name, scalar(value)));
+    }
+    reader.finish();
+    program.begin_scores(&rows, &mut scores);
+    let (mut all, mut one) = (Vec::new(), Vec::new());
+    for row in 0..rows.len() {
+        if let Some(fault) = rows.faults(row).next() {
+            let text = format!("row {row}, field {}: allowed is {}", fault.field, fault.allowed);
+            return Err(Failure::refused("fields_invalid", text));
+        }
+        for feature in 0..program.features.len() {
+            program.compute(&mut rows, row, feature);
+        }
+        program.columns(0, &rows, row, &scores, &mut scratch, &mut one);
+        all.append(&mut one);
+    }
+    Ok(all)
+}
+
+/// The program with a model whose tensors are FP64, so that columns come out as they were computed.
+fn compiled(value: &Value) -> Result<Program, Failure> {
+    let refused = |text: String| Failure::refused("decision_refused", text);
+    let document = DecisionDocument::read(value).map_err(|fault| refused(fault.to_string()))?;
+    let [model] = document.models.as_slice() else { return Err(refused("one model is needed".to_owned())) };
+    let spec = |name: &str, columns: usize| TensorSpec {
+        name: name.to_owned(),
+        datatype: DataType::Fp64,
+        shape: vec![-1, columns as i64],
+    };
+    let inputs: Vec<_> = model.inputs.iter().map(|input| spec(&input.tensor, input.columns.len())).collect();
+    let outputs = [spec(&model.score.output, model.score.element as usize + 1)];
+    let facts = ModelFacts { version: &model.version, inputs: &inputs, outputs: &outputs, explain: None };
+    Program::compile(&document, &[facts]).map_err(|faults| refused(faults.to_string()))
+}
+
+fn scalar(value: &Value) -> Scalar<'_> {
+    match value {
+        Value::Null => Scalar::Null,
+        Value::Bool(value) => Scalar::Bool(*value),
+        Value::Number(number) => match number.as_i64() {
+            Some(value) => Scalar::Int(value),
+            None => number.as_f64().map_or(Scalar::Other("a number beyond 64 bits"), Scalar::Float),
+        },
+        Value::String(text) => Scalar::Text(text),
+        Value::Array(_) | Value::Object(_) => Scalar::Other("a list or an object"),
+    }
+}
