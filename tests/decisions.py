@@ -1,5 +1,6 @@
 """Small decisions for the tests: a folder with a model, its files, and a spec that uses every part."""
 
+import random
 from pathlib import Path
 
 import models
@@ -87,3 +88,63 @@ def fraud_model(path: Path, name: str = "fraud", columns: int = len(COLUMNS)) ->
 def whole(path: Path, spec: str = WHOLE) -> flyball.Decision:
     """The decision of such a folder."""
     return flyball.Decision.load(folder(path, spec))
+
+
+PLAIN = """\
+decision: plain
+owner: tests@example.com
+purpose: fields alone, so that online and offline see the same
+input:
+  card_id:  {type: string, key: true}
+  amount:   {type: float, min: 0, max: 100000}
+  currency: {type: category, values: [EUR, USD]}
+  country:  {type: category, values: [DE, FR], unknown: other}
+  mcc:      {type: int, missing: -1}
+features:
+  large: {compute: "amount > 1000.0", type: bool}
+transforms:
+  - log1p: amount
+  - standardize: {of: amount, mean: 3.0, scale: 1.5}
+  - one_hot: [currency, country]
+  - cast: {of: [mcc, large], to: float}
+model: {path: plain.onnx, columns: from transforms, score: "probabilities[1]"}
+policy:
+  guard: {score: 0..1}
+  rules:
+    - {when: "large && country != 'DE'", then: review, reason: R07}
+  bands: {pass: "< 0.40", review: "< 0.97", reject: ">= 0.97"}
+remedies: {guard_violated: review}
+"""
+PLAIN_COLUMNS = 8
+
+
+def plain(path: Path, spec: str = PLAIN) -> Path:
+    """A decision without stores and windows; gives the spec's file."""
+    fraud_model(path, "plain", PLAIN_COLUMNS)
+    file = path / "plain.yaml"
+    file.write_text(spec)
+    return file
+
+
+def plain_rows(count: int, seed: int = 5) -> list[dict[str, object]]:
+    """Rows for it: ordinary, extreme, with unseen categories, and some that it must refuse."""
+    dice = random.Random(seed)
+    rows: list[dict[str, object]] = []
+    for place in range(count):
+        row: dict[str, object] = {
+            "card_id": f"c-{place}-ü",
+            "amount": dice.choice([0.0, 1e-300, 99999.9, round(dice.expovariate(0.01), 2), dice.random() * 2000]),
+            "currency": dice.choice(["EUR", "USD"]),
+            "country": dice.choice(["DE", "FR", "NO", "", "日本"]),
+        }
+        if dice.random() < 0.5:
+            row["mcc"] = dice.choice([0, -1, 5411, 2**31])
+        match dice.randrange(40):
+            case 0:
+                row["amount"] = -1.0
+            case 1:
+                del row["currency"]
+            case 2:
+                row["currency"] = "EURO"
+        rows.append(row)
+    return rows

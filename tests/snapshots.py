@@ -25,6 +25,7 @@ def deployment(
     slo: dict[str, int | None] | None = None,
     batch: dict[str, int] | None = None,
     artifact_digest: str | None = None,
+    decision: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """One deployment document. `artifact_digest` overrides the true one, to make a broken document."""
     entries = [
@@ -38,10 +39,12 @@ def deployment(
         }
         for version, path in (versions or {"1": model}).items()
     ]
-    terms = {key: value for key, value in {"limits": limits, "slo": slo, "batch": batch}.items() if value}
+    terms: dict[str, Any] = {key: value for key, value in {"limits": limits, "slo": slo, "batch": batch}.items() if value}
     newest = slo or batch or set(limits or {}) - FORMAT_1_LIMITS
+    if decision is not None:
+        terms["decision"] = decision
     return {
-        "format": 2 if newest else 1,
+        "format": 4 if decision is not None else 2 if newest else 1,
         "name": name,
         "route": {"version": entries[-1]["version"]},
         "versions": entries,

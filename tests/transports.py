@@ -33,6 +33,7 @@ SPAN = 64 * 1024  # room for one output in shared memory
 GRPC_OF_HTTP = {
     400: "INVALID_ARGUMENT",
     404: "NOT_FOUND",
+    409: "ALREADY_EXISTS",
     422: "FAILED_PRECONDITION",
     500: "INTERNAL",
     504: "DEADLINE_EXCEEDED",
@@ -136,15 +137,17 @@ class Door:
         with triton_grpc.InferenceServerClient(self.target, **more) as client:
             yield client
 
+    def channel(self) -> Any:
+        """A gRPC channel, for a `with` block."""
+        if self.authority:
+            trusted = grpc.ssl_channel_credentials(self.authority.read_bytes())
+            return grpc.secure_channel(self.target, trusted, NAMED)
+        return grpc.insecure_channel(self.target, NAMED)
+
     @contextlib.contextmanager
     def stub(self) -> Iterator[Any]:
         """The generated stub."""
-        if self.authority:
-            trusted = grpc.ssl_channel_credentials(self.authority.read_bytes())
-            channel = grpc.secure_channel(self.target, trusted, NAMED)
-        else:
-            channel = grpc.insecure_channel(self.target, NAMED)
-        with channel:
+        with self.channel() as channel:
             yield service_pb2_grpc.GRPCInferenceServiceStub(channel)
 
 

@@ -28,7 +28,7 @@ def main() -> None:
     if not (MADE / "card-fraud.trees.json").exists():
         print(f"training {train.TREES} trees …")
         train.train()
-    if not (MADE / "cards.store").exists():
+    if not (MADE / "cards.redb").exists():
         push_cards()
     with flyball.Decision.load(HERE / "card-fraud.yaml") as fraud:
         for title, payment in payments():
@@ -37,7 +37,7 @@ def main() -> None:
 
 def push_cards() -> None:
     """What is known of each card, into the embedded store that the feature `home` is looked up in."""
-    source = ["--to", str(MADE / "cards.store"), "--set", "cards", "--key", "card_id"]
+    source = ["--to", str(MADE / "cards.redb"), "--set", "cards", "--key", "card_id"]
     subprocess.run([sys.executable, "-m", "flyball", "features", "push", str(MADE / "cards.csv"), *source], check=True)
 
 

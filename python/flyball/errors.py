@@ -180,6 +180,7 @@ _BY_KIND: dict[str, type[FlyballError]] = {
     "run_failed": ServerFaultError,
     "run_stopped": ServerFaultError,
     "guard_violated": ServerFaultError,
+    "record_failed": UnavailableError,
     "panicked": ServerFaultError,
 }
 
@@ -259,7 +260,7 @@ def from_problem(status: int, problem: Mapping[str, Any], retry_after_s: float |
     message = str(problem.get("detail") or problem.get("title") or f"the server answered {status} without a text")
     kind = _BY_KIND.get(label) or type(from_http(status, message))
     faults = [
-        Fault(str(item.get("field", "")), item.get("is"), str(item.get("allowed", "")))
+        Fault(str(item.get("field", "")), _found(item.get("is")), str(item.get("allowed", "")))
         for item in problem.get("faults") or ()
         if isinstance(item, dict)
     ]
@@ -268,6 +269,14 @@ def from_problem(status: int, problem: Mapping[str, Any], retry_after_s: float |
         after_ms = problem.get("retry_after_ms")
         error.retry_after_s = after_ms / 1000 if isinstance(after_ms, int | float) else retry_after_s
     return error
+
+
+def _found(value: object) -> object:
+    """What stood in a field: sent as the text of its JSON, which may be cut and is then kept as it came."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def from_grpc(status: str, message: str) -> FlyballError:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import card
 import pytest
 import schemathesis
 import serving
@@ -31,17 +32,24 @@ def server(model: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactor
     config = folder / "config.json"
     settings = {"listen": ["127.0.0.1:0"], "allow_model_control": True, "allow_shared_memory": True}
     config.write_text(json.dumps(settings))
-    index = snapshots.write(folder / "snapshot", 1, [snapshots.deployment("linear", model("linear"))])
+    documents = [
+        snapshots.deployment("linear", model("linear")),
+        snapshots.deployment("card", model("linear"), decision=card.CARD),
+    ]
+    index = snapshots.write(folder / "snapshot", 1, documents)
     with serving.serving([*serving.flyballd(), "--snapshot", str(index), "--config", str(config)]) as running:
         yield running
 
 
 def known_names(document: dict[str, Any]) -> dict[str, Any]:
-    """Half of the models that are asked for are there: answers that refuse are not all that is checked."""
+    """Half of the names that are asked for are there, and half of the rows are good: refusals are not all that is checked."""
     parameters = document["components"]["parameters"]
-    for name, known in (("Model", "linear"), ("Version", "1")):
+    for name, known in (("Model", "linear"), ("Version", "1"), ("Decision", "card")):
         any_name = parameters[name]["schema"]
         parameters[name]["schema"] = {"anyOf": [{"const": known}, any_name]}
+    request = document["components"]["schemas"]["DecideRequest"]["properties"]
+    for holder in (request, request["rows"]["items"]["properties"]):
+        holder["input"] = {"anyOf": [{"const": card.GOOD}, holder["input"]]}
     return document
 
 

@@ -25,6 +25,7 @@ KINDS = [
     ("fields_invalid", 422, None, "INVALID_ARGUMENT", 3),
     ("feature_unavailable", 503, None, "UNAVAILABLE", 5),
     ("guard_violated", 500, None, "INTERNAL", 8),
+    ("record_failed", 503, None, "UNAVAILABLE", 5),
     ("in_flight_full", 503, 1.0, "RESOURCE_EXHAUSTED", 7),
     ("lane_full", 503, 1.0, "RESOURCE_EXHAUSTED", 7),
     ("client_gone", 499, None, "CANCELLED", 5),

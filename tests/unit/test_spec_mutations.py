@@ -1,4 +1,4 @@
-"""Decisions that were changed at random, from seeds: each loads whole or is refused whole, and every refusal ends the search.
+"""Decisions that were changed at random, from seeds: each loads whole or is refused whole, and refusals end the search.
 
 `make test` takes a few hundred, `make test-full` all ten thousand.
 """
@@ -15,18 +15,22 @@ from decisions import WHOLE, folder, fraud_model
 import flyball as fb
 
 COUNT = 10_000 if os.environ.get("FLYBALL_TESTS") == "full" else 300
-SEVERAL = WHOLE[: WHOLE.index("model:\n")] + """\
+_MODELS = """\
 models:
   first:  {path: fraud.onnx, score: "probabilities[1]", explain: {ablation: {baseline: [0, 0, 0, 0, 0, 0, 0, 0]}}}
   second: {path: two.onnx, columns: [first.score, amount], score: "probabilities[1]"}
 variants: {chain: [first, second], both: {models: [first, second], weights: {first: 0.25, second: 0.75}}}
-route: {split: {both: 0.1}, sticky: card_id, fallback: chain}
+route: {split: {both: 0.1}, sticky: card_id, fallback: both}
 idempotency: {window_s: 60}
-""" + WHOLE[WHOLE.index("policy:\n") :].replace("  bands:", "  segments: [{when: amount > 10.0, bands: {pass: \"< 0.5\", reject: \">= 0.5\"}}]\n  bands:")  # fmt: skip
+"""
+_SEGMENTS = '  segments: [{when: amount > 10.0, bands: {pass: "< 0.5", reject: ">= 0.5"}}]\n'
+_POLICY = WHOLE[WHOLE.index("policy:\n") :].replace("  bands:", f"{_SEGMENTS}  bands:")
+SEVERAL = WHOLE[: WHOLE.index("model:\n")] + _MODELS + _POLICY
 ODD = [
-    None, True, False, 0, 1, -1, 2**63, 10**400, 1.5, float("nan"), float("inf"), -0.0, "", " ", "x", "amount", "score", "0..1",
-    "< 0.5", "10m", "ü" * 70, "a\nb", "\x00", "\ud7ff", "x" * 5000, [], {}, [[]], [1, "a", None], {"a": 1}, {"": ""}, {"of": []},
-    "1 +", "amount >", "has(", "(" * 200, "true", "fraud.onnx", "../fraud.onnx", "/", "count() by card_id last 1h",
+    None, True, False, 0, 1, -1, 2**63, 10**400, 1.5, float("nan"), float("inf"), -0.0, "", " ", "x", "amount", "score",
+    "0..1", "< 0.5", "10m", "ü" * 70, "a\nb", "\x00", "\ud7ff", "x" * 5000, [], {}, [[]], [1, "a", None], {"a": 1}, {"": ""},
+    {"of": []}, "1 +", "amount >", "has(", "(" * 200, "true", "fraud.onnx", "../fraud.onnx", "/",
+    "count() by card_id last 1h",
 ]  # fmt: skip
 
 

@@ -110,6 +110,10 @@ pub struct Decided {
 
 /// What became of one row: its decision, or the faults of its fields, or why nothing could be decided.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every row is decided, and a box would be an allocation for each"
+)]
 pub enum RowOutcome {
     Decided(Decided),
     Invalid(Vec<FieldFault>),

@@ -83,6 +83,7 @@ pub enum FaultKind {
     FieldsInvalid,
     FeatureUnavailable,
     GuardViolated,
+    RecordFailed,
     InFlightFull,
     LaneFull,
     WaitTooLong,
@@ -117,7 +118,7 @@ const fn row(
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 28] = [
+    pub const ALL: [FaultKind; 29] = [
         FaultKind::MalformedRequest,
         FaultKind::InvalidInput,
         FaultKind::ModelNotFound,
@@ -136,6 +137,7 @@ impl FaultKind {
         FaultKind::FieldsInvalid,
         FaultKind::FeatureUnavailable,
         FaultKind::GuardViolated,
+        FaultKind::RecordFailed,
         FaultKind::InFlightFull,
         FaultKind::LaneFull,
         FaultKind::WaitTooLong,
@@ -173,6 +175,7 @@ impl FaultKind {
             FaultKind::FieldsInvalid          => row("fields_invalid",           422, G::InvalidArgument,    3, Client, Refused),
             FaultKind::FeatureUnavailable     => row("feature_unavailable",      503, G::Unavailable,        5, Us,     Failed),
             FaultKind::GuardViolated          => row("guard_violated",           500, G::Internal,           8, Us,     Failed),
+            FaultKind::RecordFailed           => row("record_failed",            503, G::Unavailable,        5, Us,     Failed),
             FaultKind::InFlightFull           => row("in_flight_full",           503, G::ResourceExhausted,  7, Us,     Refused),
             FaultKind::LaneFull               => row("lane_full",                503, G::ResourceExhausted,  7, Us,     Refused),
             FaultKind::WaitTooLong            => row("wait_too_long",            503, G::ResourceExhausted,  7, Us,     Refused),
@@ -238,8 +241,10 @@ impl Fault {
         Fault { retry_after: Some(wait), ..self }
     }
 
-    /// A row that does not hold to its decision's schema.
-    pub fn fields_invalid(stage: Stage, fields: Vec<FieldFault>) -> Fault {
+    /// A row that does not hold to its decision's schema. By name: protobuf's maps have no order, and every protocol tells
+    /// the same.
+    pub fn fields_invalid(stage: Stage, mut fields: Vec<FieldFault>) -> Fault {
+        fields.sort_by(|a, b| a.field.cmp(&b.field));
         let each: Vec<_> =
             fields.iter().map(|fault| format!("{}: allowed is {}", fault.field, fault.allowed)).collect();
         let are = if fields.len() == 1 { "1 field is" } else { &format!("{} fields are", fields.len()) };

@@ -4,7 +4,13 @@
 //! Reading finds the first fault of shape; everything that needs meaning (names, types, bands) is the program's to check,
 //! and told all at once.
 
-use flyball_core::snapshot::SnapshotFault;
+mod policy;
+mod read;
+mod transform;
+
+pub use policy::*;
+pub use transform::*;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -208,125 +214,6 @@ impl Default for CacheDocument {
     }
 }
 
-/// One step from values to columns. Each takes the columns `of`, which at first are the fields and features under their
-/// names, and puts what it makes in their place, or beside them under `into`.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, tag = "op", rename_all = "snake_case")]
-pub enum TransformDocument {
-    /// One value for each column; `indicator` adds `x=missing`, 0 or 1.
-    Impute {
-        of: Vec<String>,
-        values: Vec<Json>,
-        #[serde(default)]
-        indicator: bool,
-    },
-    Cast {
-        of: Vec<String>,
-        to: CastTo,
-    },
-    /// x * factor + offset, as MinMaxScaler does it.
-    Scale {
-        of: Vec<String>,
-        factor: Vec<f64>,
-        offset: Vec<f64>,
-    },
-    /// (x - mean) / scale, as StandardScaler does it.
-    Standardize {
-        of: Vec<String>,
-        mean: Vec<f64>,
-        scale: Vec<f64>,
-    },
-    Log {
-        of: Vec<String>,
-    },
-    Log1p {
-        of: Vec<String>,
-    },
-    Clip {
-        of: Vec<String>,
-        #[serde(default)]
-        min: Option<f64>,
-        #[serde(default)]
-        max: Option<f64>,
-    },
-    /// How many edges are at or below x, as `numpy.digitize` counts.
-    Bucket {
-        of: Vec<String>,
-        edges: Vec<f64>,
-    },
-    /// Columns `x=value`, in the order of `values` (one list for each column).
-    OneHot {
-        of: Vec<String>,
-        values: Vec<Vec<String>>,
-    },
-    /// The place among the values; `unknown` for others.
-    Ordinal {
-        of: Vec<String>,
-        values: Vec<Vec<String>>,
-        unknown: f64,
-    },
-    /// MurmurHash3 (x86, 32 bits, seed 0) of the text, modulo `buckets`.
-    Hash {
-        of: Vec<String>,
-        buckets: u32,
-    },
-    /// A number for each text: target and frequency encoding.
-    Encode {
-        of: Vec<String>,
-        maps: Vec<BTreeMap<String, f64>>,
-        default: Vec<f64>,
-    },
-    /// Numbers: their product. Texts: joined by '|'.
-    Cross {
-        of: Vec<String>,
-        into: String,
-    },
-    /// Columns `x.hour` and so on, in UTC.
-    DateParts {
-        of: Vec<String>,
-        parts: Vec<DatePart>,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CastTo {
-    Float,
-    /// Towards zero.
-    Int,
-    Bool,
-    Text,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DatePart {
-    Year,
-    Month,
-    Day,
-    Hour,
-    Minute,
-    /// Monday is 0.
-    Weekday,
-    /// 1 on Saturday and Sunday.
-    Weekend,
-}
-
-impl DatePart {
-    /// Behind the column's name and a dot.
-    pub const fn label(self) -> &'static str {
-        match self {
-            DatePart::Year => "year",
-            DatePart::Month => "month",
-            DatePart::Day => "day",
-            DatePart::Hour => "hour",
-            DatePart::Minute => "minute",
-            DatePart::Weekday => "weekday",
-            DatePart::Weekend => "weekend",
-        }
-    }
-}
-
 /// A model of the deployment, and how it is asked.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -392,160 +279,6 @@ pub struct RouteDocument {
     pub fallback: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct PolicyDocument {
-    #[serde(default)]
-    pub guards: Vec<GuardDocument>,
-    #[serde(default)]
-    pub rules: Vec<RuleDocument>,
-    pub bands: Vec<BandDocument>,
-    /// Other bands where `when` holds; the first that does counts.
-    #[serde(default)]
-    pub segments: Vec<SegmentDocument>,
-    /// From mild to severe.
-    pub outcomes: Vec<String>,
-    /// Those that owe their subject reasons.
-    #[serde(default)]
-    pub adverse: Vec<String>,
-    /// While set, every decision has this outcome and no model is run.
-    #[serde(default)]
-    pub kill_switch: Option<KillSwitchDocument>,
-    #[serde(default)]
-    pub reasons: ReasonsDocument,
-    /// Judged beside it, and never in the answer.
-    #[serde(default)]
-    pub shadow: Option<Box<PolicyDocument>>,
-}
-
-/// `of` is `score`, a field or a feature. NaN never passes.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct GuardDocument {
-    pub of: String,
-    #[serde(default)]
-    pub min: Option<f64>,
-    #[serde(default)]
-    pub max: Option<f64>,
-}
-
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct RuleDocument {
-    pub when: String,
-    /// The outcome; none: the rule gives its reason only.
-    #[serde(default)]
-    pub then: Option<String>,
-    #[serde(default)]
-    pub reason: Option<String>,
-    /// Higher first.
-    #[serde(default)]
-    pub priority: i32,
-    /// Decides alone: what is less severe too, and no rule of lower priority is asked.
-    #[serde(default, rename = "final")]
-    pub is_final: bool,
-    /// What the rule takes a condition for that cannot be told, because something in it is missing.
-    #[serde(default)]
-    pub missing: bool,
-}
-
-/// `from` is in the band, `to` is not; none: without end.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct BandDocument {
-    pub name: String,
-    /// The outcome; none: the band's own name.
-    #[serde(default)]
-    pub outcome: Option<String>,
-    #[serde(default)]
-    pub from: Option<f64>,
-    #[serde(default)]
-    pub to: Option<f64>,
-}
-
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct SegmentDocument {
-    pub when: String,
-    pub bands: Vec<BandDocument>,
-}
-
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct KillSwitchDocument {
-    pub outcome: String,
-    pub reason: String,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ExplainWhen {
-    /// When the caller asks, and on adverse outcomes.
-    #[default]
-    Adverse,
-    Asked,
-    Always,
-    Never,
-}
-
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ReasonsDocument {
-    pub when: ExplainWhen,
-    pub most: u32,
-    /// The text of each code that rules give.
-    pub texts: BTreeMap<String, String>,
-    /// The code of each field or feature, for reasons from the model; those without one get their name.
-    pub codes: BTreeMap<String, String>,
-}
-
-impl Default for ReasonsDocument {
-    fn default() -> ReasonsDocument {
-        ReasonsDocument {
-            when: ExplainWhen::default(),
-            most: 4,
-            texts: BTreeMap::new(),
-            codes: BTreeMap::new(),
-        }
-    }
-}
-
-/// What is done instead of failing.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RemedyDocument {
-    /// The fault is the answer.
-    #[default]
-    Reject,
-    /// The fault is the answer, as overload: come again later.
-    Shed,
-    /// Once more the same way, where the deadline leaves time.
-    Retry,
-    /// The rules alone, without a score. What no rule decides gets the most severe outcome but one.
-    Rules,
-    /// The fallback variant.
-    Previous,
-    /// This outcome, for example that a person looks at it.
-    Outcome(String),
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct RemediesDocument {
-    /// The model is not there, breaks or fails on this input.
-    pub model_unavailable: RemedyDocument,
-    pub timeout: RemedyDocument,
-    pub queue_full: RemedyDocument,
-    /// A feature's reaction is `fault`.
-    pub feature_error: RemedyDocument,
-    /// The input does not hold to the schema.
-    pub invalid_input: RemedyDocument,
-    /// An input or the score is outside its guard.
-    pub guard_violated: RemedyDocument,
-    /// The record cannot be kept.
-    pub record_error: RemedyDocument,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct IdempotencyDocument {
@@ -565,15 +298,4 @@ const fn yes() -> bool {
 
 const fn text_bytes_max() -> u32 {
     1024
-}
-
-impl DecisionDocument {
-    /// The document, or its first fault of shape.
-    pub fn read(value: &Json) -> Result<DecisionDocument, SnapshotFault> {
-        serde_path_to_error::deserialize(value).map_err(|error| {
-            let path = error.path().to_string();
-            let path = if path == "." { String::new() } else { path };
-            SnapshotFault { path, is: Json::Null, allowed: error.into_inner().to_string() }
-        })
-    }
 }

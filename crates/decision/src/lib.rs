@@ -24,6 +24,8 @@ mod scores;
 mod slot;
 mod source;
 mod tensors;
+#[cfg(test)]
+mod tests;
 mod transform;
 mod value;
 

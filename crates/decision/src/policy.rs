@@ -219,7 +219,7 @@ fn check_reasons(reasons: &ReasonsDocument, path: &str, names: &Names, faults: &
     if reasons.most > REASONS_MOST {
         faults.add(format!("{path}.reasons.most"), reasons.most, format!("0 to {REASONS_MOST}"));
     }
-    for name in reasons.codes.keys().filter(|name| names.get(name).is_none()) {
+    for name in reasons.codes.keys().filter(|name| !names.has_reasons(name)) {
         let near = did_you_mean(name, names.all());
         faults.tell(
             format!("{path}.reasons.codes.{name}"),

@@ -1,7 +1,7 @@
 //! A decision, compiled: what the walk asks at each of its stages. What it must not know: how features are fetched, how
 //! models are run, who asks.
 
-use crate::document::{DecisionDocument, IdempotencyDocument, SourceDocument};
+use crate::document::{DecisionDocument, IdempotencyDocument, SourceDocument, TransformDocument};
 use crate::faults::Faults;
 use crate::feature::{self, CompiledReaction, FeatureFrom, FeaturePlan};
 use crate::field::{Field, TextMap};
@@ -132,8 +132,8 @@ impl Program {
             Computed::Missing => return self.react(rows, row, feature, &plan.on_missing),
             // A text of the row stays where it is.
             Computed::Text(text) if plan.field.kind == Kind::Text => {
-                rows.set_feature(row, feature, Value::Text(text), fact);
-                true
+                let fits = rows.text(text).len() <= plan.field.length_max;
+                fits.then(|| rows.set_feature(row, feature, Value::Text(text), fact)).is_some()
             }
             Computed::Text(text) => {
                 let place = plan.field.place_of(rows.text(text));
@@ -238,7 +238,12 @@ fn compile(document: &DecisionDocument, facts: &[ModelFacts<'_>], faults: &mut F
     let known: Vec<_> = document.models.iter().map(|model| model.name.as_str()).collect();
     let variants = route::variants(&document.variants, &models, &known, scope.faults);
     let route = route::route(&document.route, &variants, &fields, &mut scope);
-    let Scope { faults, names, .. } = scope;
+    let Scope { faults, mut names, .. } = scope;
+    for transform in &document.transforms {
+        if let TransformDocument::Cross { into, .. } = transform {
+            names.add_crossed(into);
+        }
+    }
     let policy = Policy::compile(&document.policy, &names, faults);
     let previous = document.route.fallback.is_some();
     let remedies = Remedies::compile(&document.remedies, &document.policy.outcomes, previous, faults);

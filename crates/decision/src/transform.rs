@@ -4,13 +4,13 @@
 //! through every step but `impute` and `one_hot`. Columns are cast to a tensor's type where the tensor is made, not here.
 
 mod build;
+mod codes;
 mod coding;
 mod compile;
 mod frame;
 mod map;
+mod numbers;
 mod step;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use build::{Column, Register};
 pub(crate) use frame::{Frame, Words};
@@ -46,7 +46,8 @@ pub(crate) struct Transforms {
     constants: Vec<Arc<str>>,
     /// How many columns of numbers, texts and times there are.
     sizes: [usize; 3],
-    documents: Vec<String>,
+    /// One for each transform, for `flyball plan`.
+    lines: Vec<String>,
 }
 
 impl Transforms {
@@ -59,18 +60,13 @@ impl Transforms {
         if documents.len() > TRANSFORMS_MAX {
             faults.add("transforms", documents.len(), format!("at most {TRANSFORMS_MAX} transforms"));
         }
-        let slots = || fields.iter().chain(features.iter().map(|feature| &feature.field));
         let mut build = build::Build::new(faults);
-        for (slot, field) in slots().enumerate() {
-            build.load(slot, field);
-        }
+        let slots = fields.iter().chain(features.iter().map(|feature| &feature.field));
+        slots.enumerate().for_each(|(slot, field)| build.load(slot, field));
         for (place, document) in documents.iter().take(TRANSFORMS_MAX).enumerate() {
-            compile::transform(document, format!("transforms[{place}]"), slots, &mut build);
+            compile::transform(document, &format!("transforms[{place}]"), &mut build);
         }
-        let categories = slots().map(|field| Arc::clone(&field.values)).collect();
-        let documents = documents.iter().map(compile::described).collect();
-        let (steps, columns, constants, sizes) = build.finish();
-        Transforms { steps, columns, categories, constants, sizes, documents }
+        build.finish(documents.iter().map(compile::described).collect())
     }
 
     pub(crate) fn column(&self, name: &str) -> Option<&Column> {
@@ -81,9 +77,8 @@ impl Transforms {
         self.columns.keys().map(String::as_str)
     }
 
-    /// A line for each transform, for `flyball plan`.
     pub(crate) fn lines(&self) -> &[String] {
-        &self.documents
+        &self.lines
     }
 
     /// The steps that these columns need, in order.

@@ -4,14 +4,14 @@
 use crate::admission::Gate;
 use crate::breaker::Breaker;
 use crate::chores::Chores;
+use crate::decision::{Surroundings, compile};
 use crate::loaded::{Home, Terms};
 use crate::schedule::{BatchWait, ModelKey};
 use crate::service::Service;
 use crate::watchdog::Watchdog;
-use crate::decision::{Surroundings, compile};
 use crate::{Decision, Deployment, Model, Plane, Routes};
-use flyball_core::{Digest, Meters};
 use flyball_core::snapshot::{self, Bundle, Document, IndexEntry};
+use flyball_core::{Digest, Meters};
 use flyball_engine::{Artifact, Batching, LoadOptions, MemoryBudget, Runtime, Surveyor};
 use serde::Serialize;
 use std::collections::HashMap;

@@ -97,14 +97,24 @@ fn clean<M>(cleaning: &Receiver<Clean<M>>, leaving: &AtomicBool) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // Jobs in flight hold their model; once only this thread does, dropping it here is the last.
-        let in_use = |model: &Arc<Model<M>>| Arc::strong_count(model) > 1;
         let before = old.len();
-        old.retain(|deployment| Arc::strong_count(deployment) > 1 || deployment.versions.iter().any(in_use));
+        old.retain(in_use);
         if free || old.len() < before {
             flyball_engine::give_back();
         }
     }
+}
+
+/// Jobs in flight hold their model, and requests their decision; once only this thread does, dropping it here is the last.
+fn in_use<M>(deployment: &Arc<Deployment<M>>) -> bool {
+    let decision = deployment.decision.as_ref();
+    let own = |model: &Arc<Model<M>>| {
+        let models = decision.map_or(&[][..], |decision| &decision.models);
+        1 + models.iter().filter(|other| Arc::ptr_eq(model, other)).count()
+    };
+    Arc::strong_count(deployment) > 1
+        || decision.is_some_and(|decision| Arc::strong_count(decision) > 1)
+        || deployment.versions.iter().any(|model| Arc::strong_count(model) > own(model))
 }
 
 #[cfg(test)]

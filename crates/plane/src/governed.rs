@@ -2,10 +2,13 @@
 //!
 //! The frame is `decide.rs`'s; `case.rs` has the stages from route to policy, with what is done when one of them fails.
 
+mod answer;
 pub(crate) mod answers;
 pub(crate) mod case;
 pub(crate) mod desk;
+mod explain;
 mod ids;
+mod record;
 mod remedy;
 pub(crate) mod shadow;
 #[cfg(test)]
@@ -148,14 +151,16 @@ async fn claim<S: Sink>(
             Claim::First(turn) => return Ok(Before::Nothing(Some(turn))),
             Claim::Answered(earlier) => return Ok(Before::Answered(earlier)),
             Claim::Conflict => {
-                let text = "this idempotency key came before with another body; use a new key for a new request";
+                let text =
+                    "this idempotency key came before with another body; use a new key for a new request";
                 return Err(Fault::new(FaultKind::KeyConflict, Stage::Route, text));
             }
             Claim::UnderWay(first) => first,
         };
         let left = walk.deadline.map_or(WAIT_MAX, |deadline| deadline.since(lane.now()));
         if tokio::time::timeout(left, first.changed()).await.is_err() {
-            let text = "the first request with this idempotency key is still under way; ask again with the same key";
+            let text =
+                "the first request with this idempotency key is still under way; ask again with the same key";
             return Err(Fault::new(FaultKind::DeadlinePassed, Stage::Route, text));
         }
     }

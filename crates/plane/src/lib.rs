@@ -32,6 +32,7 @@ mod stages {
     pub(crate) mod classify;
     pub(crate) mod features;
     pub(crate) mod policy;
+    pub(crate) mod reasons;
     pub(crate) mod route;
     pub(crate) mod tensor;
     pub(crate) mod whole;

@@ -121,7 +121,13 @@ mod tests {
 
     fn deployment() -> Arc<Deployment<()>> {
         let versions = vec![Made::usual().model()];
-        Arc::new(Deployment { name: "m".into(), digest: Digest::of(b"m"), route: "1".into(), versions, decision: None })
+        Arc::new(Deployment {
+            name: "m".into(),
+            digest: Digest::of(b"m"),
+            route: "1".into(),
+            versions,
+            decision: None,
+        })
     }
 
     fn absence(routes: &Routes<()>) -> (String, bool, Vec<String>, bool) {

@@ -8,7 +8,8 @@ use crate::service::Service;
 use crate::{Lane, LaneInbox, Lanes, Means, Model, Plane, PlaneLimits};
 use bytes::Bytes;
 use flyball_core::{
-    Clock, DataType, DecisionRecord, Meters, RequestLimits, RunRecord, Shadow, Shadowed, Sink, Tensor, TensorData, TensorSpec, WalkRecord,
+    Clock, DataType, DecisionRecord, Meters, RequestLimits, RunRecord, Shadow, Shadowed, Sink, Tensor,
+    TensorData, TensorSpec, WalkRecord,
 };
 use flyball_engine::{Batching, LatencyPoint, LatencyTable, RunError, Signature};
 use flyball_features::Wall;
@@ -158,13 +159,22 @@ impl Made {
 
 /// A plane of so many lanes with sockets, as many without, and a clock moved by hand.
 pub(crate) fn lanes(sockets: usize) -> Vec<(Rc<Lane<Runs>>, LaneInbox<()>)> {
+    lanes_by(sockets, |_means| {})
+}
+
+/// The same with other means for decisions.
+pub(crate) fn lanes_by(
+    sockets: usize,
+    edit: impl FnOnce(&mut Means),
+) -> Vec<(Rc<Lane<Runs>>, LaneInbox<()>)> {
     let limits = PlaneLimits {
         request: RequestLimits::for_body(1 << 20),
         in_flight_max: 1000,
         inline_run_max: Duration::from_millis(1),
     };
     let clock = Clock::manual();
-    let means = Means::in_memory(clock.clone(), Wall::manual(WALL_MS)).unwrap();
+    let mut means = Means::in_memory(clock.clone(), Wall::manual(WALL_MS));
+    edit(&mut means);
     let (plane, inboxes) =
         Plane::with_thread_time(Lanes { sockets, compute: sockets }, limits, clock, means, || Duration::ZERO);
     let lane = |(id, inbox)| (Lane::new(Arc::clone(&plane), id, Runs::default()), inbox);

@@ -48,8 +48,6 @@ pub enum StartError {
     Callers(#[from] CallersError),
     #[error("the setting mlock cannot be kept: {0}")]
     MemoryLock(io::Error),
-    #[error("features cannot be kept: {0}")]
-    Features(String),
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
 }
@@ -131,7 +129,7 @@ impl Server {
             inline_run_max: config.inline_run_max(),
         };
         let clock = Clock::system();
-        let means = means(&config, clock.clone()).map_err(StartError::Features)?;
+        let means = means(&config, clock.clone());
         let (plane, inboxes) = Plane::new(lanes, limits, clock, means);
         let telemetry = Telemetry::new(inboxes.len());
         let callers = open_callers(&config, &telemetry, &mut watches)?;
@@ -269,14 +267,11 @@ fn open_runtime(config: &ServerConfig) -> Result<Runtime, LibraryError> {
     Runtime::open(&library)
 }
 
-/// Keys of one embedded window: what a gigabyte holds, roughly.
-const WINDOW_KEYS_MAX: usize = 1_000_000;
-
 /// What decisions need beside models.
-fn means(config: &ServerConfig, clock: Clock) -> Result<Means, String> {
+fn means(config: &ServerConfig, clock: Clock) -> Means {
     let (folder, wall) = (config.features_folder.clone(), Wall::system());
-    let settings = FeatureSettings { folder, window_keys_max: WINDOW_KEYS_MAX, clock, wall: wall.clone() };
-    Ok(Means { features: Features::new(settings)?, wall, offline: config.offline, recorder: None })
+    let settings = FeatureSettings { folder, clock, wall: wall.clone(), ..FeatureSettings::default() };
+    Means { features: Features::new(settings), wall, offline: config.offline, recorder: None }
 }
 
 /// What was set, else what the cgroup allows, else what the machine has.

@@ -88,8 +88,12 @@ class DecideCall:
         asked = {key: True for key in ("explain", "timings") if getattr(self, key)}
         if self.single:
             return {"input": dict(self.rows[0]), **asked}
-        ids = self.ids or [str(place) for place in range(len(self.rows))]
-        return {"rows": [{"id": id_, "input": dict(row)} for id_, row in zip(ids, self.rows, strict=True)], **asked}
+        named = zip(self.row_ids(), self.rows, strict=True)
+        return {"rows": [{"id": name, "input": dict(row)} for name, row in named], **asked}
+
+    def row_ids(self) -> Sequence[str]:
+        """The caller's own names of the rows, else their numbers."""
+        return self.ids or [str(place) for place in range(len(self.rows))]
 
 
 def decided_from(document: Mapping[str, Any], shared: Mapping[str, Any] | None = None) -> Decided:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from flyball.errors import InvalidInputError
+from flyball.errors import InvalidInputError, ServerFaultError, from_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,18 +16,16 @@ _INT64 = 2**63
 
 
 def request_of(call: DecideCall, messages: Any) -> Any:
-    """The request's message."""
+    """The request's message. One row goes as a list of one: a status has no room for what is wrong with each field."""
     request = messages.DecideRequest(decision=call.decision, explain=call.explain, timings=call.timings)
-    if call.single:
-        _fill(request.input, call.rows[0])
-        return request
-    for item in call.document()["rows"]:
-        _fill(request.rows.add(id=item["id"]).input, item["input"])
+    ids = [""] if call.single else call.row_ids()
+    for name, row in zip(ids, call.rows, strict=True):
+        _fill(request.rows.add(id=name).input, row)
     return request
 
 
 def document_of(answer: Any, *, single: bool) -> dict[str, Any]:
-    """The answer as JSON has it."""
+    """The answer as JSON has it; raises where the only row was not decided."""
     shared: dict[str, Any] = {
         "decision": answer.decision,
         "policy": answer.policy,
@@ -37,20 +34,20 @@ def document_of(answer: Any, *, single: bool) -> dict[str, Any]:
         "repeated": answer.was_repeated,
         "timings_us": {item.stage: item.us for item in answer.timings},
     }
-    if single:
-        decision = answer.rows[0].decision
-        return {**shared, "id": decision.id, **_decision(decision)}
-    return {**shared, "rows": [_row(item) for item in answer.rows]}
+    rows = [_row(item) for item in answer.rows]
+    if not single:
+        return {**shared, "rows": rows}
+    if len(rows) != 1:
+        raise ServerFaultError(f"{len(rows)} rows came back for one", code="bad_answer")
+    if "fault" in rows[0]:
+        raise from_problem(500, rows[0]["fault"])
+    return {**shared, **rows[0], "id": rows[0]["decision_id"]}
 
 
 def _row(item: Any) -> dict[str, Any]:
     if item.WhichOneof("result") == "fault":
         faults = [
-            {
-                "field": one.field,
-                "is": json.loads(getattr(one, "is")) if one.HasField("is") else None,
-                "allowed": one.allowed,
-            }
+            {"field": one.field, "is": getattr(one, "is") if one.HasField("is") else None, "allowed": one.allowed}
             for one in item.fault.faults
         ]
         return {

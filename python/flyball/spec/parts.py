@@ -35,18 +35,6 @@ def _listed(value: object) -> object:
     return [value] if isinstance(value, bool | int | float | str) else value
 
 
-def _numbers(value: object) -> object:
-    """YAML writes 3 for 3.0; the data plane wants numbers, and only finite ones."""
-    return [float(item) if isinstance(item, int) and not isinstance(item, bool) else item for item in _items(value)]
-
-
-def _items(value: object) -> list[Any]:
-    listed = _listed(value)
-    if not isinstance(listed, list | tuple):
-        raise not_allowed("a list of numbers")
-    return list(listed)
-
-
 Scalar = Annotated[Any, BeforeValidator(_scalar)]
 """A value of a field, as JSON has it."""
 
@@ -69,7 +57,7 @@ Texts = Annotated[
 ]
 Numbers = Annotated[
     list[Annotated[float, Field(allow_inf_nan=False)]],
-    BeforeValidator(_numbers),
+    BeforeValidator(_listed),
     Field(max_length=ITEMS_MAX),
     Allowed("a finite number, or a list of them"),
 ]

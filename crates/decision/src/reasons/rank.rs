@@ -73,22 +73,19 @@ impl ReasonTable {
         for (contribution, source) in contributions.iter().zip(&self.columns) {
             sums[*source as usize] += contribution;
         }
-        let pushes = |sum: f64| if adverse == AdverseEnd::High { sum } else { -sum };
-        let mut reasons: SmallVec<[Reason; 4]> = SmallVec::new();
-        while reasons.len() < most {
-            let left = self.sources.iter().zip(&*sums).enumerate();
-            let left = left.filter(|(_, (_, sum))| sum.is_finite() && pushes(**sum) > 0.0);
-            let largest = left.max_by(|(_, (a, left)), (_, (b, right))| {
-                pushes(**left).total_cmp(&pushes(**right)).then_with(|| b.name.cmp(&a.name))
-            });
-            let Some((place, (source, sum))) = largest else { break };
-            reasons.push(Reason {
-                code: source.code.clone(),
-                text: source.text.clone(),
-                contribution: Some((source.name.clone(), *sum)),
-            });
-            sums[place] = 0.0;
-        }
-        reasons
+        let push = |place: u32| match adverse {
+            AdverseEnd::High => sums[place as usize],
+            AdverseEnd::Low => -sums[place as usize],
+        };
+        let name = |place: u32| &self.sources[place as usize].name;
+        let mut places: SmallVec<[u32; 32]> = (0..sums.len() as u32).collect();
+        places.retain(|place| push(*place) > 0.0 && push(*place).is_finite());
+        places.sort_unstable_by(|a, b| push(*b).total_cmp(&push(*a)).then_with(|| name(*a).cmp(name(*b))));
+        let reason = |place: &u32| {
+            let Source { name, code, text } = &self.sources[*place as usize];
+            let contribution = Some((name.clone(), sums[*place as usize]));
+            Reason { code: code.clone(), text: text.clone(), contribution }
+        };
+        places.iter().take(most).map(reason).collect()
     }
 }

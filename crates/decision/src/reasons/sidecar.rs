@@ -5,11 +5,11 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-pub const BYTES_MAX: usize = 64 << 20;
-pub const COLUMNS_MAX: usize = 65_536;
-pub const TREES_MAX: usize = 20_000;
+const BYTES_MAX: usize = 64 << 20;
+const COLUMNS_MAX: usize = 65_536;
+const TREES_MAX: usize = 20_000;
 /// Of all trees together.
-pub const LEAVES_MAX: usize = 200_000;
+const LEAVES_MAX: usize = 200_000;
 
 const FORMAT: &str = "flyball.trees/1";
 

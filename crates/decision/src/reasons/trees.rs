@@ -12,7 +12,7 @@ use super::quadrature;
 use super::sidecar::{self, Below, Missing, TreeText};
 
 /// Features on one path, repeated ones counted once: what the largest number of points integrates exactly.
-pub const PATH_FEATURES_MAX: usize = 64;
+const PATH_FEATURES_MAX: usize = 64;
 
 /// LightGBM takes what is this near to zero for zero.
 const ZERO: f64 = 1e-35_f32 as f64;

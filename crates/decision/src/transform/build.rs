@@ -1,13 +1,14 @@
 //! The columns there are while transforms are compiled: under which name, of which kind, from which field or feature.
 
 use super::map::Map;
-use super::step::{Step, Tell};
-use super::{COLUMNS_MAX, MADE_MAX};
+use super::step::{Read, Step, Tell};
+use super::{COLUMNS_MAX, MADE_MAX, Transforms};
 use crate::faults::Faults;
 use crate::field::Field;
 use crate::nearest::did_you_mean;
 use crate::value::Kind;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 /// Bytes of text that the steps may make for one row, all together; a cross of crosses grows fast.
@@ -49,13 +50,13 @@ pub(super) struct Build<'f> {
     pub(super) faults: &'f mut Faults,
     steps: Vec<Step>,
     columns: HashMap<String, Column>,
+    /// By slot, the values of those that are categories.
+    categories: Vec<Arc<[String]>>,
     constants: Vec<Arc<str>>,
     /// Columns of numbers, texts and times so far.
     sizes: [usize; 3],
     made_bytes: usize,
 }
-
-pub(super) type Built = (Vec<Step>, HashMap<String, Column>, Vec<Arc<str>>, [usize; 3]);
 
 impl<'f> Build<'f> {
     pub(super) fn new(faults: &'f mut Faults) -> Build<'f> {
@@ -63,17 +64,24 @@ impl<'f> Build<'f> {
             faults,
             steps: Vec::new(),
             columns: HashMap::new(),
+            categories: Vec::new(),
             constants: Vec::new(),
             sizes: [0; 3],
             made_bytes: 0,
         }
     }
 
-    pub(super) fn finish(self) -> Built {
-        (self.steps, self.columns, self.constants, self.sizes)
+    pub(super) fn finish(self, lines: Vec<String>) -> Transforms {
+        let Build { steps, columns, categories, constants, sizes, .. } = self;
+        Transforms { steps, columns, categories, constants, sizes, lines }
     }
 
-    /// The column that a field or feature is at first.
+    /// The values of a column that is a category; else none.
+    pub(super) fn category(&self, column: &Column) -> Arc<[String]> {
+        column.category.map_or_else(|| Arc::from([]), |slot| Arc::clone(&self.categories[slot]))
+    }
+
+    /// The column that a field or feature is at first. Slots come in order.
     pub(super) fn load(&mut self, slot: usize, field: &Field) {
         let register = match field.kind {
             Kind::Bool | Kind::Int | Kind::Float => self.new_number(1),
@@ -85,6 +93,7 @@ impl<'f> Build<'f> {
             Register::Text(into) => Step::Text { slot, into },
             Register::Time(into) => Step::Time { slot, into },
         });
+        self.categories.push(Arc::clone(&field.values));
         let longest = field.values.iter().map(String::len).max();
         let column = Column {
             register,
@@ -176,6 +185,14 @@ impl<'f> Build<'f> {
         register
     }
 
+    pub(super) fn read(&mut self, of: usize, read: Read) -> Register {
+        let register = self.new_number(1);
+        if let Register::Number(into) = register {
+            self.push(Step::Read { of, into, read });
+        }
+        register
+    }
+
     pub(super) fn tell(&mut self, of: usize, tell: Tell) -> Register {
         let register = self.new_number(1);
         if let Register::Number(into) = register {
@@ -203,10 +220,11 @@ impl<'f> Build<'f> {
 
     /// Puts a column under a name that must be free.
     pub(super) fn add(&mut self, path: &str, name: String, column: Column) {
-        if self.columns.contains_key(&name) {
-            self.faults.add(path, name.as_str(), "columns under names that are not taken yet");
-        } else {
-            self.columns.insert(name, column);
+        match self.columns.entry(name) {
+            Entry::Vacant(entry) => _ = entry.insert(column),
+            Entry::Occupied(entry) => {
+                self.faults.add(path, entry.key().as_str(), "columns under names that are not taken yet");
+            }
         }
     }
 

@@ -1,229 +1,37 @@
 //! Each transform of the document becomes steps; what does not fit its columns is a fault at the author's path.
 
 use super::build::{Build, Column, Register};
-use super::coding::Coding;
 use super::map::Map;
 use super::step::{Read, Step, Tell};
-use crate::document::{CastTo, DatePart, TransformDocument};
-use crate::field::{Field, TextMap, scalar};
-use crate::schema::VALUES_MAX;
+use super::{codes, numbers};
+use crate::document::{CastTo, DatePart, TransformDocument as T};
+use crate::field::{Constant, Field, scalar};
 use crate::value::{Kind, Value};
-use crate::{Constant, document::TransformDocument as T};
 use flyball_core::Scalar;
 use serde_json::Value as Json;
 
-const EDGES_MAX: usize = 4096;
-/// Digits and sign of a whole number.
-const PRINTED_BYTES_MAX: usize = 20;
-
-/// `slots` are the fields and features, for the values of categories.
-pub(super) fn transform<'s, I: Iterator<Item = &'s Field>>(
-    document: &TransformDocument,
-    path: String,
-    slots: impl Fn() -> I,
-    build: &mut Build<'_>,
-) {
-    let category = |column: &Column| {
-        let field = column.category.and_then(|slot| slots().nth(slot));
-        field.map_or_else(Vec::new, |field| field.values.to_vec())
-    };
-    let path = path.as_str();
+/// `path` is the transform's: `transforms[2]`.
+pub(super) fn transform(document: &T, path: &str, build: &mut Build<'_>) {
     match document {
         T::Impute { of, values, indicator } => impute(path, of, values, *indicator, build),
         T::Cast { of, to } => cast(path, of, *to, build),
-        T::Scale { of, factor, offset } => {
-            let sound = build.as_long(path, "factor", factor.len(), of.len())
-                & build.as_long(path, "offset", offset.len(), of.len())
-                & build.finite(path, "factor", factor.iter().copied())
-                & build.finite(path, "offset", offset.iter().copied());
-            let map = |place: usize| Map::Scale { factor: factor[place], offset: offset[place] };
-            maps(path, of, sound, false, map, build);
-        }
-        T::Standardize { of, mean, scale } => {
-            let mut sound = build.as_long(path, "mean", mean.len(), of.len())
-                & build.as_long(path, "scale", scale.len(), of.len())
-                & build.finite(path, "mean", mean.iter().copied())
-                & build.finite(path, "scale", scale.iter().copied());
-            if scale.contains(&0.0) {
-                build.faults.add(
-                    format!("{path}.scale"),
-                    0,
-                    "no zero: a column that never varies has scale 1",
-                );
-                sound = false;
-            }
-            let map = |place: usize| Map::Standardize { mean: mean[place], scale: scale[place] };
-            maps(path, of, sound, false, map, build);
-        }
-        T::Log { of } => maps(path, of, true, false, |_| Map::Log, build),
-        T::Log1p { of } => maps(path, of, true, false, |_| Map::Log1p, build),
-        T::Clip { of, min, max } => clip(path, of, *min, *max, build),
-        T::Bucket { of, edges } => {
-            let ascend = edges.windows(2).all(|pair| pair[0] < pair[1]);
-            let sound = ascend && (1..=EDGES_MAX).contains(&edges.len());
-            if !sound {
-                let allowed = format!("1 to {EDGES_MAX} numbers, each greater than the one before");
-                build.faults.add(format!("{path}.edges"), edges.len(), allowed);
-            }
-            let sound = sound & build.finite(path, "edges", edges.iter().copied());
-            maps(path, of, sound, true, |_| Map::Bucket(edges.as_slice().into()), build);
-        }
-        T::OneHot { of, values } => one_hot(path, of, values, category, build),
-        T::Ordinal { of, values, unknown } => {
-            let codes = |place: usize| {
-                let table = values[place].iter().enumerate();
-                let table = table.map(|(code, value)| (value.as_str().into(), code as f64));
-                (table.collect::<TextMap<f64>>(), *unknown)
-            };
-            let sound = lists(path, of, values, build) & build.finite(path, "unknown", [*unknown]);
-            let whole = unknown.fract() == 0.0;
-            encode(path, of, sound, whole, (codes, &category), build);
-        }
-        T::Encode { of, maps, default } => {
-            let codes = |place: usize| {
-                let table = maps[place].iter().map(|(value, code)| (value.as_str().into(), *code));
-                (table.collect::<TextMap<f64>>(), default[place])
-            };
-            let entries: usize = maps.iter().map(std::collections::BTreeMap::len).sum();
-            let sound = build.as_long(path, "maps", maps.len(), of.len())
-                & build.as_long(path, "default", default.len(), of.len())
-                & at_most_values(path, "maps", entries, build)
-                & build.finite(path, "default", default.iter().copied())
-                & build.finite(path, "maps", maps.iter().flat_map(|map| map.values().copied()));
-            encode(path, of, sound, false, (codes, &category), build);
-        }
-        T::Hash { of, buckets } => {
-            if *buckets == 0 {
-                build.faults.add(format!("{path}.buckets"), 0, "at least 1");
-            }
-            let read = |_| Read::Hash(*buckets);
-            reads(path, of, *buckets > 0, true, |place, _| read(place), build);
-        }
+        T::Scale { of, factor, offset } => numbers::scale(path, of, factor, offset, build),
+        T::Standardize { of, mean, scale } => numbers::standardize(path, of, mean, scale, build),
+        T::Log { of } => numbers::each(path, of, &Map::Log, build),
+        T::Log1p { of } => numbers::each(path, of, &Map::Log1p, build),
+        T::Clip { of, min, max } => numbers::clip(path, of, *min, *max, build),
+        T::Bucket { of, edges } => numbers::bucket(path, of, edges, build),
+        T::OneHot { of, values } => codes::one_hot(path, of, values, build),
+        T::Ordinal { of, values, unknown } => codes::ordinal(path, of, values, *unknown, build),
+        T::Hash { of, buckets } => codes::hash(path, of, *buckets, build),
+        T::Encode { of, maps, default } => codes::encode(path, of, maps, default, build),
         T::Cross { of, into } => cross(path, of, into, build),
         T::DateParts { of, parts } => date_parts(path, of, parts, build),
     }
 }
 
-/// Numbers, each mapped in its place.
-fn maps(
-    path: &str,
-    of: &[String],
-    sound: bool,
-    whole: bool,
-    map: impl Fn(usize) -> Map,
-    build: &mut Build<'_>,
-) {
-    for (place, name, column) in build.columns(path, of) {
-        let Some(number) = build.number(path, &name, &column) else { continue };
-        if sound && build.room(path, 1) {
-            let register = build.map(number, map(place));
-            build.replace(&name, Column { register, whole, ..column });
-        }
-    }
-}
-
-/// Texts, each read as a number in its place.
-fn reads(
-    path: &str,
-    of: &[String],
-    sound: bool,
-    whole: bool,
-    read: impl Fn(usize, &Column) -> Read,
-    build: &mut Build<'_>,
-) {
-    for (place, name, column) in build.columns(path, of) {
-        let Some(text) = build.text(path, &name, &column) else { continue };
-        if sound && build.room(path, 1) {
-            let register = read_text(text, read(place, &column), build);
-            build.replace(&name, Column { register, whole, category: None, ..column });
-        }
-    }
-}
-
-fn read_text(of: usize, read: Read, build: &mut Build<'_>) -> Register {
-    let register = build.new_number(1);
-    if let Register::Number(into) = register {
-        build.push(Step::Read { of, into, read });
-    }
-    register
-}
-
-fn encode(
-    path: &str,
-    of: &[String],
-    sound: bool,
-    whole: bool,
-    (codes, category): (impl Fn(usize) -> (TextMap<f64>, f64), &impl Fn(&Column) -> Vec<String>),
-    build: &mut Build<'_>,
-) {
-    let read = |place: usize, column: &Column| {
-        let (table, other) = codes(place);
-        Read::Code(Coding::new(table, &category(column)), other)
-    };
-    reads(path, of, sound, whole, read, build);
-}
-
-/// Whether there is a list of values for each column, each value once.
-fn lists(path: &str, of: &[String], values: &[Vec<String>], build: &mut Build<'_>) -> bool {
-    let mut sound = build.as_long(path, "values", values.len(), of.len());
-    sound &= at_most_values(path, "values", values.iter().map(Vec::len).sum(), build);
-    for (place, list) in values.iter().enumerate() {
-        let mut seen = std::collections::HashSet::new();
-        if let Some(twice) = list.iter().find(|value| !seen.insert(value.as_str())) {
-            build.faults.add(format!("{path}.values[{place}]"), twice.as_str(), "each value once");
-            sound = false;
-        }
-        if list.is_empty() {
-            build.faults.add(format!("{path}.values[{place}]"), 0, "at least one value");
-            sound = false;
-        }
-    }
-    sound
-}
-
-fn at_most_values(path: &str, key: &str, count: usize, build: &mut Build<'_>) -> bool {
-    if count > VALUES_MAX {
-        build.faults.add(format!("{path}.{key}"), count, format!("at most {VALUES_MAX} values"));
-    }
-    count <= VALUES_MAX
-}
-
-fn one_hot(
-    path: &str,
-    of: &[String],
-    values: &[Vec<String>],
-    category: impl Fn(&Column) -> Vec<String>,
-    build: &mut Build<'_>,
-) {
-    let sound = lists(path, of, values, build);
-    for (place, name, column) in build.columns(path, of) {
-        let Some(text) = build.text(path, &name, &column) else { continue };
-        if !sound || !build.room(path, values[place].len()) {
-            continue;
-        }
-        let list = &values[place];
-        let Register::Number(into) = build.new_number(list.len()) else { continue };
-        let places = list.iter().enumerate().map(|(place, value)| (value.as_str().into(), place as u32));
-        let places = Coding::new(places.collect(), &category(&column));
-        build.push(Step::OneHot { of: text, into, count: list.len(), places });
-        build.remove(&name);
-        for (place, value) in list.iter().enumerate() {
-            let register = Register::Number(into + place);
-            let made = Column { register, whole: true, may_miss: false, category: None, ..column.clone() };
-            build.add(path, format!("{name}={value}"), made);
-        }
-    }
-}
-
-fn clip(path: &str, of: &[String], min: Option<f64>, max: Option<f64>, build: &mut Build<'_>) {
-    let (low, high) = (min.unwrap_or(f64::NEG_INFINITY), max.unwrap_or(f64::INFINITY));
-    let mut sound = build.finite(path, "min", min) & build.finite(path, "max", max);
-    if (min.is_none() && max.is_none()) || low > high {
-        build.faults.add(path, format!("{low} to {high}"), "`min`, `max` or both, `min` not above `max`");
-        sound = false;
-    }
-    maps(path, of, sound, false, |_| Map::Clip { min: low, max: high }, build);
-}
+/// Digits and sign of a whole number.
+const PRINTED_BYTES_MAX: usize = 20;
 
 fn impute(path: &str, of: &[String], values: &[Json], indicator: bool, build: &mut Build<'_>) {
     let sound = build.as_long(path, "values", values.len(), of.len());
@@ -270,7 +78,7 @@ fn imputed(
             (Column { register, whole, ..column.clone() }, missing)
         }
         (Register::Text(of), Scalar::Text(text)) => {
-            let missing = indicator.then(|| read_text(of, Read::Missing, build));
+            let missing = indicator.then(|| build.read(of, Read::Missing));
             let (register, constant) = (build.new_text(), build.constant(text));
             if let Register::Text(into) = register {
                 build.push(Step::ImputeText { of, into, constant });
@@ -300,7 +108,7 @@ fn cast(path: &str, of: &[String], to: CastTo, build: &mut Build<'_>) {
             (Register::Number(of), CastTo::Int) => Some(mapped(of, Map::Truncate, &column, build)),
             (Register::Number(of), CastTo::Bool) => Some(mapped(of, Map::Truth, &column, build)),
             (Register::Text(of), CastTo::Float | CastTo::Int) => {
-                let register = read_text(of, Read::Parse, build);
+                let register = build.read(of, Read::Parse);
                 let read = Column { register, may_miss: true, category: None, ..column.clone() };
                 Some(truncated(read, to, build))
             }
@@ -414,7 +222,7 @@ fn date_parts(path: &str, of: &[String], parts: &[DatePart], build: &mut Build<'
 }
 
 /// A line for `flyball plan`.
-pub(super) fn described(document: &TransformDocument) -> String {
+pub(super) fn described(document: &T) -> String {
     /// Columns that are named.
     const NAMED: usize = 8;
     let (op, of) = match document {

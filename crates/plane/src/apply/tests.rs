@@ -29,7 +29,7 @@ fn loader() -> Loader<()> {
         inline_run_max: Duration::from_secs(1),
     };
     let clock = Clock::system();
-    let means = Means::in_memory(clock.clone(), Wall::system()).unwrap();
+    let means = Means::in_memory(clock.clone(), Wall::system());
     let (plane, _inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, means);
     let runtime = Runtime::open(&flyball_engine::beside_executable().unwrap()).unwrap();
     Loader::new(runtime, plane, MemoryBudget::UNLIMITED, Arc::new(Unmeasured)).unwrap()

@@ -64,7 +64,11 @@ fn outcomes(document: &DecisionDocument) -> Vec<Arc<str>> {
 }
 
 /// Checks the document against the models as they were loaded.
-fn program<M>(document: &DecisionDocument, versions: &[Arc<Model<M>>], base: &Path) -> Result<Program, String> {
+fn program<M>(
+    document: &DecisionDocument,
+    versions: &[Arc<Model<M>>],
+    base: &Path,
+) -> Result<Program, String> {
     let files = document.models.iter().map(|model| match &model.explain {
         Some(ExplainDocument::Trees { path, digest }) => explanation(&base.join(path), digest)
             .map(|bytes| Some((model.version.as_str(), bytes)))
@@ -132,13 +136,16 @@ fn source(document: &SourceDocument, base: &Path) -> Result<SourceDef, String> {
         SourceDocument::Redis { url, url_env, set, timeout_ms, cache } => {
             let url = match (url, url_env) {
                 (Some(url), None) => url.clone(),
-                (None, Some(variable)) => std::env::var(variable)
-                    .map_err(|_| format!("the environment has no variable {variable}; set it to the address"))?,
+                (None, Some(variable)) => std::env::var(variable).map_err(|_| {
+                    format!("the environment has no variable {variable}; set it to the address")
+                })?,
                 _ => return Err("just one of url and url_env is needed".to_owned()),
             };
             (SourceKind::Redis { url, timeout: Duration::from_millis(*timeout_ms) }, set, cache)
         }
-        SourceDocument::Store { path, set, cache } => (SourceKind::Store { path: base.join(path) }, set, cache),
+        SourceDocument::Store { path, set, cache } => {
+            (SourceKind::Store { path: base.join(path) }, set, cache)
+        }
     };
     Ok(SourceDef { kind, set: set.clone(), cache: cache_def(cache) })
 }

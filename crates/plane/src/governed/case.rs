@@ -9,14 +9,11 @@ use crate::batch::{self, Ticket};
 use crate::stages::admit::{Ask, admit_all};
 use crate::stages::features::{EventIs, Occasion, features};
 use crate::stages::policy::{guard, judge};
+use crate::stages::reasons::Reasons;
 use crate::walk::Walk;
 use crate::{Decision, Lane};
-use flyball_core::{
-    DecidedBy, DecidedRow, Decided, DecisionRecord, Decisions, Fault, FaultKind, Nanos, RowOutcome, RowsAsk,
-    Sink, Stage,
-};
+use flyball_core::{Decisions, Fault, FaultKind, Nanos, RowsAsk, Sink, Stage};
 use flyball_decision::{Fired, Remedy, Verdict};
-use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) struct Case<'a, S: Sink> {
@@ -25,7 +22,7 @@ pub(crate) struct Case<'a, S: Sink> {
     pub(crate) ask: &'a RowsAsk,
     pub(crate) work: Lent,
     turn: Option<Turn>,
-    unix_ms: i64,
+    pub(super) unix_ms: i64,
 }
 
 impl<'a, S: Sink> Case<'a, S> {
@@ -55,12 +52,12 @@ impl<'a, S: Sink> Case<'a, S> {
                 self.remedy(walk).await;
             }
         }
+        self.explain(walk).await;
         let decisions = self.finish(walk);
         walk.stage(Stage::Policy, ());
-        let decisions = decisions?;
-        self.record(&decisions)?;
-        walk.stage(Stage::Record, ());
-        Ok(decisions)
+        let decisions = decisions.and_then(|decisions| self.record(decisions, walk));
+        self.count();
+        walk.stage(Stage::Record, decisions)
     }
 
     /// Rows that hold to the schema are open, each with its variant.
@@ -76,7 +73,7 @@ impl<'a, S: Sink> Case<'a, S> {
                 State::Failed(Fault::fields_invalid(Stage::Parse, faults))
             };
             let variant = program.route.choose(&work.rows, row, self.lane.desk.ids.draw());
-            work.lines.push(Line { variant, state, remedy: None });
+            work.lines.push(Line { variant, state, remedy: None, reasons: Reasons::new() });
         }
     }
 
@@ -108,6 +105,9 @@ impl<'a, S: Sink> Case<'a, S> {
     }
 
     async fn features(&mut self, which: &[usize], deadline: Option<Nanos>) {
+        if which.is_empty() {
+            return;
+        }
         let counted = self.turn.as_ref().is_some_and(|turn| turn.counted);
         let event = match (self.lane.plane.means.offline, counted) {
             (true, _) => EventIs::Unreal,
@@ -133,11 +133,35 @@ impl<'a, S: Sink> Case<'a, S> {
                         permit = Some(back);
                         judge(self.decision, &mut self.work, &which);
                     }
+                    Err(fault) if fault.kind == FaultKind::RunFailed && which.len() > 1 => {
+                        self.run_apart(variant, &which, deadline, walk).await;
+                    }
                     Err(fault) => self.work.fail(&which, &fault),
                 }
                 walk.stage(Stage::Policy, ());
             }
             self.work.done_with(which);
+        }
+    }
+
+    /// One bad row must not fail its neighbours: each that has no score yet runs by itself.
+    async fn run_apart(
+        &mut self,
+        variant: usize,
+        which: &[usize],
+        deadline: Option<Nanos>,
+        walk: &mut Walk<S>,
+    ) {
+        let mut permit = None;
+        for row in which {
+            let row = std::slice::from_ref(row);
+            match self.run(variant, row, permit.take(), deadline, walk).await {
+                Ok(back) => {
+                    permit = Some(back);
+                    judge(self.decision, &mut self.work, row);
+                }
+                Err(fault) => self.work.fail(row, &fault),
+            }
         }
     }
 
@@ -200,18 +224,16 @@ impl<'a, S: Sink> Case<'a, S> {
         for row in 0..self.work.lines.len() {
             let work = &mut *self.work;
             let State::Failed(fault) = &work.lines[row].state else { continue };
-            let declared = remedy(&program.remedies, fault.kind);
-            let remedied = remedied(fault, declared);
-            let state = match (declared, program.route.fallback) {
+            let remedy = remedy(&program.remedies, fault.kind);
+            let remedied = remedied(fault, remedy);
+            let state = match (remedy, program.route.fallback) {
                 (Remedy::Reject, _) | (Remedy::Previous, None) => continue,
                 (Remedy::Shed, _) => State::Failed(shed(fault.clone())),
                 (Remedy::Rules, _) => match program.policy.judge(&work.rows, row, None) {
                     Ok(verdict) => State::Judged { verdict, score: None },
                     Err(_) => continue,
                 },
-                (Remedy::Outcome(outcome), _) => {
-                    State::Judged { verdict: declared(outcome), score: None }
-                }
+                (Remedy::Outcome(outcome), _) => State::Judged { verdict: declared(outcome), score: None },
                 (Remedy::Retry, _) => State::Open,
                 (Remedy::Previous, Some(fallback)) => {
                     work.lines[row].variant = fallback;
@@ -234,11 +256,13 @@ impl<'a, S: Sink> Case<'a, S> {
         };
         let which = self.work.rows_where(without);
         if !which.is_empty() {
-            let occasion = Occasion { unix_ms: self.unix_ms, deadline: walk.deadline, event: EventIs::Counted };
+            let occasion =
+                Occasion { unix_ms: self.unix_ms, deadline: walk.deadline, event: EventIs::Counted };
             features(self.lane, self.decision, &mut self.work, &which, occasion).await;
             walk.stage(Stage::Features, ());
         }
         self.work.done_with(which);
+        guard(self.decision, &mut self.work);
         self.run_open(None, walk.deadline, walk).await;
     }
 
@@ -247,96 +271,6 @@ impl<'a, S: Sink> Case<'a, S> {
         for line in self.work.lines.iter_mut().filter(|line| line.open()) {
             line.state = State::Judged { verdict: declared(outcome), score: None };
         }
-    }
-
-    /// Counts the rows and puts the answer together. Where no row was decided, that is the request's own fault.
-    fn finish(&mut self, walk: &Walk<S>) -> Result<Decisions, Fault> {
-        self.count();
-        let hopeless = self.ask.single
-            || self.work.lines.iter().all(
-                |line| matches!(&line.state, State::Failed(fault) if fault.kind != FaultKind::FieldsInvalid),
-            );
-        if let Some(State::Failed(fault)) = self.work.lines.first().map(|line| &line.state)
-            && hopeless
-        {
-            return Err(fault.clone());
-        }
-        Ok(Decisions {
-            decision: Arc::clone(&self.decision.name),
-            single: self.ask.single,
-            rows: (0..self.work.lines.len()).map(|row| self.row(row)).collect(),
-            models: self.decided_by(),
-            policy: self.decision.program.policy_digest,
-            schema: self.decision.program.schema_digest,
-            repeated: false,
-            timings: self.ask.timings.then(|| walk.timings()),
-        })
-    }
-
-    fn row(&self, row: usize) -> DecidedRow {
-        let line = &self.work.lines[row];
-        let outcome = match &line.state {
-            State::Judged { verdict, score } => RowOutcome::Decided(self.decided(row, verdict, *score)),
-            State::Failed(fault) if fault.kind == FaultKind::FieldsInvalid => {
-                RowOutcome::Invalid(fault.fields.to_vec())
-            }
-            State::Failed(fault) => {
-                RowOutcome::Failed { kind: fault.kind, stage: fault.stage, text: fault.text.to_string() }
-            }
-            State::Open => unreachable!("every row was judged or failed"),
-        };
-        DecidedRow { id: self.work.rows.id(row).map(Into::into), outcome }
-    }
-
-    fn decided(&self, row: usize, verdict: &Verdict, score: Option<f64>) -> Decided {
-        let (program, line) = (&self.decision.program, &self.work.lines[row]);
-        let variant = score.map(|_| &program.variants[line.variant]);
-        let of = |&model: &usize| (Arc::clone(&program.models[model].name), self.work.scores.get(row, model));
-        let several = variant.filter(|variant| variant.models.len() > 1);
-        Decided {
-            id: self.lane.desk.ids.id(self.unix_ms),
-            outcome: Arc::clone(program.policy.outcome(verdict.outcome)),
-            band: verdict.band.map(|band| Arc::clone(program.policy.band(band))),
-            score,
-            scores: several.iter().flat_map(|variant| &variant.models).map(of).collect(),
-            reasons: program.policy.reasons_of(verdict),
-            variant: variant.map(|variant| Arc::clone(&variant.name)),
-            remedy: line.remedy,
-        }
-    }
-
-    /// The models that had a part in it.
-    fn decided_by(&self) -> Arc<[DecidedBy]> {
-        let lines = self.work.lines.iter();
-        let mut variants =
-            lines.filter(|line| matches!(line.state, State::Judged { score: Some(_), .. })).map(|line| line.variant);
-        let Some(first) = variants.next() else { return Arc::clone(&self.decision.nobody) };
-        if variants.clone().all(|variant| variant == first) {
-            return Arc::clone(&self.decision.decided_by[first]);
-        }
-        let variants = variants.chain([first]);
-        let took_part = |model: &usize| {
-            variants.clone().any(|variant| self.decision.program.variants[variant].models.contains(model))
-        };
-        let by = &self.decision.by;
-        (0..by.len()).filter(took_part).map(|model| by[model].clone()).collect()
-    }
-
-    fn count(&self) {
-        for line in &self.work.lines {
-            let outcome = match &line.state {
-                State::Judged { verdict, .. } => Some(verdict.outcome),
-                _ => None,
-            };
-            let record = DecisionRecord { outcome, remedy: line.remedy };
-            self.lane.sink.decided(&self.decision.meter, &record);
-        }
-    }
-
-    /// Offers the decisions to whoever keeps them.
-    fn record(&self, decisions: &Decisions) -> Result<(), Fault> {
-        let Some(recorder) = &self.lane.plane.means.recorder else { return Ok(()) };
-        recorder.offer(decisions).map_err(|why| Fault::new(FaultKind::Panicked, Stage::Record, why))
     }
 }
 
@@ -353,6 +287,6 @@ fn wants_features(line: &Line, remedy: impl Fn(FaultKind) -> Remedy) -> bool {
 }
 
 /// What was declared for a case, and not judged.
-fn declared(outcome: usize) -> Verdict {
+pub(super) fn declared(outcome: usize) -> Verdict {
     Verdict { outcome, band: None, fired: Fired::new() }
 }

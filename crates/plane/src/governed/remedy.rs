@@ -24,13 +24,9 @@ pub(crate) fn remedy(remedies: &Remedies, kind: FaultKind) -> Remedy {
         FaultKind::FeatureUnavailable => remedies.feature_error,
         FaultKind::FieldsInvalid => remedies.invalid_input,
         FaultKind::GuardViolated => remedies.guard_violated,
+        FaultKind::RecordFailed => remedies.record_error,
         _ => Remedy::Reject,
     }
-}
-
-/// Whether the fault is the answer.
-pub(crate) fn is_final(remedy: Remedy) -> bool {
-    matches!(remedy, Remedy::Reject | Remedy::Shed)
 }
 
 /// What the answer says of a remedy; none: there was none.
@@ -48,7 +44,8 @@ pub(crate) fn remedied(fault: &Fault, remedy: Remedy) -> Option<Remedied> {
 
 /// The same fault as overload: come again later.
 pub(crate) fn shed(fault: Fault) -> Fault {
-    let overload = matches!(fault.kind, FaultKind::InFlightFull | FaultKind::LaneFull | FaultKind::WaitTooLong);
+    let overload =
+        matches!(fault.kind, FaultKind::InFlightFull | FaultKind::LaneFull | FaultKind::WaitTooLong);
     let kind = if overload { fault.kind } else { FaultKind::WaitTooLong };
     let pause = fault.retry_after.unwrap_or(SHED_PAUSE);
     Fault { kind, ..fault }.retry_after(pause)
@@ -79,7 +76,7 @@ mod tests {
         feature_error: Remedy::Outcome(1),
         invalid_input: Remedy::Outcome(2),
         guard_violated: Remedy::Retry,
-        record_error: Remedy::Reject,
+        record_error: Remedy::Outcome(3),
     };
 
     #[test]
@@ -87,12 +84,15 @@ mod tests {
         use FaultKind as K;
         for kind in FaultKind::ALL {
             let wanted = match kind {
-                K::ModelNotReady | K::BreakerOpen | K::RunFailed | K::RunStopped | K::Panicked => Remedy::Previous,
+                K::ModelNotReady | K::BreakerOpen | K::RunFailed | K::RunStopped | K::Panicked => {
+                    Remedy::Previous
+                }
                 K::DeadlineUnreachable | K::DeadlinePassed => Remedy::Rules,
                 K::InFlightFull | K::LaneFull | K::WaitTooLong => Remedy::Shed,
                 K::FeatureUnavailable => Remedy::Outcome(1),
                 K::FieldsInvalid => Remedy::Outcome(2),
                 K::GuardViolated => Remedy::Retry,
+                K::RecordFailed => Remedy::Outcome(3),
                 _ => Remedy::Reject,
             };
             assert_eq!(remedy(&REMEDIES, kind), wanted, "{}", kind.label());

@@ -119,32 +119,37 @@ enum Ran {
     Failed,
 }
 
-async fn run<S: Sink>(
-    lane: &Lane<S>,
-    decision: &Decision<S::Model>,
-    work: &mut Work,
-    variant: usize,
-) -> Ran {
+async fn run<S: Sink>(lane: &Lane<S>, decision: &Decision<S::Model>, work: &mut Work, variant: usize) -> Ran {
     let which = work.rows_where(scored);
     let mut ran = Ran::Scored;
     for &model in &decision.program.variants[variant].models {
-        let served = &decision.models[model];
-        for some in which.chunks(served.rows_at_once()) {
-            if some.iter().all(|&row| !work.scores.get(row, model).is_nan()) {
-                continue;
-            }
-            let Some(permit) = room(lane, served, some.len()) else {
-                ran = Ran::Dropped;
-                break;
-            };
-            if run_some(lane, decision, work, model, some, permit).await.is_none() {
-                ran = Ran::Failed;
-                break;
-            }
+        ran = run_model(lane, decision, work, model, &which).await;
+        if !matches!(ran, Ran::Scored) {
+            break;
         }
     }
     work.done_with(which);
     ran
+}
+
+/// What has its score already is not run again.
+async fn run_model<S: Sink>(
+    lane: &Lane<S>,
+    decision: &Decision<S::Model>,
+    work: &mut Work,
+    model: usize,
+    which: &[usize],
+) -> Ran {
+    let served = &decision.models[model];
+    for some in which.chunks(served.rows_at_once()) {
+        if some.iter().any(|&row| work.scores.get(row, model).is_nan()) {
+            let Some(permit) = room(lane, served, some.len()) else { return Ran::Dropped };
+            if run_some(lane, decision, work, model, some, permit).await.is_none() {
+                return Ran::Failed;
+            }
+        }
+    }
+    Ran::Scored
 }
 
 async fn run_some<S: Sink>(

@@ -1,7 +1,10 @@
 //! Decisions against models made for the test: what they come to, and what becomes of each thing that can fail.
 
 mod answered;
+mod features;
 mod keys;
+mod reasons;
+mod recorded;
 mod remedies;
 mod several;
 mod shadows;

@@ -1,5 +1,6 @@
 //! The memory of one request for decisions, lent out by its lane and used again.
 
+use crate::stages::reasons::{Explaining, Reasons};
 use flyball_core::{Fault, Remedied};
 use flyball_decision::{Rows, Scores, Scratch, Verdict};
 use std::cell::RefCell;
@@ -8,12 +9,16 @@ use std::rc::Rc;
 
 /// As many as a lane may have requests under way, in all sense; more are given back to the allocator.
 const KEPT_MAX: usize = 256;
+/// Those that grew for a list of many rows are kept only while there are few.
+const LARGE_KEPT_MAX: usize = 4;
+const ROWS_USUAL: usize = 64;
 
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) rows: Rows,
     pub(crate) scores: Scores,
     pub(crate) scratch: Scratch,
+    pub(crate) explaining: Explaining,
     /// What is known of each row.
     pub(crate) lines: Vec<Line>,
     /// Rows that are run together, taken out while they are.
@@ -26,12 +31,16 @@ pub(crate) struct Line {
     pub(crate) state: State,
     /// What was done instead, once something had failed.
     pub(crate) remedy: Option<Remedied>,
+    pub(crate) reasons: Reasons,
 }
 
 pub(crate) enum State {
     Open,
     /// `score`: none where the rules alone decided.
-    Judged { verdict: Verdict, score: Option<f64> },
+    Judged {
+        verdict: Verdict,
+        score: Option<f64>,
+    },
     Failed(Fault),
 }
 
@@ -95,7 +104,8 @@ impl DerefMut for Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let mut kept = self.works.0.borrow_mut();
-        if kept.len() < KEPT_MAX {
+        let large = self.work.as_ref().is_some_and(|work| work.lines.capacity() > ROWS_USUAL);
+        if kept.len() < if large { LARGE_KEPT_MAX } else { KEPT_MAX } {
             kept.extend(self.work.take());
         }
     }

@@ -102,7 +102,9 @@ impl<S: Sink> Asked<'_, S> {
                 self.lane.desk.features.lookup_cached(source, key).map(Found::Record)
             }
             FeatureFrom::Window { .. } => {
-                let Some(event) = self.event(plan, rows, row, &mut buffers) else { return Some(Found::NoKey) };
+                let Some(event) = self.event(plan, rows, row, &mut buffers) else {
+                    return Some(Found::NoKey);
+                };
                 let window = self.decision.windows.get(feature)?.as_ref()?;
                 self.lane.desk.features.window_embedded(window, event).map(Found::Window)
             }
@@ -184,7 +186,12 @@ fn settle(program: &Program, work: &mut Work, row: usize, feature: usize, found:
 }
 
 /// `None`, or why the feature's absence is a fault.
-fn looked_up(program: &Program, rows: &mut Rows, place: (usize, usize), lookup: Lookup) -> Option<&'static str> {
+fn looked_up(
+    program: &Program,
+    rows: &mut Rows,
+    place: (usize, usize),
+    lookup: Lookup,
+) -> Option<&'static str> {
     let plan = &program.features[place.1];
     let field = match &plan.from {
         FeatureFrom::Lookup { field, .. } => &**field,
@@ -194,7 +201,9 @@ fn looked_up(program: &Program, rows: &mut Rows, place: (usize, usize), lookup: 
     match lookup {
         Lookup::Absent => react(program, rows, place, &plan.on_missing, absent),
         Lookup::Found { record, age, from_cache } => {
-            let Some(value) = record.get(field) else { return react(program, rows, place, &plan.on_missing, absent) };
+            let Some(value) = record.get(field) else {
+                return react(program, rows, place, &plan.on_missing, absent);
+            };
             let too_old = plan.max_age_ms.is_some_and(|max| age > Duration::from_millis(max));
             if too_old && plan.on_stale != CompiledReaction::UseStale {
                 return react(program, rows, place, &plan.on_stale, "what is known of it is too old");
@@ -260,6 +269,7 @@ fn react(
 fn fail(work: &mut Work, row: usize, plan: &FeaturePlan, why: &str) {
     if work.lines[row].open() {
         let text = format!("feature '{}' is not there: {why}; try again, or see its source", plan.name);
-        work.lines[row].state = State::Failed(Fault::new(FaultKind::FeatureUnavailable, Stage::Features, text));
+        work.lines[row].state =
+            State::Failed(Fault::new(FaultKind::FeatureUnavailable, Stage::Features, text));
     }
 }

@@ -167,7 +167,7 @@ impl World {
             inline_run_max: Duration::from_secs(1),
         };
         let clock = Clock::system();
-        let means = Means::in_memory(clock.clone(), Wall::system()).unwrap();
+        let means = Means::in_memory(clock.clone(), Wall::system());
         let (plane, mut inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, means);
         let telemetry = Telemetry::new(inboxes.len());
         let (compute, inbox) = (inboxes.pop().unwrap(), inboxes.pop().unwrap());

@@ -14,6 +14,8 @@ use std::sync::Arc;
 const NODES_MAX: u32 = 1000;
 /// Evaluation goes down by recursion on the caller's stack.
 const DEPTH_MAX: u32 = 100;
+/// Longer lists of values would hide what is wrong.
+const VALUES_LISTED_MAX: usize = 8;
 
 pub(super) const ALLOWED: &str = "allowed are + - * / %, comparisons, && || !, a ? b : c, x in […], has(x), size(x), int(x), \
     double(x), timestamp('…'), x.startsWith('…'), x.endsWith('…'), x.contains('…'), x.matches('…') and parts of times as \
@@ -243,7 +245,10 @@ impl Checker<'_> {
         match values.iter().position(|value| value == text) {
             Some(place) => Ok(place),
             None => {
-                let near = did_you_mean(text, values.iter().map(String::as_str));
+                let mut near = did_you_mean(text, values.iter().map(String::as_str));
+                if near.is_empty() && values.len() <= VALUES_LISTED_MAX {
+                    near = format!("; they are {}", values.join(", "));
+                }
                 self.fault(tree, format!("'{text}' is not among the values of the category{near}"))
             }
         }

@@ -1,6 +1,7 @@
 //! A policy that is not sound is refused, with the place and the words that end the search.
 
 use super::*;
+use proptest::prelude::*;
 
 fn bands(ends: &[(&str, Option<f64>, Option<f64>)]) -> Json {
     ends.iter().map(|(name, from, to)| json!({"name": name, "from": from, "to": to})).collect()
@@ -131,5 +132,91 @@ fn more_than_the_bounds_is_refused() {
     }));
     for path in ["policy.rules", "policy.segments", "policy.guard"] {
         assert!(wrong.iter().any(|(at, words)| at == path && words.starts_with("at most")), "{path}");
+    }
+}
+
+/// A policy that has everything.
+fn whole() -> Json {
+    json!({
+        "guards": [{"of": "score", "min": 0.0, "max": 1.0}, {"of": "amount", "min": 0.0, "max": null}],
+        "rules": [
+            {"when": "amount > 5000 && country != 'FR'", "then": "review", "reason": "R1", "priority": 3, "final": true, "missing": true},
+            {"when": "a", "then": null, "reason": "R2", "priority": 0, "final": false, "missing": false},
+        ],
+        "bands": [{"name": "pass", "outcome": null, "from": null, "to": 0.5}, {"name": "reject", "outcome": "reject", "from": 0.5, "to": null}],
+        "segments": [{"when": "b", "bands": [{"name": "review", "outcome": null, "from": null, "to": null}]}],
+        "outcomes": ["pass", "review", "reject"],
+        "adverse": ["reject"],
+        "kill_switch": {"outcome": "review", "reason": "K"},
+        "reasons": {"when": "always", "most": 4, "texts": {"R1": "one"}, "codes": {"amount": "R9"}},
+        "shadow": {"outcomes": ["pass"], "bands": [{"name": "pass"}], "rules": [{"when": "c", "then": "pass"}]},
+    })
+}
+
+/// Every place in it.
+fn pointers(json: &Json, at: &str, into: &mut Vec<String>) {
+    into.push(at.to_owned());
+    match json {
+        Json::Object(object) => {
+            object.iter().for_each(|(key, value)| pointers(value, &format!("{at}/{key}"), into))
+        }
+        Json::Array(list) => {
+            list.iter().enumerate().for_each(|(place, value)| pointers(value, &format!("{at}/{place}"), into))
+        }
+        _ => {}
+    }
+}
+
+fn other() -> impl Strategy<Value = Json> {
+    prop_oneof![
+        prop::sample::select(vec![
+            "",
+            "pass",
+            "rejct",
+            "score",
+            "amount",
+            "a",
+            "a &&",
+            "country == 'DE'",
+            "1 / 0 == 1",
+            "R1"
+        ])
+        .prop_map(Json::from),
+        prop::sample::select(vec![-1.0, 0.0, 0.5, 0.7, 1.0, 1e308, -1e308]).prop_map(Json::from),
+        prop::sample::select(vec![
+            json!([]),
+            json!({}),
+            json!(null),
+            json!(true),
+            json!(2),
+            json!(-2_147_483_648_i64)
+        ]),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_mutated_policy_is_refused_with_its_paths_or_judges_every_score(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), other()), 1..4),
+        score in prop_oneof![0.0..=1.0_f64, any::<f64>()],
+        flags in prop::array::uniform3(prop::option::of(any::<bool>())),
+    ) {
+        let mut json = whole();
+        for (place, other) in changes {
+            let mut places = Vec::new();
+            pointers(&json, "", &mut places);
+            *json.pointer_mut(&places[place.index(places.len())]).unwrap() = other;
+        }
+        let Ok(document) = serde_json::from_value::<PolicyDocument>(json) else { return Ok(()) };
+        let mut faults = Faults::default();
+        match Policy::compile(&document, &names(), &mut faults) {
+            None => prop_assert!(!faults.0.is_empty() && faults.0.iter().all(|fault| fault.path.starts_with("policy."))),
+            Some(policy) => {
+                let row = rows(flags, Some(1.0), None);
+                let judged = policy.judge(&row, 0, Some(score)).or_else(|_| policy.judge(&row, 0, None)).unwrap();
+                prop_assert!(document.outcomes.contains(&policy.outcome(judged.outcome).to_string()));
+                prop_assert!(!policy.describe().is_empty());
+            }
+        }
     }
 }

@@ -107,3 +107,14 @@ fn while_the_kill_switch_is_set_no_model_runs_and_the_answer_says_why() {
     assert!(answer.models.is_empty() && matches!(answer.rows[1].outcome, RowOutcome::Invalid(_)));
     assert_eq!(world.puppets[0].runs(), 0);
 }
+
+#[test]
+fn a_row_on_which_the_model_fails_fails_alone() {
+    let world = World::new(&[1], &document());
+    world.puppets[0].fails_on(13);
+    let answer = world.ask(many(vec![json!({"x": 1}), json!({"x": 13}), json!({"x": 15})]));
+    assert_eq!((&*decided(&answer, 0).outcome, &*decided(&answer, 2).outcome), ("pass", "review"));
+    let failed = &answer.unwrap().rows[1].outcome;
+    assert!(matches!(failed, RowOutcome::Failed { kind: FaultKind::RunFailed, .. }), "{failed:?}");
+    assert_eq!(*world.puppets[0].given.lock().unwrap(), [vec![1, 13, 15], vec![1], vec![13], vec![15]]);
+}

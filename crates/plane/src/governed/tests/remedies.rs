@@ -42,7 +42,10 @@ fn a_model_that_fails_or_panics_leaves_it_to_the_previous_one() {
         world.puppets[0].is(mood);
         let answer = world.ask(one(json!({"x": 5})));
         let row = decided(&answer, 0);
-        assert_eq!((&*row.outcome, row.score, row.variant.as_deref()), ("review", Some(15.0), Some("before")));
+        assert_eq!(
+            (&*row.outcome, row.score, row.variant.as_deref()),
+            ("review", Some(15.0), Some("before"))
+        );
         assert_eq!(row.remedy, remedied(cause, Stage::Infer, Remedy::Previous));
         assert_eq!(&*answer.unwrap().models[0].model, "b");
         let seen = world.lane.sink.1.borrow();
@@ -68,7 +71,10 @@ fn a_retry_runs_the_same_model_once_more_and_the_time_of_both_is_told() {
     assert_eq!(row.remedy, remedied(FaultKind::RunFailed, Stage::Infer, Remedy::Retry));
     let seen = world.lane.sink.1.borrow();
     let walk = &seen.walks[0];
-    assert_eq!((walk.stages[Stage::Infer.index()], walk.total), (Some(walk.total), Duration::from_micros(10)));
+    assert_eq!(
+        (walk.stages[Stage::Infer.index()], walk.total),
+        (Some(walk.total), Duration::from_micros(10))
+    );
     drop(seen);
     world.puppets[0].is(Mood::Fails);
     assert!(world.ask(one(json!({"x": 5}))).is_err());
@@ -176,7 +182,8 @@ fn an_invalid_row_may_have_an_outcome_declared() {
 #[test]
 fn a_feature_that_must_be_there_and_is_not_meets_its_remedy() {
     let mut document = with_remedy("feature_error", json!({"outcome": "review"}));
-    document["sources"] = json!({"s": {"kind": "redis", "url": "redis://127.0.0.1:1", "set": "s", "timeout_ms": 1}});
+    document["sources"] =
+        json!({"s": {"kind": "redis", "url": "redis://127.0.0.1:1", "set": "s", "timeout_ms": 1}});
     document["features"] = json!([{
         "name": "limit", "type": "float", "lookup": {"source": "s", "key": "k", "field": "limit"}, "on_error": "fault",
     }]);

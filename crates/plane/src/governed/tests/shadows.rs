@@ -35,10 +35,12 @@ fn a_shadow_that_fails_is_counted_and_nobody_notices() {
 
 #[test]
 fn where_others_want_the_places_a_shadow_is_dropped_and_counted() {
-    // One place, and it is taken by a request that is still there.
-    let world = World::made(Made { in_flight_max: 1, ..Made::usual() }, &[1, 4], &shadowed());
-    let gate = &world.lane.plane.routes.load().get("d").unwrap().versions[1].gate;
-    let held = gate.try_enter().unwrap();
+    // Three places, and two of them are taken by requests that are still there.
+    let world = World::made(Made { in_flight_max: 3, ..Made::usual() }, &[1, 4], &shadowed());
+    let routes = world.lane.plane.routes.load();
+    let gates = &routes.get("d").unwrap().versions;
+    let held: Vec<_> =
+        gates.iter().flat_map(|model| [model.gate.try_enter(), model.gate.try_enter()]).collect();
     assert_eq!(&*decided(&world.ask(one(json!({"x": 1}))), 0).outcome, "pass");
     drop(held);
     assert_eq!(world.lane.sink.1.borrow().shadowed, [(Shadow::Variant, Shadowed::Dropped)]);

@@ -3,9 +3,9 @@
 use crate::decide::{Arrival, decide};
 use crate::decision::{Surroundings, compile};
 use crate::loaded::{Run, StopRun};
-use crate::testing::{Made, Runs, Unmeasured, column, lanes};
+use crate::testing::{Made, Runs, Unmeasured, column, lanes_by};
 use crate::walk::Walk;
-use crate::{Deployment, Governed, Lane, LaneInbox, Model, Routes};
+use crate::{Deployment, Governed, Lane, LaneInbox, Means, Model, Routes};
 use bytes::{Bytes, BytesMut};
 use flyball_core::snapshot::{self, Document};
 use flyball_core::{
@@ -36,6 +36,8 @@ pub(super) enum Mood {
 #[derive(Clone, Default)]
 pub(super) struct Puppet {
     mood: Arc<AtomicU8>,
+    /// A value that it cannot bear.
+    bad: Arc<Mutex<Option<u8>>>,
     /// What each run was given.
     pub(super) given: Arc<Mutex<Vec<Vec<u8>>>>,
 }
@@ -43,6 +45,10 @@ pub(super) struct Puppet {
 impl Puppet {
     pub(super) fn is(&self, mood: Mood) {
         self.mood.store(mood as u8, Relaxed);
+    }
+
+    pub(super) fn fails_on(&self, value: u8) {
+        *self.bad.lock().unwrap() = Some(value);
     }
 
     pub(super) fn runs(&self) -> usize {
@@ -77,11 +83,13 @@ impl Run for Times {
         if mood == Mood::Stumbles as u8 {
             self.puppet.is(Mood::Well);
         }
-        if mood == Mood::Fails as u8 || mood == Mood::Stumbles as u8 {
+        let bad = self.puppet.bad.lock().unwrap().is_some_and(|bad| self.column.contains(&bad));
+        if bad || mood == Mood::Fails as u8 || mood == Mood::Stumbles as u8 {
             return Err(RunError::Failed("it was told to".into()));
         }
         outputs.clear();
-        outputs.push(column(&self.column.iter().map(|byte| byte.wrapping_mul(self.factor)).collect::<Vec<_>>()));
+        outputs
+            .push(column(&self.column.iter().map(|byte| byte.wrapping_mul(self.factor)).collect::<Vec<_>>()));
         Ok(())
     }
 
@@ -103,7 +111,12 @@ impl DecisionDialect for Asked {
         "d"
     }
 
-    fn rows(&self, _body: &Bytes, _limits: &RequestLimits, take: &mut dyn TakeRows) -> Result<RowsAsk, Fault> {
+    fn rows(
+        &self,
+        _body: &Bytes,
+        _limits: &RequestLimits,
+        take: &mut dyn TakeRows,
+    ) -> Result<RowsAsk, Fault> {
         for (place, row) in self.rows.iter().enumerate() {
             let id = place.to_string();
             take.row((!self.ask.single).then_some(&id));
@@ -188,7 +201,8 @@ pub(super) fn model(name: &str, version: &str) -> Json {
 }
 
 pub(super) fn variant(name: &str, models: &[&str]) -> Json {
-    let weights: serde_json::Map<_, _> = models.iter().map(|model| ((*model).to_owned(), json!(1.0))).collect();
+    let weights: serde_json::Map<_, _> =
+        models.iter().map(|model| ((*model).to_owned(), json!(1.0))).collect();
     json!({"name": name, "models": models, "weights": weights})
 }
 
@@ -199,11 +213,15 @@ impl World {
     }
 
     pub(super) fn made(made: Made, factors: &[u8], document: &Json) -> World {
-        let mut others = lanes(1);
+        World::by(|_means| {}, made, factors, document)
+    }
+
+    pub(super) fn by(edit: impl FnOnce(&mut Means), made: Made, factors: &[u8], document: &Json) -> World {
+        let mut others = lanes_by(1, edit);
         let (lane, inbox) = others.remove(0);
         let puppets: Vec<_> = factors.iter().map(|_| Puppet::default()).collect();
         let clock = lane.plane.clock.clone();
-        let versions: Vec<_> = factors.iter().zip(&puppets).enumerate().map(|(place, (factor, puppet))| {
+        let versions = factors.iter().zip(&puppets).enumerate().map(|(place, (factor, puppet))| {
             let (factor, clock) = (*factor, clock.clone());
             made.version(&(place + 1).to_string(), move |_| {
                 Box::new(Times { factor, puppet: puppet.clone(), clock: clock.clone(), column: Vec::new() })

@@ -1,0 +1,83 @@
+//! Reasons from the model. Trees and linear models tell at once; any other is run once more with each column at its
+//! baseline, where the deadline leaves time for that.
+
+use super::case::Case;
+use super::work::State;
+use crate::batch::{self, Ticket};
+use crate::stages::admit::{Ask, admit};
+use crate::stages::reasons::{Reasons, add, contributions, largest, of_rules, wanted};
+use crate::walk::Walk;
+use flyball_core::Sink;
+use flyball_decision::{Ablation, Explainer};
+
+impl<S: Sink> Case<'_, S> {
+    /// The reasons of each row that was decided.
+    pub(super) async fn explain(&mut self, walk: &mut Walk<S>) {
+        let policy = &self.decision.program.policy;
+        for row in 0..self.work.lines.len() {
+            let State::Judged { verdict, score } = &self.work.lines[row].state else { continue };
+            let mut reasons = of_rules(policy, verdict);
+            let left = (policy.reasons.most as usize).saturating_sub(reasons.len());
+            if score.is_some() && left > 0 && wanted(policy, self.ask.explain, verdict.outcome) {
+                reasons.extend(self.from_models(row, left, walk).await);
+            }
+            self.work.lines[row].reasons = reasons;
+        }
+    }
+
+    async fn from_models(&mut self, row: usize, most: usize, walk: &mut Walk<S>) -> Reasons {
+        let program = &self.decision.program;
+        let variant = &program.variants[self.work.lines[row].variant];
+        let mut reasons = Reasons::new();
+        for (&model, &weight) in variant.models.iter().zip(&variant.weights) {
+            let Some(explainer) = program.models[model].explain.as_ref().filter(|_| weight != 0.0) else {
+                continue;
+            };
+            let told = contributions(program, &mut self.work, model, row)
+                || match explainer {
+                    Explainer::Ablation(ablation) => self.ablate(ablation, model, row, walk).await.is_some(),
+                    _ => false,
+                };
+            if told {
+                add(program, &mut self.work.explaining, model, weight, &mut reasons);
+            }
+        }
+        largest(program, &mut reasons, most);
+        reasons
+    }
+
+    /// `None` where there was no time for it, or no room.
+    async fn ablate(
+        &mut self,
+        ablation: &Ablation,
+        model: usize,
+        row: usize,
+        walk: &mut Walk<S>,
+    ) -> Option<()> {
+        let (lane, program, served) = (self.lane, &self.decision.program, &self.decision.models[model]);
+        let mut columns = std::mem::take(&mut self.work.explaining.rows);
+        let mut changed = std::mem::take(&mut self.work.explaining.changed);
+        columns.clear();
+        changed.clear();
+        ablation.perturb(&self.work.explaining.columns, &mut columns, &mut changed);
+        let width = self.work.explaining.columns.len().max(1);
+        let mut scores = Vec::with_capacity(changed.len());
+        for some in columns.chunks(width * served.rows_at_once()) {
+            let rows = some.len() / width;
+            let ask = Ask { rows, priority: self.ask.priority, deadline: walk.deadline };
+            let permit = admit(lane, served, ask).ok()?;
+            let mut inputs = lane.spare();
+            program.tensors_of(model, some, &mut self.work.scratch, &mut inputs);
+            let ran = batch::run(lane, served, inputs, Ticket::new(permit, ask.priority, ask.deadline)).await;
+            let (outputs, _permit) = walk.ran(ran).ok()?;
+            program.scores_of(model, &outputs, rows, &mut self.work.explaining.scores).ok()?;
+            lane.keep(outputs);
+            scores.extend_from_slice(&self.work.explaining.scores);
+        }
+        let score = self.work.scores.get(row, model);
+        let explaining = &mut self.work.explaining;
+        ablation.contributions(score, &scores, &changed, &mut explaining.contributions);
+        (explaining.rows, explaining.changed) = (columns, changed);
+        Some(())
+    }
+}
