@@ -4,7 +4,8 @@
 
 use crate::Why;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult};
+use redis::io::tcp::TcpSettings;
+use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo, RedisError, RedisResult};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -211,8 +212,11 @@ pub(crate) fn client(url: &str) -> Result<Client, String> {
             "rediss:// needs TLS, which sources of features do not have; use redis:// by a tunnel".to_owned()
         );
     }
+    // Requests are small and many share a connection: none may wait for another's acknowledgement.
+    let tcp = TcpSettings::default().set_nodelay(true);
+    let opened = url.into_connection_info().and_then(|info| Client::open(info.set_tcp_settings(tcp)));
     // The text of the error may have the address, and the address a password.
-    Client::open(url).map_err(|_| {
+    opened.map_err(|_| {
         "the address of a redis source is not redis://[user:password@]host[:port][/database] or redis+unix:///path"
             .to_owned()
     })

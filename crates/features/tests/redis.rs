@@ -93,7 +93,12 @@ fn records_are_found_absent_or_bad_and_never_more_than_a_record_is_read() {
 
 #[test]
 fn a_redis_that_is_killed_is_down_at_once_and_found_again_when_it_is_back() {
-    let Some(mut server) = RedisServer::start() else { return };
+    for server in [RedisServer::start(), RedisServer::start_tcp()].into_iter().flatten() {
+        killed_and_back(server);
+    }
+}
+
+fn killed_and_back(mut server: RedisServer) {
     push(&server, r#"[["a", {"limit": 5}]]"#);
     let features = Features::new(FeatureSettings::default());
     let cached = CacheDef { ttl: Duration::ZERO, absent_ttl: Duration::ZERO, entries_max: 100 };

@@ -1,12 +1,12 @@
-//! A real redis-server for a test: on a socket in a folder of its own, and gone with it.
+//! A real redis-server for a test: on a socket in a folder of its own, and gone with it. Over TCP where a test says so.
 
 use std::io;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 pub(crate) struct RedisServer {
     pub(crate) url: String,
+    port: u16,
     folder: tempfile::TempDir,
     child: Option<Child>,
 }
@@ -16,7 +16,18 @@ impl RedisServer {
     pub(crate) fn start() -> Option<RedisServer> {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("redis+unix://{}", folder.path().join("socket").display());
-        let mut server = RedisServer { url, folder, child: None };
+        RedisServer { url, port: 0, folder, child: None }.started()
+    }
+
+    #[allow(dead_code, reason = "only some of the tests that share this file want TCP")]
+    pub(crate) fn start_tcp() -> Option<RedisServer> {
+        let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        let (url, folder) = (format!("redis://127.0.0.1:{free}"), tempfile::tempdir().unwrap());
+        RedisServer { url, port: free, folder, child: None }.started()
+    }
+
+    fn started(self) -> Option<RedisServer> {
+        let mut server = self;
         match server.run() {
             Ok(()) => Some(server),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -37,11 +48,22 @@ impl RedisServer {
     /// Starts it where it is not running, and waits until it answers.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         let mut command = Command::new("redis-server");
-        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]);
+        command.args([
+            "--port",
+            &self.port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--enable-debug-command",
+            "yes",
+        ]);
         command.arg("--unixsocket").arg(self.socket()).arg("--dir").arg(self.folder.path());
         self.child = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
         let until = Instant::now() + Duration::from_secs(20);
-        while !answers(&self.socket()) {
+        while !self.answers() {
             assert!(Instant::now() < until, "redis-server does not answer");
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -55,6 +77,12 @@ impl RedisServer {
         }
     }
 
+    fn answers(&self) -> bool {
+        let client = redis::Client::open(self.url.as_str()).unwrap();
+        let ping = |mut connection| redis::cmd("PING").query::<String>(&mut connection);
+        client.get_connection().and_then(ping).is_ok()
+    }
+
     pub(crate) fn connection(&self) -> redis::Connection {
         redis::Client::open(self.url.as_str()).unwrap().get_connection().unwrap()
     }
@@ -64,12 +92,4 @@ impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-fn answers(socket: &Path) -> bool {
-    let client = redis::Client::open(format!("redis+unix://{}", socket.display())).unwrap();
-    client
-        .get_connection()
-        .and_then(|mut connection| redis::cmd("PING").query::<String>(&mut connection))
-        .is_ok()
 }
