@@ -80,7 +80,7 @@ def make(folder: Path, cards: int) -> Example:
         writer = csv.writer(file)
         writer.writerow(["card_id", "home_country"])
         writer.writerows((row["card_id"], row.pop("home")) for row in rows)
-    push = ["features", "push", "made/cards.csv", "--to", "made/cards.store", "--set", "cards", "--key", "card_id"]
+    push = ["features", "push", "made/cards.csv", "--to", "made/cards.redb", "--set", "cards", "--key", "card_id"]
     _run([sys.executable, "-m", "flyball", *push], here)
     Decision.load(here / f"{NAME}.yaml").bundle().write(here / "snapshot")
     return Example(here, rows)

@@ -7,13 +7,18 @@ server one after the other: what it serves is always one of them whole, and what
 from __future__ import annotations
 
 import copy
-import multiprocessing
+import json
 import random
+import re
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flyball.client import Client
 from flyball.config import ServerConfig
@@ -28,7 +33,6 @@ from tests.reference.mutations import change, mutated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from bench.claims.tails.stand import Stand
     from flyball.snapshot import Bundle
@@ -37,6 +41,7 @@ SPECS, QUICK_SPECS, BATCH, SEED = 10_000, 400, 250, 20261115
 APPLIED = 400
 ROW = {"customer": "c", "amount": 10.0, "age": 40, "currency": "EUR"}
 _BATCH_S = 300.0
+_PATH_AND_FIX = re.compile(r"decision: ([a-z_]\S* is |[a-z_]\S*: |the document)\S")
 TAKEN, REFUSED, SILENT, CRASHED = "taken", "refused", "refused without path or fix", "crashed"
 
 
@@ -61,43 +66,35 @@ def measure(stand: Stand) -> None:
 
 
 def _in_a_process(folder: Path, start: int, count: int, notes: list[str]) -> Counter[str]:
-    context = multiprocessing.get_context("spawn")
-    mine, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_check, args=(folder, start, count, theirs))
-    process.start()
-    theirs.close()
-    found: Counter[str] = Counter()
+    """A line for each spec comes back; where lines are missing, the process ended or hung at the next one."""
+    command = [sys.executable, "-m", "bench.claims.decisions.mutations", str(folder), str(start), str(count)]
     try:
-        while mine.poll(_BATCH_S):
-            verdict, note = mine.recv()
-            found[verdict] += 1
-            if note:
-                notes.append(note)
-    except EOFError:
-        pass
-    process.join(5)
-    process.kill()
-    if found.total() < count:  # the one at which it ended, or hung, and those that it never reached
-        found[CRASHED] += count - found.total()
-        notes.append(f"spec {start + found.total()}: the process ended with {process.exitcode}")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_BATCH_S, check=False)
+        said, ending = done.stdout, f"ended with {done.returncode}: {done.stderr[-200:]}"
+    except subprocess.TimeoutExpired as hung:
+        said, ending = (hung.stdout or b"").decode(), f"hung for {_BATCH_S:g} s"
+    told = [json.loads(line) for line in said.splitlines() if line.endswith("}")]
+    found = Counter(str(one["verdict"]) for one in told)
+    notes += [str(one["note"]) for one in told if one["note"]]
+    if len(told) < count:
+        found[CRASHED] += count - len(told)
+        notes.append(f"spec {start + len(told)}: the process {ending}")
     return found
 
 
-def _check(folder: Path, start: int, count: int, told: Any) -> None:
+def _check(folder: Path, start: int, count: int) -> None:
+    """What becomes of each spec, as a line of JSON."""
     text = (folder / "loan.yaml").read_text()
-    for number, spec in enumerate(mutated(text, start + count, SEED)):
-        if number < start:
-            continue
+    for number, spec in islice(enumerate(mutated(text, start + count, SEED)), start, None):
+        verdict, note = TAKEN, None
         try:
             Decision.from_yaml(spec, base=folder).check()
         except RefusedError as error:
             good = bool(error.faults) and all(fault.allowed for fault in error.faults)
-            told.send((REFUSED, None) if good else (SILENT, f"spec {number}: {error}"[:300]))
+            verdict, note = (REFUSED, None) if good else (SILENT, f"spec {number}: {error}"[:300])
         except Exception as error:
-            told.send((CRASHED, f"spec {number}: {error!r}"[:300]))
-        else:
-            told.send((TAKEN, None))
-    told.close()
+            verdict, note = CRASHED, f"spec {number}: {error!r}"[:300]
+        print(json.dumps({"verdict": verdict, "note": note}), flush=True)
 
 
 def _judge_applied(stand: Stand, folder: Path) -> None:
@@ -119,8 +116,8 @@ def _judge_applied(stand: Stand, folder: Path) -> None:
                 before = now
             elif now != before:
                 wrong.append(f"generation {generation}: {now} after a refusal, {before} before it")
-            elif "allowed" not in (ack.reason or ""):
-                wrong.append(f"generation {generation}: the refusal names no fix: {ack.reason}")
+            elif not _PATH_AND_FIX.match(ack.reason or ""):
+                wrong.append(f"generation {generation}: the refusal names no place: {ack.reason}")
     stand.keep("applied", {**tried, "wrong": wrong[:20]})
     figure = f"{dict(tried)}, {len(wrong)} wrong" + (f": {wrong[0][:200]}" if wrong else "")
     claim = "mutated documents applied to a running server: whole or not at all"
@@ -144,3 +141,7 @@ def _serving(bundle: Bundle, folder: Path) -> Iterator[tuple[Server, Client]]:
     finally:
         server.drain()
         server.wait(10)
+
+
+if __name__ == "__main__":
+    _check(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
