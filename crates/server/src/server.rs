@@ -94,6 +94,8 @@ impl Running {
             }
             let _ = thread.join();
         }
+        // No lane reads any more: what windows have not written yet is written now.
+        self.shared.plane.means.features.close();
     }
 }
 

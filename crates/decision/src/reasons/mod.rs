@@ -19,7 +19,7 @@ use crate::faults::Faults;
 /// How one model's answers are explained.
 #[derive(Debug)]
 pub enum Explainer {
-    Trees(Trees),
+    Trees(Box<Trees>),
     Linear(Linear),
     Ablation(Ablation),
 }
@@ -59,7 +59,7 @@ impl Explainer {
                 trees
                     .map_err(|text| faults.add(format!("{path}.path"), name.as_str(), text))
                     .ok()
-                    .map(Explainer::Trees)
+                    .map(|trees| Explainer::Trees(Box::new(trees)))
             }
             ExplainDocument::Linear { coefficients, means } => {
                 let sound = [(coefficients, "coefficients"), (means, "means")]
