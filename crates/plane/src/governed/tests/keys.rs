@@ -1,8 +1,10 @@
 //! Idempotency keys: a retry gets the decision that the first attempt got.
 
 use super::world::{Mood, World, decided, document, many, one};
-use flyball_core::FaultKind;
+use crate::testing::Made;
+use flyball_core::{FaultKind, Stage};
 use serde_json::{Value as Json, json};
+use std::time::Duration;
 
 /// One with a window over the events of a key; the rule tells what it holds.
 fn counting() -> Json {
@@ -61,6 +63,17 @@ fn after_a_failure_the_next_tries_and_the_answer_is_kept_over_a_reload() {
     let second = world.ask(one(row()).keyed("key"));
     assert_eq!(decided(&first, 0).id, decided(&second, 0).id);
     assert_eq!(world.puppets[0].runs(), 2);
+}
+
+#[test]
+fn who_waits_for_the_first_one_with_its_key_waits_no_longer_than_its_deadline() {
+    // It runs on a compute lane, and here nobody polls that.
+    let world = World::made(Made { first: Duration::from_millis(2), ..Made::usual() }, &[1], &document());
+    let within = |ms| one(row()).keyed("key").with(|ask| ask.timeout = Some(Duration::from_millis(ms)));
+    let answers = world.ask_all(vec![within(50), within(10)]);
+    let faults: Vec<_> = answers.into_iter().map(Result::unwrap_err).collect();
+    assert_eq!((faults[0].kind, faults[0].stage), (FaultKind::LaneFull, Stage::Queue));
+    assert_eq!((faults[1].kind, faults[1].stage), (FaultKind::DeadlinePassed, Stage::Route));
 }
 
 #[test]

@@ -55,6 +55,18 @@ fn a_model_that_fails_or_panics_leaves_it_to_the_previous_one() {
 }
 
 #[test]
+fn a_model_that_broke_again_and_again_is_not_asked_any_more_and_the_previous_one_goes_on() {
+    let world = World::new(&[1, 3], &with_fallback("model_unavailable"));
+    world.puppets[0].is(Mood::Panics);
+    for _ in 0..8 {
+        decided(&world.ask(one(json!({"x": 5}))), 0);
+    }
+    let row = decided(&world.ask(one(json!({"x": 5}))), 0);
+    assert_eq!(row.remedy, remedied(FaultKind::BreakerOpen, Stage::Admit, Remedy::Previous));
+    assert_eq!((row.score, world.puppets[0].runs(), world.puppets[1].runs()), (Some(15.0), 8, 9));
+}
+
+#[test]
 fn where_the_previous_one_fails_too_there_is_no_third() {
     let world = World::new(&[1, 3], &with_fallback("model_unavailable"));
     world.puppets.iter().for_each(|puppet| puppet.is(Mood::Fails));
