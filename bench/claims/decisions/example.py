@@ -93,7 +93,9 @@ def ask_rows(url: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     try:
         for start in range(0, len(rows), _CHUNK_ROWS):
             asked = [{"id": str(at), "input": row} for at, row in enumerate(rows[start : start + _CHUNK_ROWS])]
-            connection.request("POST", f"/v1/decisions/{NAME}", json.dumps({"rows": asked}).encode())
+            # Many rows take longer than the decision's own deadline for one.
+            patience = {"X-Request-Timeout-Ms": "30000"}
+            connection.request("POST", f"/v1/decisions/{NAME}", json.dumps({"rows": asked}).encode(), patience)
             answer = connection.getresponse()
             body = answer.read()
             if answer.status != 200:
