@@ -63,7 +63,7 @@ def _judge_logic(stand: Stand, made: example.Example, starts: dict[str, Callable
     apart = [
         (one, other)
         for one, other in zip(answers[OURS], answers[THEIRS], strict=True)
-        if one.get("outcome") != other["outcome"] or abs(one["score"] - other["score"]) > WITHIN
+        if one.get("outcome") != other["outcome"] or abs((one.get("score") or 0.0) - other["score"]) > WITHIN
     ]
     stand.keep("apart", apart[:10])
     figure = f"{COMPARED - len(apart)} of {COMPARED}"
