@@ -42,7 +42,7 @@ def server(model: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactor
 
 
 def known_names(document: dict[str, Any]) -> dict[str, Any]:
-    """Half of the names that are asked for are there, and half of the rows are good: refusals are not all that is checked."""
+    """Half of the names are there and half of the rows are good: refusals are not all that is checked."""
     parameters = document["components"]["parameters"]
     for name, known in (("Model", "linear"), ("Version", "1"), ("Decision", "card")):
         any_name = parameters[name]["schema"]
