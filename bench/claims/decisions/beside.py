@@ -26,7 +26,8 @@ OURS, THEIRS = "flyballd", "FastAPI"
 
 def measure(stand: Stand) -> None:
     """Windows in turn. Each has a server of its own, so that what one window counted is not in the next one's windows."""
-    made = example.make(stand.folder, CARDS // 20 if stand.quick else CARDS)
+    # The peer tells the rules' reasons and computes no contributions, so flyballd does not either.
+    made = example.make(stand.folder, CARDS // 20 if stand.quick else CARDS, explain="asked")
     starts: dict[str, Callable[[], Process]] = {
         OURS: lambda: stand.serve_snapshot(made.index),
         THEIRS: lambda: Process(

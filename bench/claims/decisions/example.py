@@ -72,8 +72,11 @@ class Example:
         return plan.model_copy(update=changes)
 
 
-def make(folder: Path, cards: int) -> Example:
-    """Copy the example, make its data, train its model, and fill its store with so many cards."""
+def make(folder: Path, cards: int, *, explain: str = "adverse") -> Example:
+    """Copy the example, make its data, train its model, and fill its store with so many cards.
+
+    `explain` says when the model's part in an outcome is told: `adverse` as the example has it, or `asked`.
+    """
     here = folder / NAME
     shutil.copytree(EXAMPLE, here, ignore=shutil.ignore_patterns("made", "__pycache__"))
     for script in ("make_data.py", "train.py"):
@@ -85,7 +88,10 @@ def make(folder: Path, cards: int) -> Example:
         writer.writerows((row["card_id"], row.pop("home")) for row in rows)
     push = ["features", "push", "made/cards.csv", "--to", "made/cards.redb", "--set", "cards", "--key", "card_id"]
     _run([sys.executable, "-m", "flyball", *push], here)
-    Decision.load(here / f"{NAME}.yaml").bundle().write(here / "snapshot")
+    spec = here / f"{NAME}.yaml"
+    text = spec.read_text()
+    spec.write_text(text.replace("reasons: {", f"reasons: {{when: {explain}, "))
+    Decision.load(spec).bundle().write(here / "snapshot")
     return Example(here, rows)
 
 

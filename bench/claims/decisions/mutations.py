@@ -16,7 +16,6 @@ import sys
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,7 +84,7 @@ def _in_a_process(folder: Path, start: int, count: int, notes: list[str]) -> Cou
 def _check(folder: Path, start: int, count: int) -> None:
     """What becomes of each spec, as a line of JSON."""
     text = (folder / "loan.yaml").read_text()
-    for number, spec in islice(enumerate(mutated(text, start + count, SEED)), start, None):
+    for number, spec in enumerate(mutated(text, count, SEED + start), start):
         verdict, note = TAKEN, None
         try:
             Decision.from_yaml(spec, base=folder).check()
@@ -109,7 +108,12 @@ def _judge_applied(stand: Stand, folder: Path) -> None:
             document = copy.deepcopy(compiled.document)
             change(document, chance)
             source = replace(deployment_of(compiled), decision=document)
-            (ack,) = server.apply(compile_models([source], generation=generation).to_bytes())
+            try:
+                bundle = compile_models([source], generation=generation)
+            except RefusedError:  # a number that JSON does not have
+                tried["no document"] += 1
+                continue
+            (ack,) = server.apply(bundle.to_bytes())
             tried[ack.state] += 1
             now = _served(client)
             if ack.state != "refused":
