@@ -12,9 +12,10 @@ use prost::Message;
 fuzz_target!(|body: &[u8]| {
     let body = Bytes::copy_from_slice(body);
     let dialect = GrpcDecision::default();
-    dialect.named(&body);
+    let named = dialect.named(&body);
     let mut rows = Counted::default();
     let Ok(ask) = dialect.rows(&body, &LIMITS, &mut rows) else { return };
+    named.expect("what is read has a name that can be read");
     rows.check(ask.single, body.len());
     let message = DecideRequest::decode(body).expect("prost reads what was taken");
     assert_eq!(message.decision, dialect.decision());

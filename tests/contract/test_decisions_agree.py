@@ -11,6 +11,7 @@ from typing import Any
 import models as makers
 import numpy as np
 import pytest
+import raw_h2
 import serving
 import snapshots
 from card import CARD, GOOD, PATH, TONGUES, Found, Wish, by_json
@@ -245,3 +246,11 @@ def test_decisions_are_counted_by_outcome_and_repeats_are_not_decisions(doors: O
     after = counted("flyball_decisions_total"), counted("flyball_decisions_repeated_total")
     assert (after[0] - before[0], after[1] - before[1]) == (1 + 3, 2)
     assert counted("flyball_decisions_total", outcome="reject") >= 2
+
+
+@pytest.mark.parametrize("message", [b"\xff\xff\xff", b"\n\ncard-fraud\x12\xff"], ids=["no message", "cut off"])
+def test_a_message_that_does_not_decode_is_told_as_such(server: serving.Server, message: bytes) -> None:
+    with raw_h2.Connection(server) as connection:
+        answer = connection.call(raw_h2.frame(message), "/flyball.v1.Decisions/Decide")
+    assert answer.status == 3
+    assert "the message does not decode" in answer.message

@@ -54,7 +54,9 @@ CASES = {
     "a compressed message whose call names no encoding": Case(
         INVALID_ARGUMENT, "grpc-encoding", "malformed_request", frame(gzip.compress(message()), compressed=1)
     ),
-    "bytes that are no message": Case(INVALID_ARGUMENT, "the message does not decode", "malformed_request", frame(b"\xff" * 50)),
+    "bytes that are no message": Case(
+        INVALID_ARGUMENT, "the message does not decode", "malformed_request", frame(b"\xff" * 50)
+    ),
     "a message over the limit": Case(RESOURCE_EXHAUSTED, "65536", "body_too_large", frame(message(raw=100_000))),
     "too few raw bytes": Case(INVALID_ARGUMENT, "x", "malformed_request", frame(message(raw=12))),
     "too many raw entries": Case(INVALID_ARGUMENT, "raw_input_contents", "malformed_request", frame(message(contents=2))),

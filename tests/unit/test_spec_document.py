@@ -154,7 +154,7 @@ def test_bands_get_their_other_end_from_the_band_beside(compiled):
         {"name": "review", "from": 0.3, "to": 0.8},
         {"name": "reject", "from": 0.8},
     ]
-    falling = '{reject: ">= 0.8", review: ">= 0.3", pass: "< 0.3"}'
+    falling = '{reject: ">= 0.8", review: ">= 0.3", pass: "< 0.3"}\n  outcomes: [pass, review, reject]'
     assert compiled(('{pass: "< 0.30", review: "< 0.80", reject: ">= 0.80"}', falling)).document["policy"]["bands"] == [
         {"name": "reject", "from": 0.8},
         {"name": "review", "from": 0.3, "to": 0.8},

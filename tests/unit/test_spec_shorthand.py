@@ -3,11 +3,12 @@
 from datetime import timedelta
 
 import pytest
+from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from flyball.spec.fields import Feature, Field, Reaction, Source, Window
 from flyball.spec.models import Explain, Model, Remedied, Route, Score, Variant
-from flyball.spec.policy import Band, Range, Reasons, Rule
+from flyball.spec.policy import Band, Policy, Range, Reasons, Rule
 from flyball.spec.root import SLO
 from flyball.spec.shorthand import Duration, Rate, WholeMs, read_window
 from flyball.spec.transforms import Transform
@@ -240,3 +241,18 @@ def test_texts_of_reasons_may_be_a_file():
 def test_a_rule_that_does_nothing_is_refused():
     with pytest.raises(ValueError, match="a rule must do something"):
         Rule.model_validate({"when": "true"})
+
+
+@pytest.mark.parametrize(("typo", "meant"), [("missng", "missing"), ("use_stal", "use_stale"), ("fualt", "fault")])
+def test_a_reaction_that_is_nearly_one_of_the_words_is_no_value(typo, meant):
+    with pytest.raises(ValidationError, match=f"{meant} .did you mean that"):
+        Reaction.model_validate(typo)
+    assert Reaction.model_validate({"value": typo}).value == typo
+
+
+def test_bands_that_do_not_rise_need_outcomes_from_mild_to_severe():
+    falling = {"reject": ">= 0.80", "review": ">= 0.30", "pass": "< 0.30"}
+    with pytest.raises(ValidationError, match="`outcomes:` with reject, review, pass from mild to severe"):
+        Policy.model_validate({"bands": falling})
+    assert Policy.model_validate({"bands": falling, "outcomes": ["pass", "review", "reject"]}).outcomes is not None
+    assert Policy.model_validate({"bands": {"pass": "< 0.30", "review": "< 0.80", "reject": ">= 0.80"}}).outcomes is None

@@ -40,7 +40,7 @@ SPECS, QUICK_SPECS, BATCH, SEED = 10_000, 400, 250, 20261115
 APPLIED = 400
 ROW = {"customer": "c", "amount": 10.0, "age": 40, "currency": "EUR"}
 _BATCH_S = 300.0
-_PATH_AND_FIX = re.compile(r"decision: ([a-z_]\S* is |[a-z_]\S*: |the document)\S")
+_PATH_AND_FIX = re.compile(r"decision: ([a-z_].*?( is |: )|the document)\S")  # a mutated name may hold anything
 TAKEN, REFUSED, SILENT, CRASHED = "taken", "refused", "refused without path or fix", "crashed"
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from flyball.client.deadline import Deadline
 from flyball.client.decisions import ROWS_MAX, DecideCall, Decided, DecidedRow, decided_from, rows_from
+from flyball.client.fields import plain_row
 from flyball.client.tensors import Array, InferCall, as_array, encode
 from flyball.errors import InvalidInputError, UsageError
 
@@ -92,7 +93,7 @@ class Client:
 
         A retry with the same `idempotency_key` gets the same decision, and counts nothing twice.
         """
-        call = DecideCall(decision, [input], None, True, idempotency_key, explain, timings)
+        call = DecideCall(decision, [plain_row(input)], None, True, idempotency_key, explain, timings)
         return decided_from(self._transport.decide(call, self._deadline(deadline_ms)))
 
     def decide_rows(
@@ -111,7 +112,7 @@ class Client:
             raise InvalidInputError(f"{len(rows)} rows; allowed: 1 to {ROWS_MAX} at once")
         if ids is not None and len(ids) != len(rows):
             raise InvalidInputError(f"{len(ids)} ids for {len(rows)} rows")
-        call = DecideCall(decision, rows, ids, False, idempotency_key, explain, timings)
+        call = DecideCall(decision, [plain_row(row) for row in rows], ids, False, idempotency_key, explain, timings)
         return rows_from(self._transport.decide(call, self._deadline(deadline_ms)))
 
     def metadata(self, model: str, *, version: str | int | None = None, deadline_ms: float | None = None) -> ModelMetadata:

@@ -127,7 +127,7 @@ class GrpcTransport:
                 # The status is the same as a draining server's; only gRPC's own texts tell them apart.
                 unreachable = UnreachableError(
                     f"no answer from grpc://{self._target}: {details}",
-                    next_step="start a server:  flyball serve MODEL.onnx",
+                    next_step="start a server:  flyball serve MODEL.onnx   or   --decision FILE",
                 )
                 unreachable.maybe_served = "failed to connect" not in details.lower()
                 raise unreachable from error

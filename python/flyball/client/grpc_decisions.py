@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from flyball.errors import InvalidInputError, ServerFaultError, from_problem
+from flyball.errors import ServerFaultError, from_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,24 +77,18 @@ def _reason(item: Any) -> dict[str, Any]:
 
 def _fill(fields: Any, row: Mapping[str, object]) -> None:
     for name, value in row.items():
-        _set(fields[name], name, value)
+        _set(fields[name], value)
 
 
-def _set(cell: Any, name: str, value: object) -> None:
-    item = getattr(value, "item", None)
-    plain = item() if callable(item) else value  # NumPy's scalars
-    match plain:
+def _set(cell: Any, value: object) -> None:
+    match value:
         case None:
             cell.null_value = 0
         case bool():
-            cell.bool_value = plain
-        case int() if -_INT64 <= plain < _INT64:
-            cell.int_value = plain
+            cell.bool_value = value
+        case int() if -_INT64 <= value < _INT64:
+            cell.int_value = value
         case int() | float():
-            cell.double_value = float(plain)
-        case str():
-            cell.text_value = plain
-        case datetime():
-            cell.text_value = (plain if plain.tzinfo else plain.replace(tzinfo=UTC)).isoformat()
+            cell.double_value = float(value)
         case _:
-            raise InvalidInputError(f"field {name!r} is of type {type(value).__name__}, which a field cannot have")
+            cell.text_value = value

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -85,7 +84,7 @@ class HttpTransport:
         if call.idempotency_key is not None:
             headers[_KEY_HEADER] = call.idempotency_key
         try:
-            body = json.dumps(call.document(), allow_nan=False, default=_said).encode()
+            body = json.dumps(call.document(), allow_nan=False).encode()
         except (TypeError, ValueError) as error:
             raise InvalidInputError(f"the input cannot be written as JSON: {error}") from error
         answer, _ = self._call("POST", f"/v1/decisions/{quote(call.decision, safe='')}", body, headers, deadline)
@@ -157,7 +156,8 @@ class HttpTransport:
         if not deadline.allows(0):
             return deadline.passed()
         unreachable = UnreachableError(
-            f"no connection to {self._url}: {_cause(error)}", next_step="start a server:  flyball serve MODEL.onnx"
+            f"no connection to {self._url}: {_cause(error)}",
+            next_step="start a server:  flyball serve MODEL.onnx   or   --decision FILE",
         )
         unreachable.maybe_served = False
         return unreachable
@@ -238,16 +238,6 @@ def _refusal(status: int, content: bytes, headers: Mapping[str, str]) -> Flyball
     if headers.get("Content-Type", "").startswith(_PROBLEM):
         return from_problem(status, _json(content), after_s)
     return from_http(status, _error_text(content), after_s)
-
-
-def _said(value: object) -> object:
-    """Times in the one form that fields of type time take; NumPy's scalars as Python's own."""
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
-    item = getattr(value, "item", None)
-    if callable(item):
-        return item()
-    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def _error_text(body: bytes) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flyball import engine
-from flyball.errors import UsageError
+from flyball.errors import RefusedError, UsageError
 
 _SCHEMES = ("redis://", "redis+unix://", "unix://", "valkey://")
 _NEXT = "name redis://HOST:PORT, or a file that ends with .redb"
@@ -58,4 +58,12 @@ class Target:
 def get(target: Target, set_name: str, key: str) -> dict[str, Any] | None:
     """One record: {"v", "at", "fields"}; none: no such key."""
     record = engine.feature_record(target.options(set_name), key)
-    return None if record is None else json.loads(record)
+    if record is None:
+        return None
+    try:
+        return dict(json.loads(record))
+    except (TypeError, ValueError) as error:
+        raise RefusedError(
+            f"what {set_name} has under {key!r} is no record: {error}",
+            next_step="push it again:  flyball features push FILE",
+        ) from error

@@ -5,6 +5,7 @@ Must not know transforms, models or rules.
 
 from __future__ import annotations
 
+import difflib
 import math
 from typing import Annotated, Any, Literal
 
@@ -95,6 +96,8 @@ class Reaction(Part):
     def _shorthand(cls, value: Any) -> Any:
         if isinstance(value, str) and value in _REACTIONS:
             return {"do": value}
+        if isinstance(value, str) and (meant := difflib.get_close_matches(value, _REACTIONS, 1, 0.8)):
+            raise not_allowed(f"{meant[0]} (did you mean that?), or {{value: {value}}} for the text itself")
         if isinstance(value, dict) and set(value) == {"value"}:
             value = value["value"]
         if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
@@ -119,9 +122,9 @@ class Feature(Part):
     values_file: Path | None = words("a text file that has them, one on each line")
     unknown: Annotated[str, Allowed("a text")] | None = words("what other values are taken for")
     max_age: WholeMs | None = words("older values are stale")
-    on_missing: Reaction = Words(default=Reaction.model_validate("missing"), description="when there is none")
-    on_stale: Reaction = Words(default=Reaction.model_validate("missing"), description="when it is too old")
-    on_error: Reaction = Words(default=Reaction.model_validate("missing"), description="when its source is down or slow")
+    on_missing: Reaction = Words(default=Reaction.model_validate("missing"), description="when there is none: `missing`, `use_stale`, `fault`, or a value that stands for it")
+    on_stale: Reaction = Words(default=Reaction.model_validate("missing"), description="when it is too old: `missing`, `use_stale`, `fault`, or a value that stands for it")
+    on_error: Reaction = Words(default=Reaction.model_validate("missing"), description="when its source is down or slow: `missing`, `use_stale`, `fault`, or a value that stands for it")
 
     @model_validator(mode="before")
     @classmethod

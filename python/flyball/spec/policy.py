@@ -147,3 +147,13 @@ class Policy(Part):
     kill_switch: KillSwitch | None = words("an object: every decision has this outcome, and no model is run")
     reasons: Reasons = Words(default=Reasons(), description="an object: what the answer says of why")
     shadow: Policy | None = words("another policy that is judged beside it, and never in the answer")
+
+    @model_validator(mode="after")
+    def _order_is_told(self) -> Policy:
+        """Bands that do not rise may mean that low scores are the severe ones, or nothing at all: their author must say."""
+        ends = [band.below if band.at_least is None else band.at_least for band in self.bands.values()]
+        rising = [end for end in ends if end is not None]
+        if self.outcomes is None and rising != sorted(rising):
+            told = ", ".join(dict.fromkeys(band.outcome or name for name, band in self.bands.items()))
+            raise not_allowed(f"bands from low scores to high, or `outcomes:` with {told} from mild to severe")
+        return self

@@ -54,7 +54,7 @@ impl Decide {
             let coding = self.head?.coding;
             let message =
                 encoding::opened(frame::unary(&body)?, coding, config.body_bytes_max, &part).await?;
-            dialect.named(&message);
+            dialect.named(&message)?;
             Ok(message)
         };
         let arrival = Arrival { walk: self.walk, body, deadline };

@@ -20,9 +20,10 @@ impl GrpcDecision {
         GrpcDecision { name: OnceCell::new(), idempotency_key }
     }
 
-    /// The message has come.
-    pub fn named(&self, message: &Bytes) {
-        let _ = self.name.set(request::decision(message));
+    /// The message has come. One that cannot be read is refused before anybody looks for its decision.
+    pub fn named(&self, message: &Bytes) -> Result<(), Fault> {
+        let _ = self.name.set(request::decision(message)?);
+        Ok(())
     }
 }
 

@@ -22,21 +22,17 @@ const INT: u32 = 3;
 const DOUBLE: u32 = 4;
 const TEXT: u32 = 5;
 
-/// The decision that a message names; empty where it names none, or cannot be read.
-pub(super) fn decision(message: &Bytes) -> ByteString {
+/// The decision that a message names; empty where it names none.
+pub(super) fn decision(message: &Bytes) -> Result<ByteString, Fault> {
     let mut name = ByteString::new();
     for field in Fields::of(message) {
-        let named =
-            field.and_then(|field| if field.tag == DECISION { field.text().map(Some) } else { Ok(None) });
-        match named {
-            Ok(Some(text)) => {
-                name = ByteString::try_from(message.slice_ref(text.as_bytes())).unwrap_or_default()
-            }
-            Ok(None) => {}
-            Err(_) => return ByteString::new(),
+        let field = field?;
+        if field.tag == DECISION {
+            let text = field.text()?;
+            name = ByteString::try_from(message.slice_ref(text.as_bytes())).unwrap_or_default();
         }
     }
-    name
+    Ok(name)
 }
 
 pub(super) fn read(
