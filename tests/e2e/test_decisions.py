@@ -12,6 +12,7 @@ from serving import Server, until
 
 import flyball as fb
 from flyball.client import Client
+from flyball.spec.score import score_file
 
 ROW = {"card_id": "c-1", "amount": 1200.5, "currency": "EUR", "country": "FR"}
 
@@ -153,6 +154,14 @@ def _schema():
     kinds = {"card_id": pyarrow.string(), "amount": pyarrow.float64(), "currency": pyarrow.string(),
              "country": pyarrow.string(), "mcc": pyarrow.int64()}  # fmt: skip
     return pyarrow.schema(list(kinds.items()))
+
+
+def test_a_file_is_not_scored_over_itself(tmp_path):
+    rows = tmp_path / "rows.csv"
+    rows.write_text("card_id\nc\n")
+    with pytest.raises(fb.errors.RefusedError, match="holds the rows themselves"):
+        score_file(fb.Decision.load(plain(tmp_path)), rows, rows)
+    assert rows.read_text() == "card_id\nc\n"
 
 
 def test_windows_count_in_this_process_by_the_time_of_events(tmp_path):

@@ -154,6 +154,12 @@ def test_a_column_that_the_rows_lack_is_named(tmp_path: Path) -> None:
         read_columns(tmp_path / "rows.parquet", {"a": "int", "spent_1h": "float"})
 
 
+@pytest.mark.parametrize("name", ["nope.parquet", "nope.csv", "nope.jsonl"])
+def test_a_file_that_is_not_there_is_told_by_its_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"{name}"):
+        read_columns(tmp_path / name, {"a": "float"})
+
+
 def test_nothing_is_fitted_on_no_rows() -> None:
     with pytest.raises(InvalidInputError, match="no rows"):
         fit_transforms([], {"a": np.array([])})

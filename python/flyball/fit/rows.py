@@ -27,7 +27,7 @@ def read_columns(path: Path, kinds: Mapping[str, str], *, target: str | None = N
     if absent := [name for name in wanted if name not in table.column_names]:
         raise InvalidInputError(
             f"{path} has no column {', '.join(map(repr, absent))}",
-            next_step="features are fitted on what the rows say: write each under its own name into the file",
+            next_step="fields and features are fitted on what the rows say: write each under its own name into the file",
         )
     columns = {name: _column(path, name, kind, table.column(name)) for name, kind in kinds.items()}
     return columns, None if target is None else _column(path, target, "float", table.column(target))
@@ -47,6 +47,8 @@ def _table(path: Path) -> Any:
         return json.read_json(path) if path.suffix == ".jsonl" else parquet.read_table(path)
     except ArrowInvalid as error:
         raise InvalidInputError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+    except OSError as error:
+        raise InvalidInputError(f"cannot read {path}: {error.strerror or 'no such file'}") from error
 
 
 def _column(path: Path, name: str, kind: str, held: Any) -> Column:

@@ -85,6 +85,9 @@ class Window(Part):
         return self
 
 
+_REACTS = "`missing`, `use_stale`, `fault`, or a value that stands for it"
+
+
 class Reaction(Part):
     """What becomes of a feature that is not there: `missing`, `use_stale`, `fault`, or a value that stands for it."""
 
@@ -122,9 +125,18 @@ class Feature(Part):
     values_file: Path | None = words("a text file that has them, one on each line")
     unknown: Annotated[str, Allowed("a text")] | None = words("what other values are taken for")
     max_age: WholeMs | None = words("older values are stale")
-    on_missing: Reaction = Words(default=Reaction.model_validate("missing"), description="when there is none: `missing`, `use_stale`, `fault`, or a value that stands for it")
-    on_stale: Reaction = Words(default=Reaction.model_validate("missing"), description="when it is too old: `missing`, `use_stale`, `fault`, or a value that stands for it")
-    on_error: Reaction = Words(default=Reaction.model_validate("missing"), description="when its source is down or slow: `missing`, `use_stale`, `fault`, or a value that stands for it")
+    on_missing: Reaction = Words(
+        default=Reaction.model_validate("missing"),
+        description="when there is none: `missing`, `use_stale`, `fault`, or a value that stands for it",
+    )
+    on_stale: Reaction = Words(
+        default=Reaction.model_validate("missing"),
+        description="when it is too old: `missing`, `use_stale`, `fault`, or a value that stands for it",
+    )
+    on_error: Reaction = Words(
+        default=Reaction.model_validate("missing"),
+        description="when its source is down or slow: `missing`, `use_stale`, `fault`, or a value that stands for it",
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -62,7 +62,7 @@ class Spec(Part):
     @model_validator(mode="after")
     def _model_or_models(self) -> Spec:
         if (self.model is None) == (self.models is None):
-            raise not_allowed("one of model and models")
+            raise not_allowed("a decision has a model: `model:` for one, or `models:` for several")
         if self.model is not None and self.variants is not None:
             raise not_allowed("variants beside models; with one model there is nothing to choose from")
         return self

@@ -65,6 +65,8 @@ def score_file(
     told: Callable[[int, int], None] | None = None,
 ) -> Scored:
     """Decide every row of a file; `told` hears how many rows are done, of how many."""
+    if target.exists() and source.exists() and target.samefile(source):
+        raise RefusedError(f"{target} holds the rows themselves", next_step="write elsewhere:  --out scored" + source.suffix)
     checked = decision.check()
     rows = RowsIn(source)
     wanted = _wanted(decision, rows, source)
