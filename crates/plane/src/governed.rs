@@ -75,7 +75,8 @@ impl<S: Sink, D: DecisionDialect> Request<S> for Governed<'_, D> {
         let reply = walk.stage(Stage::Respond, reply)?;
         let (work, turn) = case.end();
         if let Some(turn) = turn {
-            turn.answered(decisions);
+            turn.answered(decisions, lane.now());
+            tell_forgotten(lane, &decision);
         }
         shadow::offer(lane, decision, work);
         Ok(reply)
@@ -123,6 +124,18 @@ impl<D: DecisionDialect> Governed<'_, D> {
         let reply = walk.stage(Stage::Respond, reply)?;
         lane.sink.repeated(&decision.meter, again.rows.len());
         Ok(reply)
+    }
+}
+
+/// Says so where keys are forgotten before their window ends: retries with them are decided and counted anew.
+fn tell_forgotten<S: Sink>(lane: &Lane<S>, decision: &Decision<S::Model>) {
+    if let Some(keys) = decision.answers.forgotten(lane.now()) {
+        tracing::warn!(
+            decision = &*decision.name,
+            keys,
+            "idempotency keys were forgotten before their window's end, so many since the start; raise \
+             idempotency.entries_max or shorten idempotency.window_s"
+        );
     }
 }
 

@@ -84,3 +84,10 @@ fn an_invalid_request_keeps_no_key() {
     assert!(world.ask(many(vec![json!({"x": -1}), row()]).keyed("list")).unwrap().repeated);
     assert_eq!(&*decided(&answer, 1).outcome, "pass");
 }
+
+#[test]
+fn a_key_whose_request_was_refused_may_come_with_another_body() {
+    let world = World::new(&[1], &document());
+    assert!(world.ask(one(json!({"x": -1})).keyed("key")).is_err());
+    assert_eq!(&*decided(&world.ask(one(row()).keyed("key")), 0).outcome, "pass");
+}
