@@ -43,10 +43,13 @@ impl<S: Sink, D: DecisionDialect> Request<S> for Governed<'_, D> {
         (&decision.meter, decision.first_model(0))
     }
 
-    /// Where something is declared for that refusal, or no model is asked at all.
+    /// Where something is declared for that refusal, no model is asked at all, its rows may go to another variant's models, or
+    /// its answer may be kept.
     fn may_yet(&self, decision: &Self::Found, refusal: &Fault, _body: &Bytes, _walk: &Walk<S>) -> bool {
         let program = &decision.program;
         program.policy.kill_switch().is_some()
+            || program.route.splits()
+            || self.0.keyed()
             || remedy::remedy(&program.remedies, refusal.kind) != Remedy::Reject
     }
 
