@@ -142,6 +142,9 @@ pub trait DecisionDialect {
     /// The decision that is asked for, by the head.
     fn decision(&self) -> &str;
 
+    /// Whether the head has an idempotency key: the answer may be there already.
+    fn keyed(&self) -> bool;
+
     /// Reads the rows and hands them over one by one. What is wrong with a field is its row's fault and the reader's to
     /// keep; the fault that is given here is one of the whole request.
     fn rows(&self, body: &Bytes, limits: &RequestLimits, take: &mut dyn TakeRows) -> Result<RowsAsk, Fault>;

@@ -33,6 +33,11 @@ pub struct RoutePlan {
 }
 
 impl RoutePlan {
+    /// Whether rows may go to another variant than the champion.
+    pub fn splits(&self) -> bool {
+        !self.split.is_empty()
+    }
+
     /// The variant of a row. `draw` is random; where requests stick and the row has a key, the key alone decides.
     pub fn choose(&self, rows: &Rows, row: usize, draw: u64) -> usize {
         if self.split.is_empty() {

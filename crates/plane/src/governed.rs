@@ -43,10 +43,13 @@ impl<S: Sink, D: DecisionDialect> Request<S> for Governed<'_, D> {
         (&decision.meter, decision.first_model(0))
     }
 
-    /// Where something is declared for that refusal, or no model is asked at all.
+    /// Where something is declared for that refusal, no model is asked at all, its rows may go to another variant's models, or
+    /// its answer may be kept.
     fn may_yet(&self, decision: &Self::Found, refusal: &Fault, _body: &Bytes, _walk: &Walk<S>) -> bool {
         let program = &decision.program;
         program.policy.kill_switch().is_some()
+            || program.route.splits()
+            || self.0.keyed()
             || remedy::remedy(&program.remedies, refusal.kind) != Remedy::Reject
     }
 
@@ -75,7 +78,8 @@ impl<S: Sink, D: DecisionDialect> Request<S> for Governed<'_, D> {
         let reply = walk.stage(Stage::Respond, reply)?;
         let (work, turn) = case.end();
         if let Some(turn) = turn {
-            turn.answered(decisions);
+            turn.answered(decisions, lane.now());
+            tell_forgotten(lane, &decision);
         }
         shadow::offer(lane, decision, work);
         Ok(reply)
@@ -123,6 +127,18 @@ impl<D: DecisionDialect> Governed<'_, D> {
         let reply = walk.stage(Stage::Respond, reply)?;
         lane.sink.repeated(&decision.meter, again.rows.len());
         Ok(reply)
+    }
+}
+
+/// Says so where keys are forgotten before their window ends: retries with them are decided and counted anew.
+fn tell_forgotten<S: Sink>(lane: &Lane<S>, decision: &Decision<S::Model>) {
+    if let Some(keys) = decision.answers.forgotten(lane.now()) {
+        tracing::warn!(
+            decision = &*decision.name,
+            keys,
+            "idempotency keys were forgotten before their window's end, so many since the start; raise \
+             idempotency.entries_max or shorten idempotency.window_s"
+        );
     }
 }
 

@@ -202,5 +202,5 @@ class Idempotency(Part):
         default=3600, description="seconds for which a key is known"
     )
     entries_max: Annotated[int, Words(ge=1, le=10_000_000), Allowed("a whole number, 1 to 10000000")] = Words(
-        default=100_000, description="keys that are known at most"
+        default=100_000, description="rows whose answers are kept at most; a key without an answer counts as one"
     )

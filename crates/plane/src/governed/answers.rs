@@ -1,13 +1,14 @@
 //! Answers by idempotency key: a retry gets the decision that the first attempt got, and nothing is counted twice.
 //!
 //! Shared by all lanes and kept over reloads. Who comes while the first attempt is under way waits for it; one that fails
-//! lets the next try, and leaves behind whether its event was already counted.
+//! lets the next try, and leaves behind whether its event was already counted. How many are kept is bounded by their rows.
 
 use bytestring::ByteString;
 use flyball_core::{CallerIndex, Decisions, Digest, Nanos};
 use flyball_decision::IdempotencyDocument;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -15,11 +16,23 @@ use tokio::sync::watch;
 const SHARDS: usize = 16;
 /// Old entries that one request clears away at most, so that no lock is held for long.
 const CLEARED_MAX: usize = 4;
+/// Answers that were forgotten too early are told no more often than this.
+const TOLD_EVERY: Duration = Duration::from_secs(60);
 
 /// The answers of one decision.
 pub(crate) struct Answers {
     shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,
+    /// Those that made room for others although their window was not over: a retry of theirs is decided anew.
+    forgotten: AtomicU64,
+    told: Mutex<Told>,
+}
+
+/// How many of the forgotten were told, and when.
+#[derive(Default)]
+struct Told {
+    count: u64,
+    at: Option<Nanos>,
 }
 
 /// A key is its caller's own: two callers may use the same.
@@ -30,6 +43,8 @@ struct Shard {
     entries: HashMap<Key, Entry>,
     /// Every key once, in the order in which they came.
     order: VecDeque<Key>,
+    /// Of all entries.
+    rows: usize,
 }
 
 struct Entry {
@@ -62,6 +77,7 @@ pub(crate) enum Claim {
 pub(crate) struct Turn {
     answers: Arc<Answers>,
     key: Key,
+    bounds: IdempotencyDocument,
     /// Whether the event was counted in windows, by this attempt or by one that failed before.
     pub(crate) counted: bool,
     settled: bool,
@@ -70,7 +86,8 @@ pub(crate) struct Turn {
 impl Answers {
     pub(crate) fn new() -> Arc<Answers> {
         let shards = std::array::from_fn(|_| Mutex::default());
-        Arc::new(Answers { shards, hasher: RandomState::new() })
+        let (forgotten, told) = (AtomicU64::new(0), Mutex::default());
+        Arc::new(Answers { shards, hasher: RandomState::new(), forgotten, told })
     }
 
     pub(crate) fn claim(
@@ -83,25 +100,43 @@ impl Answers {
         // A copy: a part of the request's body would keep all of it.
         let key = (caller.0, ByteString::from(key));
         let mut shard = self.shard(&key);
-        let cleared = shard.clear(now, bounds);
         let mut counted = false;
-        if let Some(entry) = shard.entries.get_mut(&key) {
+        if let Some(entry) = shard.entries.get(&key).filter(|entry| entry.holds(now, bounds)) {
             match &entry.state {
                 _ if entry.body != body => return Claim::Conflict,
                 State::UnderWay(first) => return Claim::UnderWay(first.subscribe()),
                 State::Answered(decisions) => return Claim::Answered(Arc::clone(decisions)),
                 State::Failed { counted: before } => counted = *before,
             }
-            entry.state = State::UnderWay(watch::Sender::new(()));
-        } else {
-            shard.order.push_back(key.clone());
-            let state = State::UnderWay(watch::Sender::new(()));
-            shard.entries.insert(key.clone(), Entry { body, came: now, state });
         }
+        let before = shard.begin(&key, body, now);
+        let cleared = shard.clear(now, bounds, CLEARED_MAX);
         drop(shard);
+        self.miss(&cleared, now, bounds);
         // Many rows may hang on what was cleared: not under the lock.
-        drop(cleared);
-        Claim::First(Turn { answers: Arc::clone(self), key, counted, settled: false })
+        drop((before, cleared));
+        Claim::First(Turn { answers: Arc::clone(self), key, bounds, counted, settled: false })
+    }
+
+    /// How many were forgotten too early since the beginning, where there are new ones and it is time to tell.
+    pub(crate) fn forgotten(&self, now: Nanos) -> Option<u64> {
+        let count = self.forgotten.load(Relaxed);
+        if count == 0 {
+            return None;
+        }
+        let mut told = self.told.try_lock().ok()?;
+        let due = told.at.is_none_or(|at| now.since(at) >= TOLD_EVERY);
+        (due && count > told.count).then(|| {
+            *told = Told { count, at: Some(now) };
+            count
+        })
+    }
+
+    fn miss(&self, cleared: &[Entry], now: Nanos, bounds: IdempotencyDocument) {
+        let early = cleared.iter().filter(|entry| entry.holds(now, bounds)).count();
+        if early > 0 {
+            self.forgotten.fetch_add(early as u64, Relaxed);
+        }
     }
 
     fn shard(&self, key: &Key) -> MutexGuard<'_, Shard> {
@@ -109,53 +144,113 @@ impl Answers {
         self.shards[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn settle(&self, key: &Key, state: State) {
-        let before =
-            self.shard(key).entries.get_mut(key).map(|entry| std::mem::replace(&mut entry.state, state));
-        drop(before);
-    }
-
     #[cfg(test)]
     fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().unwrap().entries.len()).sum()
     }
+
+    #[cfg(test)]
+    fn rows(&self) -> usize {
+        let rows = |shard: &Shard| shard.entries.values().map(|entry| entry.state.rows()).sum::<usize>();
+        let counted = |shard: &Mutex<Shard>| {
+            let shard = shard.lock().unwrap();
+            assert_eq!(rows(&shard), shard.rows);
+            shard.rows
+        };
+        self.shards.iter().map(counted).sum()
+    }
+}
+
+impl Entry {
+    /// Whether it means anything to who comes with its key: a failure that counted nothing does not.
+    fn holds(&self, now: Nanos, bounds: IdempotencyDocument) -> bool {
+        match self.state {
+            State::UnderWay(_) => true,
+            State::Failed { counted: false } => false,
+            State::Answered(_) | State::Failed { counted: true } => !self.past(now, bounds),
+        }
+    }
+
+    fn past(&self, now: Nanos, bounds: IdempotencyDocument) -> bool {
+        now.since(self.came) >= Duration::from_secs(u64::from(bounds.window_s))
+    }
+}
+
+impl State {
+    /// What it weighs: a key without an answer takes its place too.
+    fn rows(&self) -> usize {
+        match self {
+            State::Answered(decisions) => decisions.rows.len().max(1),
+            State::UnderWay(_) | State::Failed { .. } => 1,
+        }
+    }
 }
 
 impl Shard {
-    /// Takes out what is past the window or beyond the bound, oldest first. What is under way stays: those are as many as
-    /// there are requests at once.
-    fn clear(&mut self, now: Nanos, bounds: IdempotencyDocument) -> [Option<Entry>; CLEARED_MAX] {
-        let window = Duration::from_secs(u64::from(bounds.window_s));
-        let entries_max = (bounds.entries_max as usize / SHARDS).max(1);
-        std::array::from_fn(|_| {
-            let oldest = self.entries.get(self.order.front()?)?;
-            let over = self.entries.len() >= entries_max || now.since(oldest.came) >= window;
-            if !over {
-                return None;
-            }
+    /// From now on the key is this request's. One that comes again keeps its place in the order.
+    fn begin(&mut self, key: &Key, body: Digest, now: Nanos) -> Option<Entry> {
+        let state = State::UnderWay(watch::Sender::new(()));
+        self.rows += state.rows();
+        let before = self.entries.insert(key.clone(), Entry { body, came: now, state });
+        match &before {
+            Some(before) => self.rows -= before.state.rows(),
+            None => self.order.push_back(key.clone()),
+        }
+        before
+    }
+
+    fn settle(&mut self, key: &Key, state: State) -> Option<State> {
+        let entry = self.entries.get_mut(key)?;
+        self.rows += state.rows();
+        let before = std::mem::replace(&mut entry.state, state);
+        self.rows -= before.rows();
+        Some(before)
+    }
+
+    /// Takes out what is past the window or beyond the bound, oldest first; the last one stays, however large. What is under
+    /// way stays too: those are as many as there are requests at once. Looks at `most` entries.
+    fn clear(&mut self, now: Nanos, bounds: IdempotencyDocument, most: usize) -> Vec<Entry> {
+        let rows_max = (bounds.entries_max as usize / SHARDS).max(1);
+        let mut cleared = Vec::new();
+        for _ in 0..most {
+            let oldest = self.order.front().and_then(|key| self.entries.get(key));
+            let over = self.rows > rows_max && self.order.len() > 1;
+            let Some(oldest) = oldest.filter(|oldest| over || oldest.past(now, bounds)) else { break };
             let under_way = matches!(oldest.state, State::UnderWay(_));
-            let key = self.order.pop_front()?;
+            let Some(key) = self.order.pop_front() else { break };
             if under_way {
                 self.order.push_back(key);
-                return None;
+            } else if let Some(entry) = self.entries.remove(&key) {
+                self.rows -= entry.state.rows();
+                cleared.push(entry);
             }
-            self.entries.remove(&key)
-        })
+        }
+        cleared
     }
 }
 
 impl Turn {
     /// Keeps the answer for those who ask again.
-    pub(crate) fn answered(mut self, decisions: Decisions) {
+    pub(crate) fn answered(mut self, decisions: Decisions, now: Nanos) {
         self.settled = true;
-        self.answers.settle(&self.key, State::Answered(Arc::new(decisions)));
+        let state = State::Answered(Arc::new(decisions));
+        // Each that goes gives back one row at least: so many make room for this answer.
+        let most = state.rows().max(CLEARED_MAX);
+        let mut shard = self.answers.shard(&self.key);
+        let before = shard.settle(&self.key, state);
+        let cleared = shard.clear(now, self.bounds, most);
+        drop(shard);
+        self.answers.miss(&cleared, now, self.bounds);
+        drop((before, cleared));
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         if !self.settled {
-            self.answers.settle(&self.key, State::Failed { counted: self.counted });
+            let failed = State::Failed { counted: self.counted };
+            let before = self.answers.shard(&self.key).settle(&self.key, failed);
+            drop(before);
         }
     }
 }
@@ -163,15 +258,17 @@ impl Drop for Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flyball_core::{DecidedRow, RowOutcome};
 
     const BOUNDS: IdempotencyDocument = IdempotencyDocument { window_s: 10, entries_max: 64 };
+    const WIDE: IdempotencyDocument = IdempotencyDocument { entries_max: 100_000, ..BOUNDS };
     const ANYONE: CallerIndex = CallerIndex::ANONYMOUS;
 
-    fn decisions() -> Decisions {
+    fn decisions(rows: usize) -> Decisions {
         Decisions {
             decision: "d".into(),
             single: true,
-            rows: Vec::new(),
+            rows: vec![DecidedRow { id: None, outcome: RowOutcome::Invalid(Vec::new()) }; rows],
             models: Arc::new([]),
             policy: Digest::of(b""),
             schema: Digest::of(b""),
@@ -180,8 +277,22 @@ mod tests {
         }
     }
 
+    fn at(second: u64) -> Nanos {
+        Nanos(second * 1_000_000_000)
+    }
+
+    fn claim_by(
+        bounds: IdempotencyDocument,
+        answers: &Arc<Answers>,
+        key: &str,
+        body: &[u8],
+        now: Nanos,
+    ) -> Claim {
+        answers.claim((ANYONE, key), Digest::of(body), now, bounds)
+    }
+
     fn claim(answers: &Arc<Answers>, key: &str, body: &[u8], second: u64) -> Claim {
-        answers.claim((ANYONE, key), Digest::of(body), Nanos(second * 1_000_000_000), BOUNDS)
+        claim_by(BOUNDS, answers, key, body, at(second))
     }
 
     fn first(claim: Claim) -> Turn {
@@ -196,12 +307,25 @@ mod tests {
         let answers = Answers::new();
         let turn = first(claim(&answers, "k", b"body", 0));
         assert!(matches!(claim(&answers, "k", b"body", 0), Claim::UnderWay(_)));
-        turn.answered(decisions());
+        turn.answered(decisions(1), at(0));
         assert!(matches!(claim(&answers, "k", b"body", 9), Claim::Answered(_)));
         assert!(matches!(claim(&answers, "k", b"other", 9), Claim::Conflict));
-        let other = answers.claim((CallerIndex(7), "k"), Digest::of(b"other"), Nanos(0), BOUNDS);
+        let other = answers.claim((CallerIndex(7), "k"), Digest::of(b"other"), at(0), BOUNDS);
         assert!(matches!(other, Claim::First(_)), "another caller's key is another key");
         first(claim(&answers, "k", b"other", 10));
+    }
+
+    #[test]
+    fn what_is_past_the_window_is_not_known_although_it_is_still_there() {
+        let answers = Answers::new();
+        for number in 0..1000 {
+            first(claim_by(WIDE, &answers, &number.to_string(), b"", at(0))).answered(decisions(1), at(0));
+        }
+        let again = |body| claim_by(WIDE, &answers, "999", body, at(10));
+        first(again(b"other")).answered(decisions(1), at(10));
+        assert!(answers.len() > 900, "most of them are not cleared away yet");
+        assert!(matches!(again(b"other"), Claim::Answered(_)), "and the window begins anew");
+        assert!(matches!(again(b""), Claim::Conflict));
     }
 
     #[test]
@@ -216,6 +340,18 @@ mod tests {
         waiting.mark_unchanged();
         assert!(first(claim(&answers, "k", b"body", 1)).counted);
         assert!(first(claim(&answers, "k", b"body", 1)).counted, "and the one after it");
+        assert!(matches!(claim(&answers, "k", b"other", 1), Claim::Conflict), "the count is this body's");
+    }
+
+    #[test]
+    fn an_attempt_that_failed_and_counted_nothing_leaves_its_key_to_any_body() {
+        let answers = Answers::new();
+        drop(first(claim(&answers, "k", b"malformed", 0)));
+        let turn = first(claim(&answers, "k", b"mended", 1));
+        assert!(!turn.counted);
+        turn.answered(decisions(1), at(1));
+        assert!(matches!(claim(&answers, "k", b"mended", 2), Claim::Answered(_)));
+        assert!(matches!(claim(&answers, "k", b"malformed", 2), Claim::Conflict));
     }
 
     #[test]
@@ -223,10 +359,65 @@ mod tests {
         let answers = Answers::new();
         let held = first(claim(&answers, "held", b"", 0));
         for number in 0..1000 {
-            first(claim(&answers, &number.to_string(), b"", 0)).answered(decisions());
+            first(claim(&answers, &number.to_string(), b"", 0)).answered(decisions(1), at(0));
         }
         assert!(answers.len() <= 64 + 1, "{}", answers.len());
         assert!(matches!(claim(&answers, "held", b"", 0), Claim::UnderWay(_)));
         drop(held);
+    }
+
+    #[test]
+    fn there_are_never_more_rows_than_the_bound_however_many_an_answer_has() {
+        let answers = Answers::new();
+        for rows in [1, 3, 1, 4, 2] {
+            for number in 0..500 {
+                let key = format!("{rows} {number}");
+                first(claim(&answers, &key, b"", 0)).answered(decisions(rows), at(0));
+                assert!(answers.rows() <= 64, "{} rows after {key}", answers.rows());
+            }
+        }
+        assert!(answers.rows() >= 32, "{}", answers.rows());
+    }
+
+    #[test]
+    fn an_answer_that_is_larger_than_the_bound_stays_until_the_next_one_comes() {
+        let answers = Answers::new();
+        first(claim(&answers, "large", b"", 0)).answered(decisions(1024), at(0));
+        assert!(matches!(claim(&answers, "large", b"", 1), Claim::Answered(_)));
+        for number in 0..1000 {
+            first(claim(&answers, &number.to_string(), b"", 1)).answered(decisions(1), at(1));
+        }
+        assert!(answers.rows() <= 64, "{}", answers.rows());
+    }
+
+    #[test]
+    fn answers_that_go_before_the_windows_end_are_counted_and_told_once_a_minute() {
+        let answers = Answers::new();
+        let fill = |name: &str, second| {
+            for number in 0..1000 {
+                let key = format!("{name} {number}");
+                first(claim(&answers, &key, b"", second)).answered(decisions(1), at(second));
+            }
+        };
+        first(claim(&answers, "k", b"", 0)).answered(decisions(1), at(0));
+        assert_eq!(answers.forgotten(at(0)), None, "there was room");
+        fill("a", 1);
+        let told = answers.forgotten(at(1)).expect("there was no room");
+        assert_eq!(told as usize, 1001 - answers.len());
+        fill("b", 2);
+        assert_eq!(answers.forgotten(at(2)), None, "not so soon again");
+        assert_eq!(answers.forgotten(at(61)), Some(told + 1000));
+        assert_eq!(answers.forgotten(at(200)), None, "nothing new");
+    }
+
+    #[test]
+    fn answers_that_go_after_the_window_are_not_missed() {
+        let answers = Answers::new();
+        for second in 0..200 {
+            let key = second.to_string();
+            first(claim(&answers, &key, b"", second * 10)).answered(decisions(1), at(second * 10));
+        }
+        assert!(answers.len() < 200);
+        assert_eq!(answers.forgotten(at(2000)), None);
     }
 }

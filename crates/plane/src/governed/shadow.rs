@@ -1,7 +1,8 @@
 //! What runs beside decisions and is never in an answer: other variants and another policy, compared with what counted.
 //!
 //! After the answer, on the rows as the request left them, one at a time and only while nothing else wants the lane: shadows
-//! are the first to be dropped. They read no feature, write no window, and what they find is only counted.
+//! are the first to be dropped. They read no feature, write no window, and what they find is only counted. One that panics has
+//! failed, and the lane goes on.
 
 use super::work::{Lent, Line, State, Work};
 use crate::admission::Permit;
@@ -9,22 +10,49 @@ use crate::batch::{self, Ticket};
 use crate::stages::admit::{Ask, admit};
 use crate::{Decision, Lane, Model};
 use flyball_core::{Priority, Shadow, Shadowed, Sink};
-use std::cell::RefCell;
+use flyball_decision::Scratch;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use tokio::sync::Notify;
 
 /// Requests whose shadows may wait on one lane; they hold their rows in memory.
 const WAITING_MAX: usize = 64;
+/// And their rows: those of a few long lists.
+const ROWS_WAITING_MAX: usize = 4096;
 
 pub(crate) struct Shadows<M> {
     waiting: RefCell<VecDeque<(Arc<Decision<M>>, Lent)>>,
+    /// Of those that wait.
+    rows: Cell<usize>,
     arrived: Notify,
 }
 
 impl<M> Default for Shadows<M> {
     fn default() -> Shadows<M> {
-        Shadows { waiting: RefCell::default(), arrived: Notify::new() }
+        Shadows { waiting: RefCell::default(), rows: Cell::new(0), arrived: Notify::new() }
+    }
+}
+
+impl<M> Shadows<M> {
+    fn has_room(&self, rows: usize) -> bool {
+        self.waiting.borrow().len() < WAITING_MAX && self.rows.get() + rows <= ROWS_WAITING_MAX
+    }
+
+    fn push(&self, decision: Arc<Decision<M>>, work: Lent) {
+        self.rows.set(self.rows.get() + work.lines.len());
+        self.waiting.borrow_mut().push_back((decision, work));
+        self.arrived.notify_one();
+    }
+
+    fn pop(&self) -> Option<(Arc<Decision<M>>, Lent)> {
+        let next = self.waiting.borrow_mut().pop_front()?;
+        self.rows.set(self.rows.get() - next.1.lines.len());
+        Some(next)
     }
 }
 
@@ -35,7 +63,7 @@ pub(crate) fn offer<S: Sink>(lane: &Lane<S>, decision: Arc<Decision<S::Model>>, 
         return;
     }
     let shadows = &lane.desk.shadows;
-    if shadows.waiting.borrow().len() >= WAITING_MAX {
+    if !shadows.has_room(work.lines.len()) {
         for _ in &program.route.shadow {
             each(lane, &decision, &work, Shadow::Variant, |_, _| Some(Shadowed::Dropped));
         }
@@ -43,15 +71,13 @@ pub(crate) fn offer<S: Sink>(lane: &Lane<S>, decision: Arc<Decision<S::Model>>, 
             program.policy.shadow.as_ref().map(|_| Shadowed::Dropped)
         });
     }
-    shadows.waiting.borrow_mut().push_back((decision, work));
-    shadows.arrived.notify_one();
+    shadows.push(decision, work);
 }
 
 /// A lane's shadows, one after the other, for as long as it is polled.
 pub(crate) async fn walk<S: Sink>(lane: &Lane<S>) {
     loop {
-        let next = lane.desk.shadows.waiting.borrow_mut().pop_front();
-        match next {
+        match lane.desk.shadows.pop() {
             Some((decision, work)) => beside(lane, &decision, work).await,
             None => lane.desk.shadows.arrived.notified().await,
         }
@@ -62,20 +88,36 @@ async fn beside<S: Sink>(lane: &Lane<S>, decision: &Decision<S::Model>, mut work
     let program = &decision.program;
     each(lane, decision, &work, Shadow::Policy, |row, line| {
         let State::Judged { verdict, score } = &line.state else { return None };
-        let judged = program.policy.shadow.as_ref()?.judge(&work.rows, row, *score);
+        let shadow = program.policy.shadow.as_ref()?;
+        let judged = shadow.judge(&work.rows, row, *score);
+        // By name: its outcomes are its own, and may stand in another order.
         Some(judged.map_or(Shadowed::Failed, |other| Shadowed::Compared {
-            agrees: other.outcome == verdict.outcome,
+            agrees: shadow.outcome(other.outcome) == program.policy.outcome(verdict.outcome),
             apart: 0.0,
         }))
     });
     for &variant in &program.route.shadow {
-        let ran = run(lane, decision, &mut work, variant).await;
+        let ran = caught(run(lane, decision, &mut work, variant)).await.unwrap_or_else(|| {
+            // It may have been left anyhow, and the next request gets it.
+            work.scratch = Scratch::default();
+            Ran::Failed
+        });
         each(lane, decision, &work, Shadow::Variant, |row, line| match ran {
             Ran::Dropped => Some(Shadowed::Dropped),
             Ran::Failed => Some(Shadowed::Failed),
             Ran::Scored => compared(decision, &work, variant, row, line),
         });
     }
+}
+
+/// None where it panicked: the lane's requests have nothing to do with that.
+async fn caught<T>(work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
+        polled.map_or(Poll::Ready(None), |polled| polled.map(Some))
+    })
+    .await
 }
 
 fn compared<M>(
@@ -107,7 +149,8 @@ fn each<S: Sink>(
     row: impl Fn(usize, &Line) -> Option<Shadowed>,
 ) {
     for (place, line) in work.lines.iter().enumerate().filter(|(_, line)| scored(line)) {
-        if let Some(shadowed) = row(place, line) {
+        let shadowed = catch_unwind(AssertUnwindSafe(|| row(place, line)));
+        if let Some(shadowed) = shadowed.unwrap_or(Some(Shadowed::Failed)) {
             lane.sink.shadowed(&decision.meter, of, shadowed);
         }
     }

@@ -34,6 +34,10 @@ impl DecisionDialect for GrpcDecision {
         self.name.get().map_or("", |name| name)
     }
 
+    fn keyed(&self) -> bool {
+        self.idempotency_key.is_some()
+    }
+
     fn rows(&self, body: &Bytes, limits: &RequestLimits, take: &mut dyn TakeRows) -> Result<RowsAsk, Fault> {
         let ask = request::read(body, limits, take)?;
         Ok(RowsAsk { idempotency_key: self.idempotency_key.clone(), ..ask })

@@ -20,6 +20,10 @@ impl DecisionDialect for HttpDecision {
         &self.name
     }
 
+    fn keyed(&self) -> bool {
+        self.idempotency_key.is_some()
+    }
+
     fn rows(&self, body: &Bytes, limits: &RequestLimits, take: &mut dyn TakeRows) -> Result<RowsAsk, Fault> {
         let text = std::str::from_utf8(body)
             .map_err(|error| Fault::malformed(format!("the body is not UTF-8: {error}")))?;

@@ -84,3 +84,21 @@ fn an_invalid_request_keeps_no_key() {
     assert!(world.ask(many(vec![json!({"x": -1}), row()]).keyed("list")).unwrap().repeated);
     assert_eq!(&*decided(&answer, 1).outcome, "pass");
 }
+
+#[test]
+fn an_answer_that_is_kept_is_given_although_its_model_is_not_asked_any_more() {
+    let world = World::new(&[1], &document());
+    let first = world.ask(one(row()).keyed("key"));
+    world.break_champion();
+    let second = world.ask(one(row()).keyed("key"));
+    assert_eq!(decided(&first, 0).id, decided(&second, 0).id);
+    let others = [world.ask(one(row()).keyed("other")), world.ask(one(row()))];
+    assert_eq!(others.map(|answer| answer.unwrap_err().kind), [FaultKind::BreakerOpen; 2]);
+}
+
+#[test]
+fn a_key_whose_request_was_refused_may_come_with_another_body() {
+    let world = World::new(&[1], &document());
+    assert!(world.ask(one(json!({"x": -1})).keyed("key")).is_err());
+    assert_eq!(&*decided(&world.ask(one(row()).keyed("key")), 0).outcome, "pass");
+}

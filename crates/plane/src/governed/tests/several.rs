@@ -1,7 +1,7 @@
 //! Chains, ensembles and splits.
 
 use super::world::{World, decided, document, many, model, one, variant};
-use flyball_core::Stage;
+use flyball_core::{FaultKind, Stage};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
 
@@ -74,4 +74,16 @@ fn a_split_without_a_key_is_drawn_anew() {
     let answer = world.ask(many(vec![json!({"x": 4}); 60]));
     let challenged = (0..60).filter(|&row| decided(&answer, row).score == Some(8.0)).count();
     assert!((10..50).contains(&challenged), "{challenged}");
+}
+
+#[test]
+fn a_champion_that_is_not_asked_any_more_does_not_refuse_what_goes_to_the_challenger() {
+    let mut document = two_variants();
+    let world = World::new(&[1, 2], &document);
+    world.break_champion();
+    assert_eq!(world.ask(one(json!({"x": 4}))).unwrap_err().kind, FaultKind::BreakerOpen);
+    document["route"] = json!({"split": {"challenger": 1.0}});
+    world.reload(&document).unwrap();
+    let row = decided(&world.ask(one(json!({"x": 4}))), 0);
+    assert_eq!((row.score, row.variant.as_deref()), (Some(8.0), Some("challenger")));
 }

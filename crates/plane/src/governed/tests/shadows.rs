@@ -1,8 +1,11 @@
 //! What runs beside decisions: after the answer, only where there is room, and never in it.
 
+use super::super::shadow;
+use super::super::work::{Line, State};
 use super::world::{Mood, World, decided, document, many, model, one, variant};
 use crate::testing::Made;
 use flyball_core::{Shadow, Shadowed};
+use flyball_decision::{Fired, Verdict};
 use serde_json::{Value as Json, json};
 
 fn shadowed() -> Json {
@@ -58,4 +61,69 @@ fn another_policy_judges_the_same_scores() {
     assert_eq!((&*decided(&answer, 0).outcome, &*decided(&answer, 1).outcome), ("pass", "pass"));
     let told = [true, false].map(|agrees| (Shadow::Policy, Shadowed::Compared { agrees, apart: 0.0 }));
     assert_eq!(world.lane.sink.1.borrow().shadowed, told);
+}
+
+#[test]
+fn another_policy_agrees_by_the_outcome_s_name_wherever_it_stands() {
+    let mut document = document();
+    let mut other = document["policy"].clone();
+    other["outcomes"] = json!(["well", "pass", "review", "reject"]);
+    other["bands"] = json!([{"name": "pass", "to": 10}, {"name": "pass_too", "from": 10, "to": 20, "outcome": "pass"}, {"name": "reject", "from": 20}]);
+    document["policy"]["shadow"] = other;
+    let world = World::new(&[1], &document);
+    let answer = world.ask(many(vec![json!({"x": 4}), json!({"x": 12})]));
+    assert_eq!((&*decided(&answer, 0).outcome, &*decided(&answer, 1).outcome), ("pass", "review"));
+    let told = [true, false].map(|agrees| (Shadow::Policy, Shadowed::Compared { agrees, apart: 0.0 }));
+    assert_eq!(world.lane.sink.1.borrow().shadowed, told);
+}
+
+/// Leaves work for the shadows whose rows are not there: whoever looks at one panics.
+fn offer(world: &World, rows: usize) {
+    let mut work = world.lane.desk.works.lend();
+    work.lines.clear();
+    work.lines.resize_with(rows, || Line {
+        variant: 0,
+        state: State::Judged {
+            verdict: Verdict { outcome: 0, band: None, fired: Fired::new() },
+            score: Some(1.0),
+        },
+        remedy: None,
+        reasons: Default::default(),
+    });
+    let routes = world.lane.plane.routes.load();
+    shadow::offer(&world.lane, routes.get("d").unwrap().decision.clone().unwrap(), work);
+}
+
+#[test]
+fn a_shadow_that_panics_is_counted_as_failed_and_the_lane_goes_on() {
+    let mut document = shadowed();
+    document["policy"]["shadow"] = document["policy"].clone();
+    document["policy"]["shadow"]["rules"] = json!([{"when": "x > 100", "then": "reject"}]);
+    let world = World::new(&[1, 1], &document);
+    offer(&world, 1);
+    assert_eq!(&*decided(&world.ask(one(json!({"x": 1}))), 0).outcome, "pass");
+    let well = Shadowed::Compared { agrees: true, apart: 0.0 };
+    let told = [
+        (Shadow::Policy, Shadowed::Failed),
+        (Shadow::Variant, Shadowed::Failed),
+        (Shadow::Policy, well),
+        (Shadow::Variant, well),
+    ];
+    assert_eq!(world.lane.sink.1.borrow().shadowed, told);
+}
+
+#[test]
+fn rows_that_wait_for_their_shadows_are_bounded_and_room_comes_back() {
+    let world = World::new(&[1, 4], &shadowed());
+    let dropped = || world.lane.sink.1.borrow().shadowed.len();
+    for _ in 0..4 {
+        offer(&world, 1024);
+    }
+    assert_eq!(dropped(), 0);
+    offer(&world, 3);
+    assert_eq!(world.lane.sink.1.borrow().shadowed, [(Shadow::Variant, Shadowed::Dropped); 3]);
+    assert_eq!(&*decided(&world.ask(one(json!({"x": 1}))), 0).outcome, "pass");
+    let before = dropped();
+    offer(&world, 1024);
+    assert_eq!(dropped(), before, "the others are gone");
 }

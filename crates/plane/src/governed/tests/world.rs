@@ -111,6 +111,10 @@ impl DecisionDialect for Asked {
         "d"
     }
 
+    fn keyed(&self) -> bool {
+        self.ask.idempotency_key.is_some()
+    }
+
     fn rows(
         &self,
         _body: &Bytes,
@@ -266,6 +270,15 @@ impl World {
     pub(super) fn reload(&self, document: &Json) -> Result<(), String> {
         let versions = self.lane.plane.routes.load().get("d").unwrap().versions.clone();
         self.serve(versions, document)
+    }
+
+    /// Its model breaks until nobody asks it any more.
+    pub(super) fn break_champion(&self) {
+        self.puppets[0].is(Mood::Panics);
+        for _ in 0..8 {
+            assert!(self.ask(one(json!({"x": 1}))).is_err());
+        }
+        self.puppets[0].is(Mood::Well);
     }
 
     pub(super) fn ask(&self, asked: Asked) -> Result<Decisions, Fault> {
