@@ -22,6 +22,8 @@ pub(crate) struct Case<'a, S: Sink> {
     pub(crate) ask: &'a RowsAsk,
     pub(crate) work: Lent,
     turn: Option<Turn>,
+    /// Whether this attempt, or one before it with the same key, may have added the events to windows.
+    counted: bool,
     pub(super) unix_ms: i64,
 }
 
@@ -33,7 +35,8 @@ impl<'a, S: Sink> Case<'a, S> {
         work: Lent,
         turn: Option<Turn>,
     ) -> Case<'a, S> {
-        Case { lane, decision, ask, work, turn, unix_ms: lane.plane.means.wall.now_ms() }
+        let counted = turn.as_ref().is_some_and(|turn| turn.counted);
+        Case { lane, decision, ask, work, turn, counted, unix_ms: lane.plane.means.wall.now_ms() }
     }
 
     /// What is left of it: the rows for those that run beside, and the key's turn.
@@ -108,20 +111,23 @@ impl<'a, S: Sink> Case<'a, S> {
         if which.is_empty() {
             return;
         }
-        let event = self.event(self.turn.as_ref().is_some_and(|turn| turn.counted));
-        // Before the first await: whoever hangs up from here on has been counted.
-        if let Some(turn) = self.turn.as_mut().filter(|_| event == EventIs::New) {
-            turn.counted = true;
-        }
-        let occasion = Occasion { unix_ms: self.unix_ms, deadline, event };
-        features(self.lane, self.decision, &mut self.work, which, occasion).await;
-    }
-
-    fn event(&self, counted: bool) -> EventIs {
-        match (self.lane.plane.means.offline, counted) {
+        let event = match (self.lane.plane.means.offline, self.counted) {
             (true, _) => EventIs::Unreal,
             (false, true) => EventIs::Counted,
             (false, false) => EventIs::New,
+        };
+        let occasion = Occasion { unix_ms: self.unix_ms, deadline, event };
+        let before = self.counted;
+        // Before the first await: whoever hangs up meanwhile may have been counted.
+        self.count_as(before || event == EventIs::New);
+        let written = features(self.lane, self.decision, &mut self.work, which, occasion).await;
+        self.count_as(before || written);
+    }
+
+    fn count_as(&mut self, counted: bool) {
+        self.counted = counted;
+        if let Some(turn) = &mut self.turn {
+            turn.counted = counted;
         }
     }
 
@@ -259,9 +265,7 @@ impl<'a, S: Sink> Case<'a, S> {
         };
         let which = self.work.rows_where(without);
         if !which.is_empty() {
-            let occasion =
-                Occasion { unix_ms: self.unix_ms, deadline: walk.deadline, event: self.event(true) };
-            features(self.lane, self.decision, &mut self.work, &which, occasion).await;
+            self.features(&which, walk.deadline).await;
             walk.stage(Stage::Features, ());
         }
         self.work.done_with(which);
