@@ -16,6 +16,12 @@ use flyball_core::{Decisions, Fault, FaultKind, Nanos, RowsAsk, Sink, Stage};
 use flyball_decision::{Fired, Remedy, Verdict};
 use std::time::Duration;
 
+/// A variant whose models may be run.
+struct Admitted {
+    variant: usize,
+    permit: Permit,
+}
+
 pub(crate) struct Case<'a, S: Sink> {
     pub(crate) lane: &'a Lane<S>,
     pub(crate) decision: &'a Decision<S::Model>,
@@ -85,26 +91,25 @@ impl<'a, S: Sink> Case<'a, S> {
         let remedies = &self.decision.program.remedies;
         let deadline = first_deadline(remedies, walk.deadline, self.lane.now());
         let admitted = self.admit(deadline);
-        let permit = walk.stage(Stage::Admit, admitted);
+        let admitted = walk.stage(Stage::Admit, admitted);
         let which = self.work.rows_where(|line| wants_features(line, |kind| remedy(remedies, kind)));
         self.features(&which, deadline).await;
         self.work.done_with(which);
         walk.stage(Stage::Features, ());
         guard(self.decision, &mut self.work);
-        self.run_open(permit, deadline, walk).await;
+        self.run_open(admitted, deadline, walk).await;
     }
 
-    /// Admits all open rows together; where that fails, they do.
-    fn admit(&mut self, deadline: Option<Nanos>) -> Option<Permit> {
-        let which = self.work.rows_where(Line::open);
-        let first = which.first().map(|&row| self.work.lines[row].variant);
-        let permit = first.and_then(|variant| {
-            let ask = Ask { rows: which.len(), priority: self.ask.priority, deadline };
-            let models = self.decision.variant_models(&self.decision.program.variants[variant]);
-            admit_all(self.lane, models, ask).map_err(|fault| self.work.fail(&which, &fault)).ok()
-        });
+    /// Admits the rows of the first open one's variant together; where that fails, they do. Those of other variants are
+    /// admitted when they run.
+    fn admit(&mut self, deadline: Option<Nanos>) -> Option<Admitted> {
+        let variant = self.work.lines.iter().find(|line| line.open())?.variant;
+        let which = self.work.rows_where(|line| line.open() && line.variant == variant);
+        let ask = Ask { rows: which.len(), priority: self.ask.priority, deadline };
+        let models = self.decision.variant_models(&self.decision.program.variants[variant]);
+        let permit = admit_all(self.lane, models, ask).map_err(|fault| self.work.fail(&which, &fault)).ok();
         self.work.done_with(which);
-        permit
+        permit.map(|permit| Admitted { variant, permit })
     }
 
     async fn features(&mut self, which: &[usize], deadline: Option<Nanos>) {
@@ -131,17 +136,20 @@ impl<'a, S: Sink> Case<'a, S> {
         }
     }
 
-    /// Runs the open rows, variant by variant, and judges them.
-    async fn run_open(&mut self, mut permit: Option<Permit>, deadline: Option<Nanos>, walk: &mut Walk<S>) {
-        for variant in 0..self.decision.program.variants.len() {
+    /// Runs the open rows, variant by variant, and judges them. The one that was admitted comes first: no request holds
+    /// two permits.
+    async fn run_open(&mut self, admitted: Option<Admitted>, deadline: Option<Nanos>, walk: &mut Walk<S>) {
+        let variants = self.decision.program.variants.len();
+        let first = admitted.as_ref().map_or(0, |admitted| admitted.variant);
+        let mut permit = admitted.map(|admitted| admitted.permit);
+        for variant in (first..variants).chain(0..first) {
+            // Nobody else's: it knows nothing of another variant's models.
+            let permit = permit.take();
             let which = self.work.rows_where(|line| line.open() && line.variant == variant);
             if !which.is_empty() {
                 walk.rows += which.len();
-                match self.run(variant, &which, permit.take(), deadline, walk).await {
-                    Ok(back) => {
-                        permit = Some(back);
-                        judge(self.decision, &mut self.work, &which);
-                    }
+                match self.run(variant, &which, permit, deadline, walk).await {
+                    Ok(_permit) => judge(self.decision, &mut self.work, &which),
                     Err(fault) if fault.kind == FaultKind::RunFailed && which.len() > 1 => {
                         self.run_apart(variant, &which, deadline, walk).await;
                     }
