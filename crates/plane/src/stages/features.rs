@@ -11,6 +11,9 @@ use flyball_features::{Event, Lookup, Record, Why, WindowValue, Windowed};
 use futures_util::future::join_all;
 use std::time::Duration;
 
+/// Questions of one request that are under way at once: a long list must not take all that its lane may ask.
+const ASKED_MAX: usize = 256;
+
 /// When a request came by the time of day, and how long its features may take.
 #[derive(Clone, Copy)]
 pub(crate) struct Occasion {
@@ -70,10 +73,10 @@ pub(crate) async fn features<S: Sink>(
             }
         }
     }
-    if !later.is_empty() {
+    for some in later.chunks(ASKED_MAX) {
         let rows = &work.rows;
-        let answers = join_all(later.iter().map(|&(row, feature)| asked.ask(feature, rows, row))).await;
-        for (&(row, feature), found) in later.iter().zip(answers) {
+        let answers = join_all(some.iter().map(|&(row, feature)| asked.ask(feature, rows, row))).await;
+        for (&(row, feature), found) in some.iter().zip(answers) {
             written |= sent(&found);
             settle(&decision.program, work, row, feature, found);
         }

@@ -1,10 +1,11 @@
 //! Features on their way into a decision: windows that count each event once, and what files bring along.
 
 use super::redis::{Redis, WINDOW, record};
-use super::world::{Mood, World, decided, document, one};
+use super::world::{Mood, World, decided, document, many, one};
 use crate::governed::answers::Claim;
 use crate::testing::Made;
-use flyball_core::{CallerIndex, Digest, FaultKind, Remedy};
+use flyball_core::{CallerIndex, Digest, FaultKind, Remedy, RowOutcome};
+use flyball_features::Why;
 use serde_json::{Value as Json, json};
 
 const MINUTE_MS: u64 = 60_000;
@@ -160,4 +161,18 @@ fn a_retry_writes_the_event_that_the_first_reading_could_not() {
     let asked = redis.asked.lock().unwrap();
     let said: Vec<_> = asked.iter().map(|command| (&*command[9], &*command[10])).collect();
     assert_eq!(said, [("1", "1"), ("1", "1")], "with the event itself, which is to be written");
+}
+
+#[test]
+fn a_list_of_many_rows_asks_no_more_at_once_than_a_lane_may() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", silent.local_addr().unwrap());
+    let world = World::new(&[1], &shared_window(&url, 1));
+    let mut rows: Vec<_> = (0..4200).map(|key| json!({"x": 1, "k": format!("{key}")})).collect();
+    rows.push(json!({"x": 1}));
+    let answer = world.ask(many(rows)).unwrap();
+    for row in &answer.rows[..4200] {
+        let RowOutcome::Failed { text, .. } = &row.outcome else { panic!("{row:?}") };
+        assert!(!text.contains(Why::Busy.label()), "{text}");
+    }
 }
