@@ -31,7 +31,7 @@ pub(crate) enum EventIs {
     /// same: one event too many, for as long as it is within the window. Nobody knows of a window which of its events is
     /// the one that was added.
     Counted,
-    /// It is none of those that really happened.
+    /// It is none of those that really happened: nobody is asked for what it did not bring along.
     Unreal,
 }
 
@@ -39,6 +39,8 @@ pub(crate) enum EventIs {
 enum Found {
     /// There is nothing to ask with.
     NoKey,
+    /// There is nobody to ask.
+    NotGiven,
     /// The deadline passed before anything was asked.
     NoTime,
     Record(Lookup),
@@ -93,7 +95,7 @@ fn known(origin: Origin) -> bool {
 /// Whether a shared window may have got the event.
 fn sent(found: &Found) -> bool {
     match found {
-        Found::NoKey | Found::NoTime | Found::Record(_) => false,
+        Found::NoKey | Found::NotGiven | Found::NoTime | Found::Record(_) => false,
         Found::Window(windowed) => !matches!(windowed, Windowed::Failed { why: Why::Down | Why::Busy }),
     }
 }
@@ -125,6 +127,8 @@ impl<S: Sink> Asked<'_, S> {
     fn at_hand(&self, plan: &FeaturePlan, feature: usize, rows: &Rows, row: usize) -> Option<Found> {
         let mut buffers = [KeyBuffer::new(), KeyBuffer::new()];
         match &plan.from {
+            FeatureFrom::Compute(_) => None,
+            _ if self.occasion.event == EventIs::Unreal => Some(Found::NotGiven),
             FeatureFrom::Lookup { source, key, .. } => {
                 let Some(key) = key.text(rows, row, &mut buffers[0]) else { return Some(Found::NoKey) };
                 let source = self.decision.sources.get(*source)?;
@@ -137,7 +141,6 @@ impl<S: Sink> Asked<'_, S> {
                 let window = self.decision.windows.get(feature)?.as_ref()?;
                 self.lane.desk.features.window_embedded(window, event).map(Found::Window)
             }
-            FeatureFrom::Compute(_) => None,
         }
     }
 
@@ -198,6 +201,7 @@ fn settle(program: &Program, work: &mut Work, row: usize, feature: usize, found:
     let rows = &mut work.rows;
     let failed = match found {
         Found::NoKey => react(program, rows, (row, feature), &plan.on_missing, "its key is missing"),
+        Found::NotGiven => react(program, rows, (row, feature), &plan.on_missing, "the row did not bring it"),
         Found::NoTime => react(program, rows, (row, feature), &plan.on_error, Why::Timeout.label()),
         Found::Window(Windowed::Value { value, .. }) => {
             let fact = FeatureFact { origin: Origin::Window, age_ms: None };

@@ -176,3 +176,21 @@ fn a_list_of_many_rows_asks_no_more_at_once_than_a_lane_may() {
         assert!(!text.contains(Why::Busy.label()), "{text}");
     }
 }
+
+#[test]
+fn offline_nobody_is_asked_for_what_a_row_did_not_bring() {
+    let redis = Redis::says(vec![record(r#"{"v": 1, "fields": {"limit": 5.0}}"#)]);
+    let mut document = of_redis(&redis.url, 5000);
+    document["features"] = json!([
+        {"name": "events", "type": "float", "on_missing": {"value": 9.0},
+         "window": {"op": "count", "by": "k", "last_ms": MINUTE_MS}},
+        {"name": "limit", "type": "float", "on_missing": {"value": 9.0}, "on_error": "fault",
+         "lookup": {"source": "s", "key": "k", "field": "limit"}},
+    ]);
+    document["policy"]["rules"] =
+        json!([{"when": "events == 9.0 && limit == 9.0", "then": "reject", "reason": "R9"}]);
+    let world = World::by(|means| means.offline = true, Made::usual(), &[1], &document);
+    warmed(&world);
+    assert_eq!(outcomes(&world, 2), ["reject"; 2]);
+    assert!(redis.asked.lock().unwrap().is_empty());
+}
