@@ -96,7 +96,7 @@ impl<'a, S: Sink> Case<'a, S> {
         self.features(&which, deadline).await;
         self.work.done_with(which);
         walk.stage(Stage::Features, ());
-        guard(self.decision, &mut self.work);
+        guard(self.decision, &mut self.work).await;
         self.run_open(admitted, deadline, walk).await;
     }
 
@@ -149,7 +149,7 @@ impl<'a, S: Sink> Case<'a, S> {
             if !which.is_empty() {
                 walk.rows += which.len();
                 match self.run(variant, &which, permit, deadline, walk).await {
-                    Ok(_permit) => judge(self.decision, &mut self.work, &which),
+                    Ok(_permit) => judge(self.decision, &mut self.work, &which).await,
                     Err(fault) if fault.kind == FaultKind::RunFailed && which.len() > 1 => {
                         self.run_apart(variant, &which, deadline, walk).await;
                     }
@@ -175,7 +175,7 @@ impl<'a, S: Sink> Case<'a, S> {
             match self.run(variant, row, permit.take(), deadline, walk).await {
                 Ok(back) => {
                     permit = Some(back);
-                    judge(self.decision, &mut self.work, row);
+                    judge(self.decision, &mut self.work, row).await;
                 }
                 Err(fault) => self.work.fail(row, &fault),
             }
@@ -277,7 +277,7 @@ impl<'a, S: Sink> Case<'a, S> {
             walk.stage(Stage::Features, ());
         }
         self.work.done_with(which);
-        guard(self.decision, &mut self.work);
+        guard(self.decision, &mut self.work).await;
         self.run_open(None, walk.deadline, walk).await;
     }
 

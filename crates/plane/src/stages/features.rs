@@ -1,7 +1,7 @@
 //! What a decision must know beside the request: windows over past events, records of stores, and what is computed from
 //! both. What is at hand is taken at once; the rest is asked for at the same time, within the deadline.
 
-use crate::governed::work::{State, Work};
+use crate::governed::work::{State, Work, give_way};
 use crate::{Decision, Lane};
 use flyball_core::{Fault, FaultKind, Nanos, Scalar, Sink, Stage};
 use flyball_decision::{
@@ -59,7 +59,8 @@ pub(crate) async fn features<S: Sink>(
     let asked = Asked { lane, decision, occasion };
     let mut written = false;
     let mut later: Vec<(usize, usize)> = Vec::new();
-    for &row in which {
+    for (done, &row) in which.iter().enumerate() {
+        give_way(done).await;
         for (feature, plan) in decision.program.features.iter().enumerate() {
             if known(work.rows.fact(row, feature).origin) {
                 continue;
@@ -83,7 +84,7 @@ pub(crate) async fn features<S: Sink>(
             settle(&decision.program, work, row, feature, found);
         }
     }
-    compute(&decision.program, work, which);
+    compute(&decision.program, work, which).await;
     written && occasion.event == EventIs::New
 }
 
@@ -105,9 +106,10 @@ fn computed(plan: &FeaturePlan) -> bool {
 }
 
 /// In the order of the document: each may use those before it.
-fn compute(program: &Program, work: &mut Work, which: &[usize]) {
-    for (feature, plan) in program.features.iter().enumerate().filter(|(_, plan)| computed(plan)) {
-        for &row in which {
+async fn compute(program: &Program, work: &mut Work, which: &[usize]) {
+    for (done, &row) in which.iter().enumerate() {
+        give_way(done).await;
+        for (feature, plan) in program.features.iter().enumerate().filter(|(_, plan)| computed(plan)) {
             let given = work.rows.fact(row, feature).origin == Origin::Given;
             if !given && !program.compute(&mut work.rows, row, feature) {
                 fail(work, row, plan, "it cannot be told from what is there");

@@ -118,3 +118,18 @@ fn a_row_on_which_the_model_fails_fails_alone() {
     assert!(matches!(failed, RowOutcome::Failed { kind: FaultKind::RunFailed, .. }), "{failed:?}");
     assert_eq!(*world.puppets[0].given.lock().unwrap(), [vec![1, 13, 15], vec![1], vec![13], vec![15]]);
 }
+
+#[test]
+fn a_long_list_lets_others_of_its_lane_have_their_turns() {
+    let mut document = document();
+    document["policy"]["guards"] = json!([{"of": "x", "max": 50}]);
+    let world = World::new(&[1], &document);
+    let turns = std::cell::Cell::new(0);
+    // No row passes its guard, so that nothing else waits.
+    let answer = world.ask_while(many(vec![json!({"x": 51}); 640]), |lane| {
+        turns.set(turns.get() + 1);
+        !lane.sink.1.borrow().walks.is_empty()
+    });
+    assert_eq!(answer.unwrap_err().kind, FaultKind::GuardViolated);
+    assert!(turns.get() >= 27, "{}", turns.get());
+}
