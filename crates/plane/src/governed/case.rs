@@ -55,10 +55,16 @@ impl<'a, S: Sink> Case<'a, S> {
         self.route();
         walk.stage(Stage::Route, ());
         match self.decision.program.policy.kill_switch() {
-            Some(killed) => self.decide_open(killed.outcome),
+            Some(killed) => {
+                self.decide_open(killed.outcome);
+                // What is left are rows that do not hold to the schema, and no remedy for those runs a model.
+                self.remedy();
+            }
             None => {
                 self.attempt(walk).await;
-                self.remedy(walk).await;
+                if self.remedy() {
+                    self.again(walk).await;
+                }
             }
         }
         self.explain(walk).await;
@@ -234,8 +240,8 @@ impl<'a, S: Sink> Case<'a, S> {
         scored.map(|()| permit)
     }
 
-    /// Does for each row that failed what was declared for that. Runs once more where it says so, and never a third time.
-    async fn remedy(&mut self, walk: &mut Walk<S>) {
+    /// Does for each row that failed what was declared for that. True: some are to run once more.
+    fn remedy(&mut self) -> bool {
         let program = &self.decision.program;
         let mut again = false;
         for row in 0..self.work.lines.len() {
@@ -261,11 +267,10 @@ impl<'a, S: Sink> Case<'a, S> {
             work.lines[row].remedy = remedied;
             again |= work.lines[row].open();
         }
-        if again {
-            self.again(walk).await;
-        }
+        again
     }
 
+    /// The second time, and there is no third.
     async fn again(&mut self, walk: &mut Walk<S>) {
         let without = |line: &Line| {
             let cause = line.remedy.as_ref().map(|remedied| remedied.cause);

@@ -16,8 +16,9 @@ impl<S: Sink> Case<'_, S> {
     pub(super) async fn explain(&mut self, walk: &mut Walk<S>) {
         let policy = &self.decision.program.policy;
         for row in 0..self.work.lines.len() {
-            let State::Judged { verdict, score } = &self.work.lines[row].state else { continue };
-            let mut reasons = of_rules(policy, verdict);
+            let line = &self.work.lines[row];
+            let State::Judged { verdict, score } = &line.state else { continue };
+            let mut reasons = of_rules(policy, verdict, line.remedy.is_some());
             let left = (policy.reasons.most as usize).saturating_sub(reasons.len());
             let told = score.is_some() && left > 0 && !self.late(walk);
             if told && wanted(policy, self.ask.explain, verdict.outcome) {

@@ -120,6 +120,20 @@ fn a_row_on_which_the_model_fails_fails_alone() {
 }
 
 #[test]
+fn while_the_kill_switch_is_set_an_invalid_row_meets_its_remedy_and_no_model_runs() {
+    let mut killed = document();
+    killed["policy"]["kill_switch"] = json!({"outcome": "review", "reason": "R0"});
+    killed["remedies"] = json!({"invalid_input": {"outcome": "reject"}});
+    let world = World::new(&[1], &killed);
+    let answer = world.ask(many(vec![json!({"x": 1}), json!({"x": -1})]));
+    let rows = [decided(&answer, 0), decided(&answer, 1)];
+    assert_eq!(rows.each_ref().map(|row| &*row.outcome), ["review", "reject"]);
+    assert_eq!(rows[1].remedy.unwrap().cause, FaultKind::FieldsInvalid);
+    assert!(rows[1].reasons.is_empty(), "the kill switch is not why");
+    assert_eq!(world.puppets[0].runs(), 0);
+}
+
+#[test]
 fn a_long_list_lets_others_of_its_lane_have_their_turns() {
     let mut document = document();
     document["policy"]["guards"] = json!([{"of": "x", "max": 50}]);
