@@ -1,8 +1,12 @@
 //! What a request for decisions comes to when nothing fails.
 
 use super::world::{World, decided, document, many, one};
+use crate::governed::case::Case;
+use crate::governed::work::{Line, State};
+use crate::stages::reasons::Reasons;
 use crate::testing::WALL_MS;
-use flyball_core::{FaultKind, Outcome, RowOutcome, Stage};
+use crate::walk::Walk;
+use flyball_core::{FaultKind, Outcome, Protocol, RowOutcome, RowsAsk, Scalar, Stage, TakeRows};
 use serde_json::json;
 use std::time::Duration;
 
@@ -146,4 +150,33 @@ fn a_long_list_lets_others_of_its_lane_have_their_turns() {
     });
     assert_eq!(answer.unwrap_err().kind, FaultKind::GuardViolated);
     assert!(turns.get() >= 27, "{}", turns.get());
+}
+
+#[test]
+fn a_row_that_came_to_no_decision_is_a_fault_of_its_own_and_no_panic() {
+    let world = World::new(&[1], &document());
+    let routes = world.lane.plane.routes.load();
+    let decision = routes.get("d").unwrap().decision.as_ref().unwrap();
+    for single in [true, false] {
+        let mut work = world.lane.desk.works.lend();
+        decision.program.begin(&mut work.rows);
+        let mut reader = decision.program.reader(&mut work.rows);
+        reader.row(None);
+        reader.field("x", Scalar::Int(1));
+        reader.finish();
+        work.lines.clear();
+        work.lines.push(Line { variant: 0, state: State::Open, remedy: None, reasons: Reasons::new() });
+        let ask = RowsAsk { single, ..RowsAsk::default() };
+        let walk = Walk::begin(&world.lane, Protocol::Http, Duration::ZERO);
+        match Case::new(&world.lane, decision, &ask, work, None).finish(&walk) {
+            Err(fault) => assert!(single && fault.kind == FaultKind::Panicked),
+            Ok(answer) => {
+                let row = &answer.rows[0].outcome;
+                assert!(
+                    !single && matches!(row, RowOutcome::Failed { kind: FaultKind::Panicked, .. }),
+                    "{row:?}"
+                );
+            }
+        }
+    }
 }
