@@ -4,7 +4,7 @@ use super::case::Case;
 use super::work::State;
 use crate::walk::Walk;
 use flyball_core::{
-    Decided, DecidedBy, DecidedRow, DecisionRecord, Decisions, Fault, FaultKind, RowOutcome, Sink,
+    Decided, DecidedBy, DecidedRow, DecisionRecord, Decisions, Fault, FaultKind, RowOutcome, Sink, Stage,
 };
 use flyball_decision::Verdict;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ impl<S: Sink> Case<'_, S> {
             || self.work.lines.iter().all(
                 |line| matches!(&line.state, State::Failed(fault) if fault.kind != FaultKind::FieldsInvalid),
             );
-        if let Some(State::Failed(fault)) = self.work.lines.first().map(|line| &line.state)
-            && hopeless
-        {
-            return Err(fault.clone());
+        match self.work.lines.first().map(|line| &line.state) {
+            Some(State::Failed(fault)) if hopeless => return Err(fault.clone()),
+            Some(State::Open) if self.ask.single => return Err(undecided()),
+            _ => {}
         }
         Ok(Decisions {
             decision: Arc::clone(&self.decision.name),
@@ -40,10 +40,8 @@ impl<S: Sink> Case<'_, S> {
             State::Failed(fault) if fault.kind == FaultKind::FieldsInvalid => {
                 RowOutcome::Invalid(fault.fields.to_vec())
             }
-            State::Failed(fault) => {
-                RowOutcome::Failed { kind: fault.kind, stage: fault.stage, text: fault.text.to_string() }
-            }
-            State::Open => unreachable!("every row was judged or failed"),
+            State::Failed(fault) => failed(fault),
+            State::Open => failed(&undecided()),
         };
         DecidedRow { id: self.work.rows.id(row).map(Into::into), outcome }
     }
@@ -93,4 +91,14 @@ impl<S: Sink> Case<'_, S> {
             self.lane.sink.decided(&self.decision.meter, &record);
         }
     }
+}
+
+fn failed(fault: &Fault) -> RowOutcome {
+    RowOutcome::Failed { kind: fault.kind, stage: fault.stage, text: fault.text.to_string() }
+}
+
+/// A row that was neither judged nor failed: a mistake of ours, and no reason to end the lane.
+fn undecided() -> Fault {
+    let text = "the row came to no decision, which is a mistake of the server; tell who runs it";
+    Fault::new(FaultKind::Panicked, Stage::Policy, text)
 }

@@ -16,12 +16,20 @@ use flyball_core::{Decisions, Fault, FaultKind, Nanos, RowsAsk, Sink, Stage};
 use flyball_decision::{Fired, Remedy, Verdict};
 use std::time::Duration;
 
+/// A variant whose models may be run.
+struct Admitted {
+    variant: usize,
+    permit: Permit,
+}
+
 pub(crate) struct Case<'a, S: Sink> {
     pub(crate) lane: &'a Lane<S>,
     pub(crate) decision: &'a Decision<S::Model>,
     pub(crate) ask: &'a RowsAsk,
     pub(crate) work: Lent,
     turn: Option<Turn>,
+    /// Whether this attempt, or one before it with the same key, may have added the events to windows.
+    counted: bool,
     pub(super) unix_ms: i64,
 }
 
@@ -33,7 +41,8 @@ impl<'a, S: Sink> Case<'a, S> {
         work: Lent,
         turn: Option<Turn>,
     ) -> Case<'a, S> {
-        Case { lane, decision, ask, work, turn, unix_ms: lane.plane.means.wall.now_ms() }
+        let counted = turn.as_ref().is_some_and(|turn| turn.counted);
+        Case { lane, decision, ask, work, turn, counted, unix_ms: lane.plane.means.wall.now_ms() }
     }
 
     /// What is left of it: the rows for those that run beside, and the key's turn.
@@ -46,10 +55,16 @@ impl<'a, S: Sink> Case<'a, S> {
         self.route();
         walk.stage(Stage::Route, ());
         match self.decision.program.policy.kill_switch() {
-            Some(killed) => self.decide_open(killed.outcome),
+            Some(killed) => {
+                self.decide_open(killed.outcome);
+                // What is left are rows that do not hold to the schema, and no remedy for those runs a model.
+                self.remedy();
+            }
             None => {
                 self.attempt(walk).await;
-                self.remedy(walk).await;
+                if self.remedy() {
+                    self.again(walk).await;
+                }
             }
         }
         self.explain(walk).await;
@@ -82,60 +97,65 @@ impl<'a, S: Sink> Case<'a, S> {
         let remedies = &self.decision.program.remedies;
         let deadline = first_deadline(remedies, walk.deadline, self.lane.now());
         let admitted = self.admit(deadline);
-        let permit = walk.stage(Stage::Admit, admitted);
+        let admitted = walk.stage(Stage::Admit, admitted);
         let which = self.work.rows_where(|line| wants_features(line, |kind| remedy(remedies, kind)));
         self.features(&which, deadline).await;
         self.work.done_with(which);
         walk.stage(Stage::Features, ());
-        guard(self.decision, &mut self.work);
-        self.run_open(permit, deadline, walk).await;
+        guard(self.decision, &mut self.work).await;
+        self.run_open(admitted, deadline, walk).await;
     }
 
-    /// Admits all open rows together; where that fails, they do.
-    fn admit(&mut self, deadline: Option<Nanos>) -> Option<Permit> {
-        let which = self.work.rows_where(Line::open);
-        let first = which.first().map(|&row| self.work.lines[row].variant);
-        let permit = first.and_then(|variant| {
-            let ask = Ask { rows: which.len(), priority: self.ask.priority, deadline };
-            let models = self.decision.variant_models(&self.decision.program.variants[variant]);
-            admit_all(self.lane, models, ask).map_err(|fault| self.work.fail(&which, &fault)).ok()
-        });
+    /// Admits the rows of the first open one's variant together; where that fails, they do. Those of other variants are
+    /// admitted when they run.
+    fn admit(&mut self, deadline: Option<Nanos>) -> Option<Admitted> {
+        let variant = self.work.lines.iter().find(|line| line.open())?.variant;
+        let which = self.work.rows_where(|line| line.open() && line.variant == variant);
+        let ask = Ask { rows: which.len(), priority: self.ask.priority, deadline };
+        let models = self.decision.variant_models(&self.decision.program.variants[variant]);
+        let permit = admit_all(self.lane, models, ask).map_err(|fault| self.work.fail(&which, &fault)).ok();
         self.work.done_with(which);
-        permit
+        permit.map(|permit| Admitted { variant, permit })
     }
 
     async fn features(&mut self, which: &[usize], deadline: Option<Nanos>) {
         if which.is_empty() {
             return;
         }
-        let event = self.event(self.turn.as_ref().is_some_and(|turn| turn.counted));
-        // Before the first await: whoever hangs up from here on has been counted.
-        if let Some(turn) = self.turn.as_mut().filter(|_| event == EventIs::New) {
-            turn.counted = true;
-        }
-        let occasion = Occasion { unix_ms: self.unix_ms, deadline, event };
-        features(self.lane, self.decision, &mut self.work, which, occasion).await;
-    }
-
-    fn event(&self, counted: bool) -> EventIs {
-        match (self.lane.plane.means.offline, counted) {
+        let event = match (self.lane.plane.means.offline, self.counted) {
             (true, _) => EventIs::Unreal,
             (false, true) => EventIs::Counted,
             (false, false) => EventIs::New,
+        };
+        let occasion = Occasion { unix_ms: self.unix_ms, deadline, event };
+        let before = self.counted;
+        // Before the first await: whoever hangs up meanwhile may have been counted.
+        self.count_as(before || event == EventIs::New);
+        let written = features(self.lane, self.decision, &mut self.work, which, occasion).await;
+        self.count_as(before || written);
+    }
+
+    fn count_as(&mut self, counted: bool) {
+        self.counted = counted;
+        if let Some(turn) = &mut self.turn {
+            turn.counted = counted;
         }
     }
 
-    /// Runs the open rows, variant by variant, and judges them.
-    async fn run_open(&mut self, mut permit: Option<Permit>, deadline: Option<Nanos>, walk: &mut Walk<S>) {
-        for variant in 0..self.decision.program.variants.len() {
+    /// Runs the open rows, variant by variant, and judges them. The one that was admitted comes first: no request holds
+    /// two permits.
+    async fn run_open(&mut self, admitted: Option<Admitted>, deadline: Option<Nanos>, walk: &mut Walk<S>) {
+        let variants = self.decision.program.variants.len();
+        let first = admitted.as_ref().map_or(0, |admitted| admitted.variant);
+        let mut permit = admitted.map(|admitted| admitted.permit);
+        for variant in (first..variants).chain(0..first) {
+            // Nobody else's: it knows nothing of another variant's models.
+            let permit = permit.take();
             let which = self.work.rows_where(|line| line.open() && line.variant == variant);
             if !which.is_empty() {
                 walk.rows += which.len();
-                match self.run(variant, &which, permit.take(), deadline, walk).await {
-                    Ok(back) => {
-                        permit = Some(back);
-                        judge(self.decision, &mut self.work, &which);
-                    }
+                match self.run(variant, &which, permit, deadline, walk).await {
+                    Ok(_permit) => judge(self.decision, &mut self.work, &which).await,
                     Err(fault) if fault.kind == FaultKind::RunFailed && which.len() > 1 => {
                         self.run_apart(variant, &which, deadline, walk).await;
                     }
@@ -161,7 +181,7 @@ impl<'a, S: Sink> Case<'a, S> {
             match self.run(variant, row, permit.take(), deadline, walk).await {
                 Ok(back) => {
                     permit = Some(back);
-                    judge(self.decision, &mut self.work, row);
+                    judge(self.decision, &mut self.work, row).await;
                 }
                 Err(fault) => self.work.fail(row, &fault),
             }
@@ -220,8 +240,8 @@ impl<'a, S: Sink> Case<'a, S> {
         scored.map(|()| permit)
     }
 
-    /// Does for each row that failed what was declared for that. Runs once more where it says so, and never a third time.
-    async fn remedy(&mut self, walk: &mut Walk<S>) {
+    /// Does for each row that failed what was declared for that. True: some are to run once more.
+    fn remedy(&mut self) -> bool {
         let program = &self.decision.program;
         let mut again = false;
         for row in 0..self.work.lines.len() {
@@ -247,11 +267,10 @@ impl<'a, S: Sink> Case<'a, S> {
             work.lines[row].remedy = remedied;
             again |= work.lines[row].open();
         }
-        if again {
-            self.again(walk).await;
-        }
+        again
     }
 
+    /// The second time, and there is no third.
     async fn again(&mut self, walk: &mut Walk<S>) {
         let without = |line: &Line| {
             let cause = line.remedy.as_ref().map(|remedied| remedied.cause);
@@ -259,13 +278,11 @@ impl<'a, S: Sink> Case<'a, S> {
         };
         let which = self.work.rows_where(without);
         if !which.is_empty() {
-            let occasion =
-                Occasion { unix_ms: self.unix_ms, deadline: walk.deadline, event: self.event(true) };
-            features(self.lane, self.decision, &mut self.work, &which, occasion).await;
+            self.features(&which, walk.deadline).await;
             walk.stage(Stage::Features, ());
         }
         self.work.done_with(which);
-        guard(self.decision, &mut self.work);
+        guard(self.decision, &mut self.work).await;
         self.run_open(None, walk.deadline, walk).await;
     }
 

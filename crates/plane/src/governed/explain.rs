@@ -9,16 +9,19 @@ use crate::stages::reasons::{Reasons, add, contributions, largest, of_rules, wan
 use crate::walk::Walk;
 use flyball_core::Sink;
 use flyball_decision::{Ablation, Explainer};
+use std::time::Duration;
 
 impl<S: Sink> Case<'_, S> {
     /// The reasons of each row that was decided.
     pub(super) async fn explain(&mut self, walk: &mut Walk<S>) {
         let policy = &self.decision.program.policy;
         for row in 0..self.work.lines.len() {
-            let State::Judged { verdict, score } = &self.work.lines[row].state else { continue };
-            let mut reasons = of_rules(policy, verdict);
+            let line = &self.work.lines[row];
+            let State::Judged { verdict, score } = &line.state else { continue };
+            let mut reasons = of_rules(policy, verdict, line.remedy.is_some());
             let left = (policy.reasons.most as usize).saturating_sub(reasons.len());
-            if score.is_some() && left > 0 && wanted(policy, self.ask.explain, verdict.outcome) {
+            let told = score.is_some() && left > 0 && !self.late(walk);
+            if told && wanted(policy, self.ask.explain, verdict.outcome) {
                 reasons.extend(self.model_reasons(row, left, walk).await);
                 // Hundreds of trees take a while: the rows of a list do not hold the lane's sockets back together.
                 if self.work.lines.len() > 1 {
@@ -29,6 +32,11 @@ impl<S: Sink> Case<'_, S> {
         }
     }
 
+    /// From the deadline on an answer without the model's reasons is better than none.
+    fn late(&self, walk: &Walk<S>) -> bool {
+        walk.deadline.is_some_and(|deadline| deadline <= self.lane.now())
+    }
+
     async fn model_reasons(&mut self, row: usize, most: usize, walk: &mut Walk<S>) -> Reasons {
         let program = &self.decision.program;
         let variant = &program.variants[self.work.lines[row].variant];
@@ -37,6 +45,10 @@ impl<S: Sink> Case<'_, S> {
             let Some(explainer) = program.models[model].explain.as_ref().filter(|_| weight != 0.0) else {
                 continue;
             };
+            if self.late(walk) {
+                // What only some of the models say is no reason of the score.
+                return Reasons::new();
+            }
             let told = contributions(program, &mut self.work, model, row)
                 || match explainer {
                     Explainer::Ablation(ablation) => self.ablate(ablation, model, row, walk).await.is_some(),
@@ -72,7 +84,9 @@ impl<S: Sink> Case<'_, S> {
             let permit = admit(lane, served, ask).ok()?;
             let mut inputs = lane.spare();
             program.tensors_of(model, some, &mut self.work.scratch, &mut inputs);
-            let ran = batch::run(lane, served, inputs, Ticket::new(permit, ask.priority, ask.deadline)).await;
+            // Nobody waits for reasons beyond the deadline.
+            let ticket = Ticket { grace: Duration::ZERO, ..Ticket::new(permit, ask.priority, ask.deadline) };
+            let ran = batch::run(lane, served, inputs, ticket).await;
             let (outputs, _permit) = walk.ran(ran).ok()?;
             program.scores_of(model, &outputs, rows, &mut self.work.explaining.scores).ok()?;
             lane.keep(outputs);

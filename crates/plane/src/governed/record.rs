@@ -3,6 +3,7 @@
 use super::case::{Case, declared};
 use super::remedy::{remedied, shed};
 use super::work::State;
+use crate::stages::reasons::of_rules;
 use crate::walk::Walk;
 use flyball_core::{Decisions, Fault, FaultKind, Sink, Stage};
 use flyball_decision::Remedy;
@@ -40,6 +41,8 @@ impl<S: Sink> Case<'_, S> {
                 }
             };
             if let Some(verdict) = verdict {
+                // Those of what could not be recorded say nothing of this one.
+                line.reasons = of_rules(policy, &verdict, true);
                 line.state = State::Judged { verdict, score: None };
             }
             line.remedy = remedied(fault, remedy).or(line.remedy);

@@ -5,6 +5,7 @@ mod features;
 mod keys;
 mod reasons;
 mod recorded;
+mod redis;
 mod remedies;
 mod several;
 mod shadows;

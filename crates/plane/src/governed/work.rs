@@ -25,6 +25,13 @@ pub(crate) struct Work {
     pub(crate) which: Vec<usize>,
 }
 
+/// Lets others of the lane have their turn, where so many rows of a list are done; one row pays nothing for it.
+pub(crate) async fn give_way(done: usize) {
+    if done > 0 && done.is_multiple_of(ROWS_USUAL) {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// One row on its way to a decision.
 pub(crate) struct Line {
     pub(crate) variant: usize,

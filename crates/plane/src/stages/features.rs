@@ -1,15 +1,18 @@
 //! What a decision must know beside the request: windows over past events, records of stores, and what is computed from
 //! both. What is at hand is taken at once; the rest is asked for at the same time, within the deadline.
 
-use crate::governed::work::{State, Work};
+use crate::governed::work::{State, Work, give_way};
 use crate::{Decision, Lane};
 use flyball_core::{Fault, FaultKind, Nanos, Scalar, Sink, Stage};
 use flyball_decision::{
     CompiledReaction, FeatureFact, FeatureFrom, FeaturePlan, KeyBuffer, Origin, Program, Rows, WindowOp,
 };
-use flyball_features::{Event, Lookup, Record, WindowValue, Windowed};
+use flyball_features::{Event, Lookup, Record, Why, WindowValue, Windowed};
 use futures_util::future::join_all;
 use std::time::Duration;
+
+/// Questions of one request that are under way at once: a long list must not take all that its lane may ask.
+const ASKED_MAX: usize = 256;
 
 /// When a request came by the time of day, and how long its features may take.
 #[derive(Clone, Copy)]
@@ -23,9 +26,12 @@ pub(crate) struct Occasion {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventIs {
     New,
-    /// An attempt before this one added it: it is among those of the past now.
+    /// An attempt before this one may have added it: it is among those of the past now. A window that excludes the
+    /// current event and is read for the first time then, as by a caller's retry under the same key, counts it all the
+    /// same: one event too many, for as long as it is within the window. Nobody knows of a window which of its events is
+    /// the one that was added.
     Counted,
-    /// It is none of those that really happened.
+    /// It is none of those that really happened: nobody is asked for what it did not bring along.
     Unreal,
 }
 
@@ -33,40 +39,66 @@ pub(crate) enum EventIs {
 enum Found {
     /// There is nothing to ask with.
     NoKey,
+    /// There is nobody to ask.
+    NotGiven,
+    /// The deadline passed before anything was asked.
+    NoTime,
     Record(Lookup),
     Window(Windowed),
 }
 
-/// Finds the features of these rows. A row that lacks one that it must have fails, and the others go on.
+/// Finds the features of these rows that are not known yet. A row that lacks one that it must have fails, and the others
+/// go on. Tells whether any window may have been written.
 pub(crate) async fn features<S: Sink>(
     lane: &Lane<S>,
     decision: &Decision<S::Model>,
     work: &mut Work,
     which: &[usize],
     occasion: Occasion,
-) {
+) -> bool {
     let asked = Asked { lane, decision, occasion };
+    let mut written = false;
     let mut later: Vec<(usize, usize)> = Vec::new();
-    for &row in which {
+    for (done, &row) in which.iter().enumerate() {
+        give_way(done).await;
         for (feature, plan) in decision.program.features.iter().enumerate() {
-            if work.rows.fact(row, feature).origin == Origin::Given {
+            if known(work.rows.fact(row, feature).origin) {
                 continue;
             }
             match asked.at_hand(plan, feature, &work.rows, row) {
-                Some(found) => settle(&decision.program, work, row, feature, found),
+                Some(found) => {
+                    // An embedded window was stepped.
+                    written |= matches!(found, Found::Window(_));
+                    settle(&decision.program, work, row, feature, found);
+                }
                 None if computed(plan) => {}
                 None => later.push((row, feature)),
             }
         }
     }
-    if !later.is_empty() {
+    for some in later.chunks(ASKED_MAX) {
         let rows = &work.rows;
-        let answers = join_all(later.iter().map(|&(row, feature)| asked.ask(feature, rows, row))).await;
-        for (&(row, feature), found) in later.iter().zip(answers) {
+        let answers = join_all(some.iter().map(|&(row, feature)| asked.ask(feature, rows, row))).await;
+        for (&(row, feature), found) in some.iter().zip(answers) {
+            written |= sent(&found);
             settle(&decision.program, work, row, feature, found);
         }
     }
-    compute(&decision.program, work, which);
+    compute(&decision.program, work, which).await;
+    written && occasion.event == EventIs::New
+}
+
+/// What was declared in a feature's place is no knowledge: it may be there the second time.
+fn known(origin: Origin) -> bool {
+    !matches!(origin, Origin::None | Origin::Declared)
+}
+
+/// Whether a shared window may have got the event.
+fn sent(found: &Found) -> bool {
+    match found {
+        Found::NoKey | Found::NotGiven | Found::NoTime | Found::Record(_) => false,
+        Found::Window(windowed) => !matches!(windowed, Windowed::Failed { why: Why::Down | Why::Busy }),
+    }
 }
 
 fn computed(plan: &FeaturePlan) -> bool {
@@ -74,9 +106,10 @@ fn computed(plan: &FeaturePlan) -> bool {
 }
 
 /// In the order of the document: each may use those before it.
-fn compute(program: &Program, work: &mut Work, which: &[usize]) {
-    for (feature, plan) in program.features.iter().enumerate().filter(|(_, plan)| computed(plan)) {
-        for &row in which {
+async fn compute(program: &Program, work: &mut Work, which: &[usize]) {
+    for (done, &row) in which.iter().enumerate() {
+        give_way(done).await;
+        for (feature, plan) in program.features.iter().enumerate().filter(|(_, plan)| computed(plan)) {
             let given = work.rows.fact(row, feature).origin == Origin::Given;
             if !given && !program.compute(&mut work.rows, row, feature) {
                 fail(work, row, plan, "it cannot be told from what is there");
@@ -96,6 +129,8 @@ impl<S: Sink> Asked<'_, S> {
     fn at_hand(&self, plan: &FeaturePlan, feature: usize, rows: &Rows, row: usize) -> Option<Found> {
         let mut buffers = [KeyBuffer::new(), KeyBuffer::new()];
         match &plan.from {
+            FeatureFrom::Compute(_) => None,
+            _ if self.occasion.event == EventIs::Unreal => Some(Found::NotGiven),
             FeatureFrom::Lookup { source, key, .. } => {
                 let Some(key) = key.text(rows, row, &mut buffers[0]) else { return Some(Found::NoKey) };
                 let source = self.decision.sources.get(*source)?;
@@ -108,7 +143,6 @@ impl<S: Sink> Asked<'_, S> {
                 let window = self.decision.windows.get(feature)?.as_ref()?;
                 self.lane.desk.features.window_embedded(window, event).map(Found::Window)
             }
-            FeatureFrom::Compute(_) => None,
         }
     }
 
@@ -128,6 +162,7 @@ impl<S: Sink> Asked<'_, S> {
             FeatureFrom::Window { .. } => {
                 let window = self.decision.windows.get(feature).and_then(Option::as_ref);
                 match self.event(plan, rows, row, &mut buffers).zip(window) {
+                    Some(_) if deadline.is_some_and(|deadline| deadline <= self.lane.now()) => Found::NoTime,
                     Some((event, window)) => Found::Window(features.window(window, event, deadline).await),
                     None => Found::NoKey,
                 }
@@ -168,6 +203,8 @@ fn settle(program: &Program, work: &mut Work, row: usize, feature: usize, found:
     let rows = &mut work.rows;
     let failed = match found {
         Found::NoKey => react(program, rows, (row, feature), &plan.on_missing, "its key is missing"),
+        Found::NotGiven => react(program, rows, (row, feature), &plan.on_missing, "the row did not bring it"),
+        Found::NoTime => react(program, rows, (row, feature), &plan.on_error, Why::Timeout.label()),
         Found::Window(Windowed::Value { value, .. }) => {
             let fact = FeatureFact { origin: Origin::Window, age_ms: None };
             put(program, rows, (row, feature), Scalar::Float(value), fact)

@@ -20,12 +20,13 @@ pub(crate) struct Explaining {
     trees: Workspace,
 }
 
-/// Those of the kill switch or of the rules that fired; they come whatever the outcome is.
-pub(crate) fn of_rules(policy: &Policy, verdict: &Verdict) -> Reasons {
+/// Those of the kill switch or of the rules that fired; they come whatever the outcome is. Where a remedy decided, the kill
+/// switch did not.
+pub(crate) fn of_rules(policy: &Policy, verdict: &Verdict, remedied: bool) -> Reasons {
     if policy.reasons.when == ExplainWhen::Never {
         return Reasons::new();
     }
-    let killed = policy.kill_switch().map(|killed| &killed.reason);
+    let killed = policy.kill_switch().filter(|_| !remedied).map(|killed| &killed.reason);
     let fired = verdict.fired.iter().filter_map(|&rule| policy.rule_reason(rule));
     killed.into_iter().chain(fired).take(policy.reasons.most as usize).cloned().collect()
 }

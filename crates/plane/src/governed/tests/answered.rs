@@ -1,8 +1,12 @@
 //! What a request for decisions comes to when nothing fails.
 
 use super::world::{World, decided, document, many, one};
+use crate::governed::case::Case;
+use crate::governed::work::{Line, State};
+use crate::stages::reasons::Reasons;
 use crate::testing::WALL_MS;
-use flyball_core::{FaultKind, Outcome, RowOutcome, Stage};
+use crate::walk::Walk;
+use flyball_core::{FaultKind, Outcome, Protocol, RowOutcome, RowsAsk, Scalar, Stage, TakeRows};
 use serde_json::json;
 use std::time::Duration;
 
@@ -117,4 +121,62 @@ fn a_row_on_which_the_model_fails_fails_alone() {
     let failed = &answer.unwrap().rows[1].outcome;
     assert!(matches!(failed, RowOutcome::Failed { kind: FaultKind::RunFailed, .. }), "{failed:?}");
     assert_eq!(*world.puppets[0].given.lock().unwrap(), [vec![1, 13, 15], vec![1], vec![13], vec![15]]);
+}
+
+#[test]
+fn while_the_kill_switch_is_set_an_invalid_row_meets_its_remedy_and_no_model_runs() {
+    let mut killed = document();
+    killed["policy"]["kill_switch"] = json!({"outcome": "review", "reason": "R0"});
+    killed["remedies"] = json!({"invalid_input": {"outcome": "reject"}});
+    let world = World::new(&[1], &killed);
+    let answer = world.ask(many(vec![json!({"x": 1}), json!({"x": -1})]));
+    let rows = [decided(&answer, 0), decided(&answer, 1)];
+    assert_eq!(rows.each_ref().map(|row| &*row.outcome), ["review", "reject"]);
+    assert_eq!(rows[1].remedy.unwrap().cause, FaultKind::FieldsInvalid);
+    assert!(rows[1].reasons.is_empty(), "the kill switch is not why");
+    assert_eq!(world.puppets[0].runs(), 0);
+}
+
+#[test]
+fn a_long_list_lets_others_of_its_lane_have_their_turns() {
+    let mut document = document();
+    document["policy"]["guards"] = json!([{"of": "x", "max": 50}]);
+    let world = World::new(&[1], &document);
+    let turns = std::cell::Cell::new(0);
+    // No row passes its guard, so that nothing else waits.
+    let answer = world.ask_while(many(vec![json!({"x": 51}); 640]), |lane| {
+        turns.set(turns.get() + 1);
+        !lane.sink.1.borrow().walks.is_empty()
+    });
+    assert_eq!(answer.unwrap_err().kind, FaultKind::GuardViolated);
+    assert!(turns.get() >= 27, "{}", turns.get());
+}
+
+#[test]
+fn a_row_that_came_to_no_decision_is_a_fault_of_its_own_and_no_panic() {
+    let world = World::new(&[1], &document());
+    let routes = world.lane.plane.routes.load();
+    let decision = routes.get("d").unwrap().decision.as_ref().unwrap();
+    for single in [true, false] {
+        let mut work = world.lane.desk.works.lend();
+        decision.program.begin(&mut work.rows);
+        let mut reader = decision.program.reader(&mut work.rows);
+        reader.row(None);
+        reader.field("x", Scalar::Int(1));
+        reader.finish();
+        work.lines.clear();
+        work.lines.push(Line { variant: 0, state: State::Open, remedy: None, reasons: Reasons::new() });
+        let ask = RowsAsk { single, ..RowsAsk::default() };
+        let walk = Walk::begin(&world.lane, Protocol::Http, Duration::ZERO);
+        match Case::new(&world.lane, decision, &ask, work, None).finish(&walk) {
+            Err(fault) => assert!(single && fault.kind == FaultKind::Panicked),
+            Ok(answer) => {
+                let row = &answer.rows[0].outcome;
+                assert!(
+                    !single && matches!(row, RowOutcome::Failed { kind: FaultKind::Panicked, .. }),
+                    "{row:?}"
+                );
+            }
+        }
+    }
 }

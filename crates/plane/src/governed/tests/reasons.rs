@@ -3,6 +3,7 @@
 use super::world::{World, decided, document, model, one, variant};
 use flyball_core::Decided;
 use serde_json::{Value as Json, json};
+use std::time::Duration;
 
 /// With a second field that a second input takes, so that there is something to tell apart.
 fn explained(explain: Json) -> Json {
@@ -62,4 +63,16 @@ fn in_an_ensemble_what_one_model_pushes_up_another_may_push_down() {
     let asked = one(json!({"x": 6})).with(|ask| ask.explain = true);
     let row = decided(&world.ask(asked), 0);
     assert_eq!(told(&row), [("X1".to_owned(), Some(0.5 * 10.0 - 0.5 * 6.0))]);
+}
+
+#[test]
+fn the_model_s_reasons_end_with_the_deadline_and_those_of_the_rules_stay() {
+    for explain in [linear(), json!({"by": "ablation", "baseline": [4.0]})] {
+        let world = World::new(&[2], &explained(explain));
+        // A run takes 5 µs.
+        let late = |x| one(json!({"x": x})).with(|ask| ask.timeout = Some(Duration::from_micros(4)));
+        assert!(told(&decided(&world.ask(late(20)), 0)).is_empty());
+        assert_eq!(told(&decided(&world.ask(late(7)), 0)), [("R7".to_owned(), None)]);
+        assert_eq!(world.puppets[0].runs(), 2);
+    }
 }

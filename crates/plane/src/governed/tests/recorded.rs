@@ -63,3 +63,12 @@ fn a_retry_offers_once_more() {
     let (failing, _) = world(2, json!("retry"));
     assert_eq!(failing.ask(one(json!({"x": 1}))).unwrap_err().kind, FaultKind::RecordFailed);
 }
+
+#[test]
+fn the_reasons_are_those_of_what_the_remedy_decided() {
+    for (remedy, reasons) in [(json!({"outcome": "review"}), vec![]), (json!("rules"), vec!["R7"])] {
+        let (reviewing, _) = world(1, remedy);
+        let row = decided(&reviewing.ask(one(json!({"x": 7}))), 0);
+        assert_eq!(row.reasons.iter().map(|reason| &*reason.code).collect::<Vec<_>>(), reasons);
+    }
+}

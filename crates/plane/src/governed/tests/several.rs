@@ -1,7 +1,7 @@
 //! Chains, ensembles and splits.
 
-use super::world::{World, decided, document, many, model, one, variant};
-use flyball_core::{FaultKind, Stage};
+use super::world::{Mood, World, decided, document, many, model, one, variant};
+use flyball_core::{FaultKind, RowOutcome, Stage};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
 
@@ -86,4 +86,30 @@ fn a_champion_that_is_not_asked_any_more_does_not_refuse_what_goes_to_the_challe
     world.reload(&document).unwrap();
     let row = decided(&world.ask(one(json!({"x": 4}))), 0);
     assert_eq!((row.score, row.variant.as_deref()), (Some(8.0), Some("challenger")));
+}
+
+#[test]
+fn each_variant_of_a_list_is_admitted_by_itself() {
+    let mut document = two_variants();
+    document["route"] = json!({"split": {"challenger": 0.5}, "sticky": "k"});
+    let world = World::new(&[1, 2], &document);
+    let row = |key: &str| json!({"x": 4, "k": key});
+    let keys: Vec<_> = (0..60).map(|key| format!("key-{key}")).collect();
+    let of = |name: &str| {
+        let goes = |key: &&String| decided(&world.ask(one(row(key))), 0).variant.as_deref() == Some(name);
+        keys.iter().find(goes).unwrap()
+    };
+    let (champion, challenger) = (row(of("champion")), row(of("challenger")));
+    world.puppets[1].is(Mood::Panics);
+    for _ in 0..10 {
+        assert!(world.ask(many(vec![champion.clone(), challenger.clone()])).is_ok());
+    }
+    let runs = world.puppets[1].runs();
+    for (rows, well) in [([&champion, &challenger], 0), ([&challenger, &champion], 1)] {
+        let answer = world.ask(many(rows.map(Json::clone).to_vec()));
+        assert_eq!(decided(&answer, well).score, Some(4.0));
+        let other = &answer.unwrap().rows[1 - well].outcome;
+        assert!(matches!(other, RowOutcome::Failed { kind: FaultKind::BreakerOpen, .. }), "{other:?}");
+    }
+    assert_eq!(world.puppets[1].runs(), runs, "a model that broke is left alone");
 }

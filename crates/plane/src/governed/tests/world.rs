@@ -317,7 +317,7 @@ impl World {
         asked: Vec<(Asked, Bytes)>,
         beside: impl Future<Output = ()>,
     ) -> Vec<Result<Decisions, Fault>> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let local = LocalSet::new();
         let mut inbox = self.inbox.borrow_mut().take().expect("one at a time");
         let lane = Rc::clone(&self.lane);
