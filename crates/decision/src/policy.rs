@@ -132,10 +132,19 @@ impl Policy {
     }
 
     pub fn band(&self, band: usize) -> &Arc<str> {
+        &self.band_at(band).name
+    }
+
+    /// What a band comes to where no rule says otherwise.
+    pub fn band_outcome(&self, band: usize) -> usize {
+        self.band_at(band).outcome
+    }
+
+    fn band_at(&self, band: usize) -> &bands::Band {
         let of =
             |segment: &&Segment| (segment.first..segment.first + segment.bands.bands.len()).contains(&band);
         let segment = self.segments.iter().find(of).expect("a band of this policy");
-        &segment.bands.bands[band - segment.first].name
+        &segment.bands.bands[band - segment.first]
     }
 
     /// The reason that a fired rule gives, if it gives one.

@@ -21,7 +21,7 @@ impl<S: Sink> Case<'_, S> {
             let mut reasons = of_rules(policy, verdict, line.remedy.is_some());
             let left = (policy.reasons.most as usize).saturating_sub(reasons.len());
             let told = score.is_some() && left > 0 && !self.late(walk);
-            if told && wanted(policy, self.ask.explain, verdict.outcome) {
+            if told && wanted(policy, self.ask.explain, verdict) {
                 reasons.extend(self.model_reasons(row, left, walk).await);
                 // Hundreds of trees take a while: the rows of a list do not hold the lane's sockets back together.
                 if self.work.lines.len() > 1 {

@@ -31,13 +31,18 @@ pub(crate) fn of_rules(policy: &Policy, verdict: &Verdict, remedied: bool) -> Re
     killed.into_iter().chain(fired).take(policy.reasons.most as usize).cloned().collect()
 }
 
-/// Whether the model's part is to be told too.
-pub(crate) fn wanted(policy: &Policy, asked: bool, outcome: usize) -> bool {
+/// Whether the model's part is to be told too. Where its band alone would not be adverse the rules decided, and unasked
+/// only they give reasons.
+pub(crate) fn wanted(policy: &Policy, asked: bool, verdict: &Verdict) -> bool {
+    let adverse = || {
+        let banded = verdict.band.is_some_and(|band| policy.adverse(policy.band_outcome(band)));
+        policy.adverse(verdict.outcome) && banded
+    };
     match policy.reasons.when {
         ExplainWhen::Never => false,
         ExplainWhen::Always => true,
         ExplainWhen::Asked => asked,
-        ExplainWhen::Adverse => asked || policy.adverse(outcome),
+        ExplainWhen::Adverse => asked || adverse(),
     }
 }
 

@@ -37,6 +37,9 @@ fn an_adverse_outcome_is_explained_by_itself_and_others_when_asked() {
     let asked = one(json!({"x": 2})).with(|ask| ask.explain = true);
     assert_eq!(told(&decided(&world.ask(asked), 0)), [("X1".to_owned(), Some(2.0))]);
     let row = decided(&world.ask(one(json!({"x": 7}))), 0);
+    assert_eq!(told(&row), [("R7".to_owned(), None)], "the rule decided alone");
+    let asked = one(json!({"x": 7})).with(|ask| ask.explain = true);
+    let row = decided(&world.ask(asked), 0);
     assert_eq!(told(&row), [("R7".to_owned(), None), ("X1".to_owned(), Some(12.0))], "rules come first");
 }
 
