@@ -188,6 +188,23 @@ fn a_score_that_json_cannot_say_is_a_fault_there_and_an_answer_over_grpc() {
 }
 
 #[test]
+fn a_models_own_score_that_json_cannot_say_is_null_and_the_decision_is_told() {
+    let decided = Decided {
+        scores: smallvec![(text("a"), f64::INFINITY), (text("b"), f64::NAN), (text("c"), 0.5)],
+        reasons: smallvec![Reason {
+            code: text("R"),
+            text: None,
+            contribution: Some((text("x"), f64::INFINITY))
+        }],
+        ..full()
+    };
+    let answer = as_json(&decisions(true, vec![row(None, RowOutcome::Decided(decided))]));
+    assert_eq!(answer["scores"], json!({"a": null, "b": null, "c": 0.5}));
+    assert_eq!(answer["reasons"], json!([{"code": "R", "field": "x", "contribution": null}]));
+    assert_eq!(answer["outcome"], "re\"view");
+}
+
+#[test]
 fn long_texts_and_many_rows_keep_their_lengths_in_protobuf() {
     let long = Decided { outcome: text(&"o".repeat(20_000)), ..full() };
     let rows = (0..1000).map(|n| row(Some(&n.to_string()), RowOutcome::Decided(long.clone()))).collect();
