@@ -173,6 +173,7 @@ mod tests {
             single: true,
             rows: Vec::new(),
             models: Arc::new([]),
+            document: Digest::of(b""),
             policy: Digest::of(b""),
             schema: Digest::of(b""),
             repeated: false,

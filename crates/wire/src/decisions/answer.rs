@@ -145,6 +145,8 @@ fn write_remedy(remedy: Option<&Remedied>, out: &mut BytesMut) {
 fn write_tail(decisions: &Decisions, out: &mut BytesMut) -> Result<(), Fault> {
     put_key("models", out);
     write_models(&decisions.models, out);
+    put_key("document", out);
+    put_digest(&decisions.document, out);
     put_key("policy", out);
     put_digest(&decisions.policy, out);
     put_key("schema", out);

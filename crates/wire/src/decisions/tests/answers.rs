@@ -58,6 +58,7 @@ fn decisions(single: bool, rows: Vec<DecidedRow>) -> Decisions {
         single,
         rows,
         models: Arc::from([by]),
+        document: Digest::of(b"d"),
         policy: Digest::of(b"p"),
         schema: Digest::of(b"s"),
         repeated: false,
@@ -95,6 +96,7 @@ fn a_single_decision_has_every_part_that_there_is() {
         "reasons": [{"code": "R1", "text": "too many"}, {"code": "amount", "field": "amount", "contribution": 0.5}],
         "route": "champion", "remedy": {"cause": "deadline_passed", "stage": "queue", "used": "rules"},
         "models": [{"model": "m", "version": "1", "digest": Digest::of(b"m").to_string()}],
+        "document": Digest::of(b"d").to_string(),
         "policy": Digest::of(b"p").to_string(), "schema": Digest::of(b"s").to_string(),
         "repeated": true, "timings_us": {"parse": 6.125, "respond": 0.0},
     });
@@ -104,8 +106,8 @@ fn a_single_decision_has_every_part_that_there_is() {
     assert_eq!(stages, [("parse", 6.125), ("respond", 0.0)]);
     assert!(message.was_repeated);
     assert_eq!(
-        (message.policy, message.schema),
-        (Digest::of(b"p").to_string(), Digest::of(b"s").to_string())
+        [message.document, message.policy, message.schema],
+        [b"d", b"p", b"s"].map(|part| Digest::of(part).to_string())
     );
     let Some(Decided_::Decision(decided)) = &message.rows[0].result else { panic!("not decided") };
     assert_eq!((decided.outcome.as_str(), decided.band.as_deref()), ("re\"view", Some("middle")));
