@@ -76,7 +76,7 @@ impl DecisionLane {
             Shadowed::Failed => tally.failed.add(1),
             Shadowed::Compared { agrees, apart } => {
                 if agrees { &tally.agreed } else { &tally.differed }.add(1);
-                tally.apart_millionths.add((apart.abs().min(APART_MAX) * MILLIONTHS) as u64);
+                tally.apart_millionths.add((apart.abs().clamp(0.0, APART_MAX) * MILLIONTHS) as u64);
             }
         }
     }
