@@ -214,7 +214,10 @@ class ServerConfig(BaseModel):
     features_folder: Annotated[
         str | None,
         Field(min_length=1, json_schema_extra={"unit": "path"}),
-        Field(description="Folder that the windows of features are kept in over restarts; null for memory alone."),
+        Field(
+            description="Folder that the windows of features are kept in over restarts; null for memory alone. "
+            "Not opened with `offline`."
+        ),
         Allowed("null, or the path of a folder"),
     ] = None
     offline: Annotated[
