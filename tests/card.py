@@ -127,6 +127,7 @@ def _as_json(response: Any, *, single: bool) -> dict[str, Any]:
     common: dict[str, Any] = {
         "decision": response.decision,
         "models": [{"model": by.model, "version": by.version, "digest": by.digest} for by in response.models],
+        "document": response.document,
         "policy": response.policy,
         "schema": response.schema,
     }

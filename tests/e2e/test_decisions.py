@@ -32,7 +32,7 @@ def said(decided: fb.Decided) -> tuple[object, ...]:
     """What must be the same whoever asks."""
     return (
         decided.decision, decided.outcome, decided.band, decided.score, decided.reasons, decided.models, decided.policy,
-        decided.schema, decided.route, decided.remedy,
+        decided.document, decided.schema, decided.route, decided.remedy,
     )  # fmt: skip
 
 

@@ -9,6 +9,8 @@ import pytest
 from pyarrow import parquet
 from redis_server import RedisServer
 
+from flyball.features.target import Target
+
 CARDS = "card_id,limit,country,code,vip,since\n0042,5000,DE,0123,true,2020-01-01\n7,250.5,FR,9,false,\n"
 
 
@@ -124,6 +126,15 @@ def test_a_redis_that_is_not_there_is_unavailable_and_no_password_is_shown(run, 
         assert code == 5, errors
         assert "127.0.0.1:1" in errors
         assert "secret" not in errors
+
+
+def test_a_place_is_shown_without_user_and_password_wherever_they_stand():
+    shown = {
+        "redis://me:secret@host:6379/0": "redis://host:6379/0",
+        "redis+unix:///run/x.sock?user=me&pass=secret": "redis+unix:///run/x.sock",
+        "unix:///run/x.sock?pass=s@secret": "unix:///run/x.sock",
+    }
+    assert {text: str(Target.parse(text)) for text in shown} == shown
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ ANSWER = {
     "models": [{"model": "fraud", "version": "1", "digest": DIGEST}],
     "policy": DIGEST,
     "schema": DIGEST,
+    "document": "sha256:" + "d" * 64,
     "route": "champion",
     "remedy": {"cause": "deadline_passed", "stage": "queue", "used": "rules"},
     "repeated": True,
@@ -126,7 +127,7 @@ def test_overload_is_waited_out_as_long_as_the_server_says(server, client):
 
 
 def test_rows_have_their_own_ids_decisions_and_faults(server, client):
-    shared = {key: ANSWER[key] for key in ("decision", "policy", "schema", "models")}
+    shared = {key: ANSWER[key] for key in ("decision", "document", "policy", "schema", "models")}
     first = {"id": "a", "decision_id": ANSWER["id"], "outcome": "pass", "score": 0.1}
     answers(server, 200, {**shared, "rows": [first, {"id": "b", "fault": PROBLEM}]})
     good, bad = client.decide_rows("card-fraud", [{"amount": 1}, {"amount": -3}], ids=["a", "b"])
@@ -173,6 +174,7 @@ def test_grpc_messages_say_the_same_as_json():
     }  # fmt: skip
     assert (request.decision, request.explain, request.timings) == ("d", True, False)
     answer = messages.DecideResponse(decision="card-fraud", policy=DIGEST, schema=DIGEST, was_repeated=True)
+    answer.document = ANSWER["document"]
     answer.models.add(model="fraud", version="1", digest=DIGEST)
     answer.timings.add(stage="parse", us=6.1)
     decision = answer.rows.add(id="a").decision

@@ -140,6 +140,8 @@ def test_a_source_is_an_address_or_a_file():
     assert Source.model_validate("cards.store").store == "cards.store"
     with pytest.raises(ValueError, match="one of redis"):
         Source.model_validate({"redis": "redis://h", "store": "x"})
+    with pytest.raises(ValueError, match="rediss:// needs TLS"):
+        Source.model_validate("rediss://127.0.0.1:6379")
 
 
 def test_a_step_is_a_column_a_list_of_columns_or_an_object():

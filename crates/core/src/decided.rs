@@ -142,6 +142,8 @@ pub struct Decisions {
     pub single: bool,
     pub rows: Vec<DecidedRow>,
     pub models: Arc<[DecidedBy]>,
+    /// Of the whole decision; those of two of its parts follow.
+    pub document: Digest,
     pub policy: Digest,
     pub schema: Digest,
     /// An earlier request with the same idempotency key was decided so.

@@ -111,6 +111,7 @@ impl Program {
         }
         let keys = self.idempotency;
         lines.push(format!("idempotency keys: {} s, at most {} rows", keys.window_s, keys.entries_max));
+        lines.push(format!("document {}", self.document_digest));
         lines.push(format!("policy {}", self.policy_digest));
         lines.push(format!("schema {}", self.schema_digest));
         lines

@@ -77,7 +77,7 @@ pub(crate) fn features(
         let from = from(document, &path, fields, sources, scope);
         // Only once it is compiled: an expression sees what stands before it, and not itself.
         let slot = fields.len() + place;
-        let entry = Name { slot, kind: field.kind, values: Arc::clone(&field.values) };
+        let entry = Name { slot, kind: field.kind, values: Arc::clone(&field.values), hidden: true };
         scope.names.add(&document.name, entry);
         let reaction = |key: &str, reaction: &Reaction, scope: &mut Scope<'_>| {
             compile_reaction(&format!("{path}.{key}"), reaction, &field, scope)

@@ -10,6 +10,8 @@ pub struct Name {
     pub kind: Kind,
     /// Of a category, with what unknown values are taken for; else empty.
     pub values: Arc<[String]>,
+    /// Its value is not told in errors: it is personal, or a feature's, which may be made of what is.
+    pub hidden: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -50,7 +52,7 @@ mod tests {
     #[test]
     fn a_crossed_column_has_reasons_and_nothing_can_read_it() {
         let mut names = Names::default();
-        names.add("amount", Name { slot: 0, kind: Kind::Float, values: Arc::default() });
+        names.add("amount", Name { slot: 0, kind: Kind::Float, values: Arc::default(), hidden: false });
         names.add_crossed("corridor");
         assert_eq!(["amount", "corridor", "other"].map(|name| names.has_reasons(name)), [true, true, false]);
         assert!(names.get("corridor").is_none());

@@ -46,6 +46,8 @@ pub struct Program {
     pub adverse_end: AdverseEnd,
     pub remedies: Remedies,
     pub idempotency: IdempotencyDocument,
+    /// Of the whole document: also transforms, columns, weights, routes and remedies.
+    pub document_digest: Digest,
     pub policy_digest: Digest,
     pub schema_digest: Digest,
     pub(crate) fields: Vec<Field>,
@@ -253,6 +255,7 @@ fn compile(document: &DecisionDocument, facts: &[ModelFacts<'_>], faults: &mut F
     Some(Program {
         event_time: event_time.map(|slot| slot.slot),
         adverse_end: AdverseEnd::of(&document.policy),
+        document_digest: digest(document),
         policy_digest: digest(&document.policy),
         schema_digest: digest(&json!({ "input": document.input, "features": document.features })),
         idempotency: document.idempotency,

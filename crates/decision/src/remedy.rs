@@ -50,6 +50,10 @@ impl Remedies {
             let allowed = "another remedy: the same input is as invalid the second time";
             faults.add("remedies.invalid_input", remedies.invalid_input.label(), allowed);
         }
+        if remedies.record_error == Remedy::Previous {
+            let allowed = "another remedy: what the fallback decides has to be recorded too";
+            faults.add("remedies.record_error", remedies.record_error.label(), allowed);
+        }
         remedies
     }
 

@@ -143,7 +143,12 @@ pub(crate) fn fields(documents: &[FieldDocument], scope: &mut Scope<'_>) -> Vec<
     for document in documents.iter().take(FIELDS_MAX) {
         if scope.name("input", &document.name) {
             let field = field(document, scope);
-            let entry = Name { slot: fields.len(), kind: field.kind, values: Arc::clone(&field.values) };
+            let entry = Name {
+                slot: fields.len(),
+                kind: field.kind,
+                values: Arc::clone(&field.values),
+                hidden: field.pii,
+            };
             scope.names.add(&document.name, entry);
             fields.push(field);
         }

@@ -42,6 +42,11 @@ fn check(document: &SourceDocument, path: &str, faults: &mut Faults) {
                     "an address without a password; put it in the environment and name it in `url_env`";
                 faults.add(format!("{path}.url"), "hidden", allowed);
             }
+            if url.as_deref().is_some_and(|url| url.starts_with("rediss://")) {
+                let allowed =
+                    "redis:// by a tunnel: rediss:// needs TLS, which sources of features do not have";
+                faults.add(format!("{path}.url"), "rediss://", allowed);
+            }
             if !TIMEOUT_MS.contains(timeout_ms) {
                 let allowed = format!("{} to {}", TIMEOUT_MS.start(), TIMEOUT_MS.end());
                 faults.add(format!("{path}.timeout_ms"), *timeout_ms, allowed);
@@ -73,9 +78,18 @@ fn check_cache(cache: &CacheDocument, path: &str, faults: &mut Faults) {
     }
 }
 
-/// Whether `user:password@` stands before the host.
+/// Whether `user:password@` stands before the host, or the address of a socket has `?user=…&pass=…`.
 fn has_password(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let asked = rest.split_once('?').map_or("", |(_, asked)| asked);
+    // Names may be escaped: one that is not plain is not let through.
+    let secret = |part: &str| {
+        let name = part.split('=').next().unwrap_or(part);
+        name.contains('%') || ["pass", "user"].iter().any(|word| name.to_ascii_lowercase().starts_with(word))
+    };
+    if asked.split('&').any(secret) {
+        return true;
+    }
     let authority = rest.split('/').next().unwrap_or(rest);
     authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
 }

@@ -32,26 +32,32 @@ impl Source<'_> {
         out.clear();
         out.extend(model.inputs.iter().map(|input| input.tensor(which.len())));
         // One piece of memory for each tensor, taken from what was kept; they are given back when the model has run.
+        let Scratch { frame, bytes, pieces } = scratch;
         let lengths = model.inputs.iter().map(|input| input.bytes(which.len()));
-        scratch.bytes.reserve(lengths.sum());
-        let at_once = which.len() <= CHUNK_ROWS;
-        if at_once {
-            self.transforms.run(&model.steps, self.rows, which, &mut scratch.frame);
-        }
-        for (input, tensor) in model.inputs.iter().zip(out) {
-            for chunk in which.chunks(CHUNK_ROWS) {
-                if !at_once {
-                    self.transforms.run(&model.steps, self.rows, chunk, &mut scratch.frame);
-                }
-                self.rows_of(input, chunk, scratch, tensor);
+        bytes.reserve(lengths.clone().sum());
+        pieces.extend(lengths.map(|length| {
+            let rest = bytes.split_off(length);
+            std::mem::replace(bytes, rest)
+        }));
+        // The columns of a chunk are computed once, for all inputs.
+        for chunk in which.chunks(CHUNK_ROWS) {
+            self.transforms.run(&model.steps, self.rows, chunk, frame);
+            for ((input, tensor), piece) in model.inputs.iter().zip(&mut *out).zip(&mut *pieces) {
+                self.rows_of(input, chunk, frame, piece, tensor);
             }
-            seal(tensor, &mut scratch.bytes);
         }
+        out.iter_mut().zip(pieces.drain(..)).for_each(|(tensor, mut piece)| seal(tensor, &mut piece));
     }
 
     /// Appends rows whose columns are in the frame.
-    fn rows_of(&self, input: &InputPlan, which: &[usize], scratch: &mut Scratch, tensor: &mut Tensor) {
-        let (frame, bytes) = (&scratch.frame, &mut scratch.bytes);
+    fn rows_of(
+        &self,
+        input: &InputPlan,
+        which: &[usize],
+        frame: &Frame,
+        bytes: &mut BytesMut,
+        tensor: &mut Tensor,
+    ) {
         match &mut tensor.data {
             TensorData::Strings(texts) => {
                 let words = Words::new(self.transforms, self.rows, frame);

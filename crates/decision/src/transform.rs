@@ -34,6 +34,8 @@ const MADE_MAX: usize = 16_384;
 pub struct Scratch {
     pub(crate) frame: Frame,
     pub(crate) bytes: bytes::BytesMut,
+    /// Of `bytes`, one for each input of a model while its tensors are written.
+    pub(crate) pieces: Vec<bytes::BytesMut>,
 }
 
 #[derive(Clone, Debug)]

@@ -38,7 +38,10 @@ fn names() -> Names {
         ("at", Kind::Time),
     ];
     for (slot, (name, kind)) in fields.into_iter().enumerate() {
-        names.add(name, Name { slot, kind, values: vec!["DE".to_owned(), "FR".to_owned()].into() });
+        names.add(
+            name,
+            Name { slot, kind, values: vec!["DE".to_owned(), "FR".to_owned()].into(), hidden: false },
+        );
     }
     names
 }

@@ -30,7 +30,7 @@ fn names() -> Names {
             other => panic!("{other} is no type"),
         };
         let values = row[2].split(", ").map(str::to_owned).collect();
-        names.add(&row[0], Name { slot, kind, values });
+        names.add(&row[0], Name { slot, kind, values, hidden: false });
     }
     names
 }

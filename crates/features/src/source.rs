@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const SET_BYTES_MAX: usize = 128;
+/// The keys of windows in Redis begin with it as those of records do with their set.
+const WINDOW_SET: &str = "window";
 /// A disk that takes longer is as good as none.
 const STORE_TIMEOUT: Duration = Duration::from_millis(250);
 
@@ -118,6 +120,9 @@ pub(crate) fn check_set(set: &str) -> Result<(), String> {
         return Err(format!(
             "set {set:?} is not a name of 1 to {SET_BYTES_MAX} letters, digits, '-', '_' and '.'"
         ));
+    }
+    if set == WINDOW_SET {
+        return Err(format!("set {set:?} is where Redis holds windows; give the records another set"));
     }
     Ok(())
 }

@@ -189,6 +189,8 @@ fn a_source_is_opened_once_and_one_that_makes_no_sense_is_refused() {
     assert_eq!(bench.features.sources().len(), 1);
     let nameless = SourceDef { set: "a b".to_owned(), ..bench.def() };
     assert!(bench.features.open(nameless).is_err_and(|text| text.contains("a b")));
+    let of_windows = SourceDef { set: "window".to_owned(), ..bench.def() };
+    assert!(bench.features.open(of_windows).is_err_and(|text| text.contains("another set")));
     let redis = |url: &str| SourceDef {
         kind: SourceKind::Redis { url: url.to_owned(), timeout: Duration::from_millis(5) },
         ..bench.def()

@@ -60,7 +60,7 @@ pub struct ServerConfig {
     pub allow_shared_memory: bool,
     /// Where the windows of features are kept over restarts; none given: in memory alone.
     pub features_folder: Option<PathBuf>,
-    /// Rows come from files: windows are read and never written, and rows may bring the values of features along.
+    /// Rows come from files: nothing is looked up or counted, and rows may bring the values of features along.
     pub offline: bool,
     /// Web pages of these origins may read answers; `*` for any.
     pub cors_origins: Vec<String>,

@@ -31,6 +31,7 @@ fn facts<M>(decision: &Decision<M>) -> DecisionFacts {
     DecisionFacts {
         decision: decision.name.to_string(),
         outcomes: decision.outcomes.iter().map(ToString::to_string).collect(),
+        document: program.document_digest,
         policy: program.policy_digest,
         schema: program.schema_digest,
         models: decision.by.iter().map(model).collect(),

@@ -271,7 +271,9 @@ fn open_runtime(config: &ServerConfig) -> Result<Runtime, LibraryError> {
 
 /// What decisions need beside models.
 fn means(config: &ServerConfig, clock: Clock) -> Means {
-    let (folder, wall) = (config.features_folder.clone(), Wall::system());
+    // Offline, windows are read and not written: a folder would be made, locked and written to.
+    let folder = config.features_folder.clone().filter(|_| !config.offline);
+    let wall = Wall::system();
     let settings = FeatureSettings { folder, clock, wall: wall.clone(), ..FeatureSettings::default() };
     Means { features: Features::new(settings), wall, offline: config.offline, recorder: None }
 }
@@ -348,4 +350,25 @@ fn leave(running: &Running) {
     running.end();
     let Totals { received, answered, refused, failed, abandoned } = shared.telemetry.totals();
     tracing::info!(received, answered, refused, failed, abandoned, "drained");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flyball_features::{WindowDef, WindowOp};
+
+    #[test]
+    fn offline_no_folder_of_windows_is_opened() {
+        let parent = tempfile::tempdir().expect("a temporary folder");
+        for offline in [false, true] {
+            let folder = parent.path().join(offline.to_string());
+            let config =
+                ServerConfig { features_folder: Some(folder.clone()), offline, ..ServerConfig::default() };
+            let means = means(&config, Clock::system());
+            let def =
+                WindowDef { name: "d/f".to_owned(), op: WindowOp::Count, last_ms: 60_000, source: None };
+            means.features.window(def).expect("a window");
+            assert_eq!(folder.exists(), !offline);
+        }
+    }
 }

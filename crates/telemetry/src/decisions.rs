@@ -12,6 +12,8 @@ const OUTCOMES_MAX: usize = 64;
 const OTHER: &str = "other";
 /// Distances of scores are added up in millionths.
 const MILLIONTHS: f64 = 1e6;
+/// A distance counts as this much at most: one wild score must not end the sum.
+const APART_MAX: f64 = 1e6;
 
 /// What one lane counted of one decision. Made by the first row: most meters are of models, and have none.
 #[derive(Debug, Default)]
@@ -74,7 +76,7 @@ impl DecisionLane {
             Shadowed::Failed => tally.failed.add(1),
             Shadowed::Compared { agrees, apart } => {
                 if agrees { &tally.agreed } else { &tally.differed }.add(1);
-                tally.apart_millionths.add((apart.abs() * MILLIONTHS) as u64);
+                tally.apart_millionths.add((apart.abs().clamp(0.0, APART_MAX) * MILLIONTHS) as u64);
             }
         }
     }
@@ -193,7 +195,7 @@ impl ModelMeter {
 
     fn sum(&self, pick: impl Fn(&Tally) -> &Counter) -> u64 {
         let tallies = self.lanes.iter().filter_map(|lane| lane.decision.0.get());
-        tallies.map(|tally| pick(tally).get()).sum()
+        tallies.map(|tally| pick(tally).get()).fold(0, u64::saturating_add)
     }
 }
 
@@ -256,6 +258,20 @@ mod tests {
             ],
         );
         assert!(!text.contains(r#"shadow="policy""#));
+    }
+
+    #[test]
+    fn a_wild_distance_counts_for_a_bounded_one_and_none_for_nothing() {
+        let telemetry = Telemetry::new(2);
+        let meter = telemetry.decision("card", &outcomes(&["pass"]));
+        let sinks = [telemetry.sink(0), telemetry.sink(1)];
+        for apart in [f64::INFINITY, f64::NEG_INFINITY, 1e300, f64::NAN, 0.5] {
+            for sink in &sinks {
+                sink.shadowed(&meter, Shadow::Variant, Shadowed::Compared { agrees: true, apart });
+            }
+        }
+        // Six at the bound, and two halves; a distance that is no number adds nothing.
+        assert_has(&page(&telemetry), &[r#"flyball_decision_shadow_apart_total{decision="card"} 6000001"#]);
     }
 
     #[test]

@@ -64,7 +64,7 @@ class Row(_message.Message):
     def __init__(self, id: _Optional[str] = ..., input: _Optional[_Mapping[str, Value]] = ...) -> None: ...
 
 class DecideResponse(_message.Message):
-    __slots__ = ("decision", "rows", "models", "policy", "schema", "was_repeated", "timings")
+    __slots__ = ("decision", "rows", "models", "policy", "schema", "was_repeated", "timings", "document")
     DECISION_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     MODELS_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +72,7 @@ class DecideResponse(_message.Message):
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     WAS_REPEATED_FIELD_NUMBER: _ClassVar[int]
     TIMINGS_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
     decision: str
     rows: _containers.RepeatedCompositeFieldContainer[DecidedRow]
     models: _containers.RepeatedCompositeFieldContainer[ModelUsed]
@@ -79,7 +80,8 @@ class DecideResponse(_message.Message):
     schema: str
     was_repeated: bool
     timings: _containers.RepeatedCompositeFieldContainer[StageTime]
-    def __init__(self, decision: _Optional[str] = ..., rows: _Optional[_Iterable[_Union[DecidedRow, _Mapping]]] = ..., models: _Optional[_Iterable[_Union[ModelUsed, _Mapping]]] = ..., policy: _Optional[str] = ..., schema: _Optional[str] = ..., was_repeated: _Optional[bool] = ..., timings: _Optional[_Iterable[_Union[StageTime, _Mapping]]] = ...) -> None: ...
+    document: str
+    def __init__(self, decision: _Optional[str] = ..., rows: _Optional[_Iterable[_Union[DecidedRow, _Mapping]]] = ..., models: _Optional[_Iterable[_Union[ModelUsed, _Mapping]]] = ..., policy: _Optional[str] = ..., schema: _Optional[str] = ..., was_repeated: _Optional[bool] = ..., timings: _Optional[_Iterable[_Union[StageTime, _Mapping]]] = ..., document: _Optional[str] = ...) -> None: ...
 
 class DecidedRow(_message.Message):
     __slots__ = ("id", "decision", "fault")

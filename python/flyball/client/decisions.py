@@ -51,9 +51,10 @@ class Decided:
     outcome: str
     band: str | None = None
     score: float | None = None
-    scores: Mapping[str, float] = field(default_factory=dict)
+    scores: Mapping[str, float | None] = field(default_factory=dict)
     reasons: tuple[Reason, ...] = ()
     models: tuple[UsedModel, ...] = ()
+    document: str = ""
     policy: str = ""
     schema: str = ""
     route: str | None = None
@@ -110,6 +111,7 @@ def decided_from(document: Mapping[str, Any], shared: Mapping[str, Any] | None =
             scores=dict(whole.get("scores") or {}),
             reasons=tuple(_reason(item) for item in whole.get("reasons") or ()),
             models=tuple(UsedModel(item["model"], item["version"], item["digest"]) for item in whole.get("models") or ()),
+            document=whole.get("document", ""),
             policy=whole.get("policy", ""),
             schema=whole.get("schema", ""),
             route=whole.get("route"),

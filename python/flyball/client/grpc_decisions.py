@@ -27,6 +27,7 @@ def document_of(answer: Any, *, single: bool) -> dict[str, Any]:
     """The answer as JSON has it; raises where the only row was not decided."""
     shared: dict[str, Any] = {
         "decision": answer.decision,
+        "document": answer.document,
         "policy": answer.policy,
         "schema": answer.schema,
         "models": [{"model": item.model, "version": item.version, "digest": item.digest} for item in answer.models],

@@ -214,13 +214,16 @@ class ServerConfig(BaseModel):
     features_folder: Annotated[
         str | None,
         Field(min_length=1, json_schema_extra={"unit": "path"}),
-        Field(description="Folder that the windows of features are kept in over restarts; null for memory alone."),
+        Field(
+            description="Folder that the windows of features are kept in over restarts; null for memory alone. "
+            "Not opened with `offline`."
+        ),
         Allowed("null, or the path of a folder"),
     ] = None
     offline: Annotated[
         bool,
         Field(
-            description="Rows come from files: windows are read and not written, and rows may bring the values of features.",
+            description="Rows come from files: nothing is looked up, windows are neither read nor written, and rows may bring the values of features.",
             json_schema_extra={"unit": "switch"},
         ),
         Allowed("true or false"),

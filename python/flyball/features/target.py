@@ -52,7 +52,8 @@ class Target:
         if self.redis is None:
             return str(self.store)
         scheme, _, rest = self.redis.partition("://")
-        return f"{scheme}://{rest.rpartition('@')[2]}"
+        # A socket's address may have a password behind the question mark.
+        return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
 
 
 def get(target: Target, set_name: str, key: str) -> dict[str, Any] | None:

@@ -21,6 +21,7 @@ FieldType = Annotated[
     Allowed("bool, int, float, string, category or time"),
 ]
 _REACTIONS = ("missing", "use_stale", "fault")
+_NO_TLS = "redis:// by a tunnel: rediss:// needs TLS, which sources of features do not have"
 _SOURCE_ALLOWED = "one of redis (its address), redis_env (the environment variable that has it) and store (a file)"
 
 
@@ -199,4 +200,6 @@ class Source(Part):
     def _one_place(self) -> Source:
         if [self.redis, self.redis_env, self.store].count(None) != 2:
             raise not_allowed(_SOURCE_ALLOWED)
+        if (self.redis or "").startswith("rediss://"):
+            raise not_allowed(_NO_TLS)
         return self

@@ -133,7 +133,8 @@ class Policy(Part):
     """Guards, rules and bands; of the outcomes that they give, the most severe counts."""
 
     guard: Annotated[dict[str, Range], Words(max_length=256)] = Words(
-        default={}, description="for `score`, a field or a feature the range in which it must lie; NaN never does"
+        default={},
+        description="for `score`, a field or a feature the range in which it must lie; what is not finite never does",
     )
     rules: Annotated[list[Rule], Words(max_length=1000)] = Words(default=[], description="a list of rules")
     bands: Bands = Words(description="an object: each band's range of scores, from mild to severe")

@@ -29,7 +29,7 @@ pub struct PolicyDocument {
     pub shadow: Option<Box<PolicyDocument>>,
 }
 
-/// `of` is `score`, a field or a feature. NaN never passes.
+/// `of` is `score`, a field or a feature. What is not finite never passes.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuardDocument {

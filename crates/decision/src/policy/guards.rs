@@ -17,7 +17,8 @@ const GUARDS_MAX: usize = 256;
 pub struct GuardFault {
     /// `score`, a field or a feature.
     pub of: Arc<str>,
-    pub is: f64,
+    /// None where it is not for errors to tell.
+    pub is: Option<f64>,
     pub min: Option<f64>,
     pub max: Option<f64>,
 }
@@ -25,7 +26,16 @@ pub struct GuardFault {
 impl fmt::Display for GuardFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let GuardFault { of, is, min, max } = self;
-        write!(f, "{of} is {is}; allowed: {}", spelled(*min, *max))
+        match is {
+            Some(is) => write!(f, "{of} is {is}")?,
+            None => write!(f, "{of} is hidden")?,
+        }
+        write!(f, "; allowed: {}", spelled(*min, *max))?;
+        match is {
+            // Else it would read as if it lay inside.
+            Some(is) if is.is_infinite() && min.is_some() != max.is_some() => f.write_str(", and finite"),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -42,6 +52,7 @@ struct Guard {
     of: Arc<str>,
     min: Option<f64>,
     max: Option<f64>,
+    hidden: bool,
 }
 
 impl Guards {
@@ -51,9 +62,9 @@ impl Guards {
         names: &Names,
         faults: &mut Faults,
     ) -> Guards {
-        // Without a guard of its own, the score must still be a number.
-        let mut guards =
-            Guards { score: Guard { of: "score".into(), min: None, max: None }, inputs: Vec::new() };
+        // Without a guard of its own, the score must still be a finite number.
+        let score = Guard { of: "score".into(), min: None, max: None, hidden: false };
+        let mut guards = Guards { score, inputs: Vec::new() };
         if documents.len() > GUARDS_MAX {
             faults.add(format!("{path}.guard"), documents.len(), format!("at most {GUARDS_MAX} guards"));
         }
@@ -67,14 +78,15 @@ impl Guards {
             {
                 faults.tell(&own, format!("the range is empty: {min} is above {max}"));
             }
-            let guard = Guard { of: document.of.as_str().into(), min: document.min, max: document.max };
+            let GuardDocument { min, max, .. } = *document;
+            let guard = Guard { of: document.of.as_str().into(), min, max, hidden: false };
             if document.of == "score" {
                 guards.score = guard;
                 continue;
             }
             match names.get(&document.of) {
                 Some(name) if matches!(name.kind, Kind::Int | Kind::Float) => {
-                    guards.inputs.push((name.slot, guard))
+                    guards.inputs.push((name.slot, Guard { hidden: name.hidden, ..guard }))
                 }
                 Some(_) => faults.tell(
                     &own,
@@ -116,12 +128,13 @@ impl Guards {
 }
 
 impl Guard {
-    /// NaN is in no range.
+    /// What is not finite is in no range: it is a model's or a store's fault, and no answer in JSON can tell it.
     fn check(&self, is: f64) -> Result<(), GuardFault> {
         let inside = self.min.is_none_or(|min| is >= min) && self.max.is_none_or(|max| is <= max);
-        if inside && !is.is_nan() {
+        if inside && is.is_finite() {
             return Ok(());
         }
+        let is = (!self.hidden).then_some(is);
         Err(GuardFault { of: Arc::clone(&self.of), is, min: self.min, max: self.max })
     }
 }
@@ -131,6 +144,6 @@ fn spelled(min: Option<f64>, max: Option<f64>) -> String {
         (Some(min), Some(max)) => format!("{min} to {max}"),
         (Some(min), None) => format!("at least {min}"),
         (None, Some(max)) => format!("at most {max}"),
-        (None, None) => "a number".to_owned(),
+        (None, None) => "a finite number".to_owned(),
     }
 }

@@ -20,7 +20,7 @@ fn names() -> Names {
     ];
     for (slot, (name, kind)) in fields.into_iter().enumerate() {
         let values = if kind == Kind::Category { vec!["DE".to_owned(), "FR".to_owned()] } else { Vec::new() };
-        names.add(name, Name { slot, kind, values: values.into() });
+        names.add(name, Name { slot, kind, values: values.into(), hidden: false });
     }
     names
 }

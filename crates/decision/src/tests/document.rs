@@ -61,6 +61,9 @@ fn each_fault_is_found_at_its_path() {
         ("/sources/cards/timeout_ms", json!(0), "sources.cards.timeout_ms"),
         ("/sources/cards/url_env", json!("URL"), "sources.cards"),
         ("/sources/cards/url", json!("redis://me:secret@cards"), "sources.cards.url"),
+        ("/sources/cards/url", json!("redis+unix:///x.sock?db=1&pass=secret"), "sources.cards.url"),
+        ("/sources/cards/url", json!("unix:///x.sock?%70ass=secret"), "sources.cards.url"),
+        ("/sources/cards/url", json!("rediss://cards"), "sources.cards.url"),
         ("/event_time", json!("amount"), "event_time"),
         ("/event_time", json!("att"), "event_time"),
         ("/transforms/1/of", json!(["card"]), "transforms[1].of"),
@@ -106,6 +109,7 @@ fn each_fault_is_found_at_its_path() {
         ("/route/fallback", json!(null), "remedies.model_unavailable"),
         ("/remedies/timeout", json!({"outcome": "reviwe"}), "remedies.timeout.outcome"),
         ("/remedies/invalid_input", json!("retry"), "remedies.invalid_input"),
+        ("/remedies/record_error", json!("previous"), "remedies.record_error"),
         ("/idempotency", json!({"window_s": 0}), "idempotency.window_s"),
         ("/policy/rules/0/when", json!("nothing"), "policy.rules[0].when"),
     ];
@@ -194,6 +198,30 @@ fn digests_tell_policy_and_schema_apart_and_do_not_see_what_is_a_default() {
     assert_ne!(good.schema_digest, other_schema.schema_digest);
     let spelled_out = compile(&with("/input/1/required", json!(true))).expect("compiles");
     assert_eq!(good.schema_digest, spelled_out.schema_digest);
+}
+
+#[test]
+fn the_digest_of_the_document_sees_every_part_of_it_but_no_default() {
+    let good = good().document_digest;
+    for (pointer, value) in [
+        ("/owner", json!("fraud")),
+        ("/input/1/max", json!(9_999.0)),
+        ("/features/0/window/last_ms", json!(60_000)),
+        ("/event_time", json!(null)),
+        ("/sources/cards/timeout_ms", json!(6)),
+        ("/transforms/2/mean", json!([3.5])),
+        ("/models/0/inputs/0/columns", json!(["amount", "country=FR", "country=CH", "at.hour"])),
+        ("/variants/1/weights/first", json!(0.5)),
+        ("/route/split/both", json!(0.5)),
+        ("/policy/rules/0/reason", json!("OTHER")),
+        ("/remedies/timeout", json!("rules")),
+        ("/idempotency", json!({"window_s": 60})),
+    ] {
+        let other = compile(&with(pointer, value)).unwrap_or_else(|faults| panic!("{pointer}: {faults:?}"));
+        assert_ne!(good, other.document_digest, "{pointer}");
+    }
+    let spelled_out = compile(&with("/input/1/required", json!(true))).expect("compiles");
+    assert_eq!(good, spelled_out.document_digest);
 }
 
 #[test]

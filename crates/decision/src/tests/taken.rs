@@ -1,7 +1,7 @@
 //! Which values each type of field takes, and what is said of those that it does not.
 
 use super::good::{compile, good, row, with};
-use crate::{Origin, Program, Rows, Value};
+use crate::{FeatureFact, Origin, Program, Rows, Value};
 use flyball_core::{Scalar, TakeRows};
 use proptest::prelude::*;
 use serde_json::json;
@@ -199,6 +199,28 @@ fn a_row_tells_sixteen_faults_and_personal_data_in_none_of_them() {
     row(&program, &mut rows, &[("card", Text(secret))]);
     assert!(rows.faults(0).all(|fault| fault.is.as_deref() != Some(secret)));
     assert_eq!(rows.faults(0).next().and_then(|fault| fault.is.as_deref()), Some("hidden"));
+}
+
+#[test]
+fn a_guard_tells_the_value_of_a_field_that_is_not_personal_and_no_other() {
+    let mut document = with(
+        "/policy/guards",
+        json!([{"of": "score", "min": 0.0, "max": 1.0}, {"of": "amount", "max": 5.0}]),
+    );
+    let told = |document: &serde_json::Value| {
+        let program = compile(document).expect("compiles");
+        let mut rows = Rows::default();
+        row(&program, &mut rows, &[("card", Text("77")), ("amount", Float(7.25)), ("country", Text("CH"))]);
+        let fact = FeatureFact { origin: Origin::Window, age_ms: None };
+        assert!(program.put(&mut rows, 0, 0, Float(8.5), fact));
+        program.policy.inputs_guarded(&rows, 0).expect_err("beyond its guard").to_string()
+    };
+    assert_eq!(told(&document), "amount is 7.25; allowed: at most 5");
+    document["input"][1]["pii"] = json!(true);
+    assert_eq!(told(&document), "amount is hidden; allowed: at most 5");
+    // What was spent is made of the amounts.
+    document["policy"]["guards"][1]["of"] = json!("spent");
+    assert_eq!(told(&document), "spent is hidden; allowed: at most 5");
 }
 
 #[test]

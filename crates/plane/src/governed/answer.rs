@@ -26,6 +26,7 @@ impl<S: Sink> Case<'_, S> {
             single: self.ask.single,
             rows: (0..self.work.lines.len()).map(|row| self.row(row)).collect(),
             models: self.decided_by(),
+            document: self.decision.program.document_digest,
             policy: self.decision.program.policy_digest,
             schema: self.decision.program.schema_digest,
             repeated: false,

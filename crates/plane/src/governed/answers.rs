@@ -270,6 +270,7 @@ mod tests {
             single: true,
             rows: vec![DecidedRow { id: None, outcome: RowOutcome::Invalid(Vec::new()) }; rows],
             models: Arc::new([]),
+            document: Digest::of(b""),
             policy: Digest::of(b""),
             schema: Digest::of(b""),
             repeated: false,

@@ -93,7 +93,7 @@ fn write_decided(decided: &Decided, out: &mut BytesMut) -> Result<(), Fault> {
             out.put_u8(if place == 0 { b'{' } else { b',' });
             put_text(model, out);
             out.put_u8(b':');
-            put_number(*score, out)?;
+            put_number_or_null(*score, out)?;
         }
         out.put_u8(b'}');
     }
@@ -124,7 +124,7 @@ fn write_reason(reason: &Reason, out: &mut BytesMut) -> Result<(), Fault> {
         put_key("field", out);
         put_text(field, out);
         put_key("contribution", out);
-        put_number(*contribution, out)?;
+        put_number_or_null(*contribution, out)?;
     }
     out.put_u8(b'}');
     Ok(())
@@ -145,6 +145,8 @@ fn write_remedy(remedy: Option<&Remedied>, out: &mut BytesMut) {
 fn write_tail(decisions: &Decisions, out: &mut BytesMut) -> Result<(), Fault> {
     put_key("models", out);
     write_models(&decisions.models, out);
+    put_key("document", out);
+    put_digest(&decisions.document, out);
     put_key("policy", out);
     put_digest(&decisions.policy, out);
     put_key("schema", out);
@@ -219,6 +221,15 @@ fn put_digest(digest: &Digest, out: &mut BytesMut) {
 /// Something whose own form needs no escapes.
 fn put_shown(shown: &dyn std::fmt::Display, out: &mut BytesMut) {
     let _ = write!(out, "\"{shown}\"");
+}
+
+/// What a model gave beside the score that counts: that it is not finite is no reason to keep the decision back.
+fn put_number_or_null(number: f64, out: &mut BytesMut) -> Result<(), Fault> {
+    if number.is_finite() {
+        return put_number(number, out);
+    }
+    out.put_slice(b"null");
+    Ok(())
 }
 
 fn put_number(number: f64, out: &mut BytesMut) -> Result<(), Fault> {

@@ -11,6 +11,8 @@ pub struct DecisionFacts {
     pub decision: String,
     /// From mild to severe.
     pub outcomes: Vec<String>,
+    /// Of the whole decision; those of two of its parts follow.
+    pub document: Digest,
     pub policy: Digest,
     pub schema: Digest,
     pub models: Vec<ModelFacts>,

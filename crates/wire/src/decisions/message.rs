@@ -42,6 +42,7 @@ fn write_response(decisions: &Decisions, out: &mut BytesMut) {
             put_double(2, microseconds(took), out);
         });
     }
+    put_shown(8, &decisions.document, out);
 }
 
 fn write_row(row: &DecidedRow, out: &mut BytesMut) {

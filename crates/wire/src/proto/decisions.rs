@@ -56,6 +56,8 @@ pub struct DecideResponse {
     pub was_repeated: bool,
     #[prost(message, repeated, tag = "7")]
     pub timings: ::prost::alloc::vec::Vec<StageTime>,
+    #[prost(string, tag = "8")]
+    pub document: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DecidedRow {

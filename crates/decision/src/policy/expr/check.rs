@@ -81,7 +81,7 @@ impl Checker<'_> {
         if self.score && name == "score" {
             return Ok(Typed::Float(Real::Score));
         }
-        let Name { slot, kind, values } = self.known(tree, name)?;
+        let Name { slot, kind, values, .. } = self.known(tree, name)?;
         let slot = *slot;
         Ok(match kind {
             Kind::Bool => Typed::Bool(Truth::Slot(slot)),

@@ -20,8 +20,15 @@ const FIELDS: [(&str, Kind, &[&str]); 8] = [
 fn names() -> Names {
     let mut names = Names::default();
     for (slot, (name, kind, values)) in FIELDS.into_iter().enumerate() {
-        names
-            .add(name, Name { slot, kind, values: values.iter().map(|value| (*value).to_owned()).collect() });
+        names.add(
+            name,
+            Name {
+                slot,
+                kind,
+                values: values.iter().map(|value| (*value).to_owned()).collect(),
+                hidden: false,
+            },
+        );
     }
     names
 }

@@ -100,10 +100,17 @@ fn a_guard_lets_its_ends_through_and_neither_nan_nor_anything_beyond() {
 }
 
 #[test]
-fn a_score_that_is_no_number_is_refused_without_a_guard_too() {
-    let policy = policy(json!({"guards": []}));
-    let fault = policy.judge(&rows([None; 3], None, None), 0, Some(f64::NAN)).unwrap_err();
-    assert_eq!(fault.to_string(), "score is NaN; allowed: a number");
+fn a_score_that_is_no_finite_number_is_refused_without_a_guard_too() {
+    let told = |guards: Json, score: f64| {
+        let bands = json!([{"name": "pass", "to": 0.5}, {"name": "reject", "from": 0.5}]);
+        let policy = policy(json!({"guards": guards, "bands": bands}));
+        policy.judge(&rows([None; 3], None, None), 0, Some(score)).unwrap_err().to_string()
+    };
+    assert_eq!(told(json!([]), f64::NAN), "score is NaN; allowed: a finite number");
+    assert_eq!(told(json!([]), f64::INFINITY), "score is inf; allowed: a finite number");
+    assert_eq!(told(json!([]), f64::NEG_INFINITY), "score is -inf; allowed: a finite number");
+    let above = json!([{"of": "score", "min": 0.0}]);
+    assert_eq!(told(above, f64::INFINITY), "score is inf; allowed: at least 0, and finite");
 }
 
 #[test]
@@ -187,7 +194,7 @@ proptest! {
     #[test]
     fn a_score_is_in_the_band_that_a_search_through_all_finds(
         mut cuts in proptest::collection::vec(-5.0..5.0_f64, 0..20),
-        score in prop_oneof![-6.0..6.0_f64, Just(f64::INFINITY), Just(f64::NEG_INFINITY)],
+        score in prop_oneof![-6.0..6.0_f64, Just(f64::MAX), Just(f64::MIN)],
         at_a_cut in any::<prop::sample::Index>(),
         on_it in any::<bool>(),
     ) {

@@ -58,6 +58,7 @@ fn decisions(single: bool, rows: Vec<DecidedRow>) -> Decisions {
         single,
         rows,
         models: Arc::from([by]),
+        document: Digest::of(b"d"),
         policy: Digest::of(b"p"),
         schema: Digest::of(b"s"),
         repeated: false,
@@ -95,6 +96,7 @@ fn a_single_decision_has_every_part_that_there_is() {
         "reasons": [{"code": "R1", "text": "too many"}, {"code": "amount", "field": "amount", "contribution": 0.5}],
         "route": "champion", "remedy": {"cause": "deadline_passed", "stage": "queue", "used": "rules"},
         "models": [{"model": "m", "version": "1", "digest": Digest::of(b"m").to_string()}],
+        "document": Digest::of(b"d").to_string(),
         "policy": Digest::of(b"p").to_string(), "schema": Digest::of(b"s").to_string(),
         "repeated": true, "timings_us": {"parse": 6.125, "respond": 0.0},
     });
@@ -104,8 +106,8 @@ fn a_single_decision_has_every_part_that_there_is() {
     assert_eq!(stages, [("parse", 6.125), ("respond", 0.0)]);
     assert!(message.was_repeated);
     assert_eq!(
-        (message.policy, message.schema),
-        (Digest::of(b"p").to_string(), Digest::of(b"s").to_string())
+        [message.document, message.policy, message.schema],
+        [b"d", b"p", b"s"].map(|part| Digest::of(part).to_string())
     );
     let Some(Decided_::Decision(decided)) = &message.rows[0].result else { panic!("not decided") };
     assert_eq!((decided.outcome.as_str(), decided.band.as_deref()), ("re\"view", Some("middle")));
@@ -185,6 +187,23 @@ fn a_score_that_json_cannot_say_is_a_fault_there_and_an_answer_over_grpc() {
     assert_eq!(fault.kind, FaultKind::AnswerNotRepresentable);
     let Some(Decided_::Decision(decided)) = &as_message(&all).rows[0].result else { panic!("not decided") };
     assert!(decided.score.is_some_and(f64::is_nan));
+}
+
+#[test]
+fn a_models_own_score_that_json_cannot_say_is_null_and_the_decision_is_told() {
+    let decided = Decided {
+        scores: smallvec![(text("a"), f64::INFINITY), (text("b"), f64::NAN), (text("c"), 0.5)],
+        reasons: smallvec![Reason {
+            code: text("R"),
+            text: None,
+            contribution: Some((text("x"), f64::INFINITY))
+        }],
+        ..full()
+    };
+    let answer = as_json(&decisions(true, vec![row(None, RowOutcome::Decided(decided))]));
+    assert_eq!(answer["scores"], json!({"a": null, "b": null, "c": 0.5}));
+    assert_eq!(answer["reasons"], json!([{"code": "R", "field": "x", "contribution": null}]));
+    assert_eq!(answer["outcome"], "re\"view");
 }
 
 #[test]
