@@ -223,7 +223,7 @@ class ServerConfig(BaseModel):
     offline: Annotated[
         bool,
         Field(
-            description="Rows come from files: nothing is looked up, windows are neither read nor written, and rows may bring the values of features.",
+            description="Rows come from files: nothing is looked up or counted, and rows may bring the values of features.",
             json_schema_extra={"unit": "switch"},
         ),
         Allowed("true or false"),
