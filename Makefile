@@ -25,8 +25,10 @@ RUST := Cargo.toml Cargo.lock pyproject.toml $(shell find crates proto -type f 2
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS = $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
 FUZZ_LIMITS := -max_len=65536 -timeout=5 -malloc_limit_mb=9 -rss_limit_mb=1024
-# Most tests wait for servers more than they compute; a file's tests stay together, for they share their servers.
+# Most tests wait for servers more than they compute; a file's tests stay together, for they share their servers. Those that
+# measure, or that need a lane's whole attention, run by themselves.
 PARALLEL := --numprocesses 3 --dist loadfile
+ALONE := tests/e2e/test_bench_command.py tests/e2e/test_overload.py
 COMMIT := $(wildcard .git/logs/HEAD)  # the build knows its commit, so a commit makes a new build
 
 .PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions plots-tails bench-peers conformance fuzz tools-present
@@ -43,13 +45,15 @@ test: lint ## every check and every test
 	@echo "test: Rust, unit and property tests"
 	@ORT_DYLIB_PATH="$(ORT)" cargo test --quiet --locked --workspace --exclude flyball-py
 	@echo "test: Python, boundary and end to end"
-	@$(BIN)/pytest -q $(PARALLEL)
+	@$(BIN)/pytest -q $(PARALLEL) $(ALONE:%=--ignore %)
+	@$(BIN)/pytest -q $(ALONE)
 
 test-full: lint ## the same with many more generated cases
 	@echo "test-full: Rust, 4096 cases for each property"
 	@ORT_DYLIB_PATH="$(ORT)" PROPTEST_CASES=4096 cargo test --quiet --locked --workspace --exclude flyball-py
 	@echo "test-full: Python, full profile"
-	@FLYBALL_TESTS=full $(BIN)/pytest -q $(PARALLEL) --timeout 300
+	@FLYBALL_TESTS=full $(BIN)/pytest -q $(PARALLEL) $(ALONE:%=--ignore %) --timeout 300
+	@FLYBALL_TESTS=full $(BIN)/pytest -q $(ALONE) --timeout 300
 
 lint: build ## formatters, linters, type checks, arrows, house style
 	@echo "lint: tidy"

@@ -5,10 +5,13 @@ timeout, queue full, telemetry backend down, output outside its guard.
 """
 
 import fcntl
+import itertools
 import json
 import os
 import signal
 import subprocess
+import sys
+import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -286,6 +289,13 @@ def test_what_finds_the_queue_full_is_shed_or_gets_the_declared_outcome(begin: B
 
 # Telemetry backend down.
 
+PIPE_BYTES = 4096
+
+
+def _unread(pipe: int) -> int:
+    """Bytes that lie in a pipe."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4), sys.byteorder)
+
 
 @pytest.mark.parametrize("backend", ["gone", "stuck"])
 def test_a_log_that_nobody_reads_any_more_holds_up_no_decision(tmp_path: Path, backend: str) -> None:
@@ -293,7 +303,7 @@ def test_a_log_that_nobody_reads_any_more_holds_up_no_decision(tmp_path: Path, b
     good = governed.thousandth(tmp_path)
     index = snapshots.write(tmp_path, 1, [deployment(document(), {"1": good})])
     reader, writer = os.pipe()
-    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     command = [*serving.flyballd(), "--snapshot", str(index), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, env=serving.environment(), stdout=subprocess.PIPE, stderr=writer, text=True) as process:
         os.close(writer)
@@ -305,11 +315,20 @@ def test_a_log_that_nobody_reads_any_more_holds_up_no_decision(tmp_path: Path, b
             if backend == "gone":
                 os.close(reader)
             broken = deployment(document(), {"1": good}, artifact_digest="sha256:" + "0" * 64)
-            for generation in range(2, 42):
-                snapshots.write(
-                    tmp_path, generation, [{**broken, "name": f"broken-{generation}"}, deployment(document(), {"1": good})]
-                )
+            generations = itertools.count(2)
+
+            def reload_and_ask() -> bool:
+                """More to log, and a decision beside it."""
+                number = next(generations)
+                served = deployment(document(), {"1": good})
+                snapshots.write(tmp_path, number, [{**broken, "name": f"broken-{number}"}, served])
+                process.send_signal(signal.SIGHUP)
                 assert decided(ask(server, 100))["remedy"] is None
+                return number > 40 if backend == "gone" else _unread(reader) > PIPE_BYTES - 1024
+
+            until("enough to log", reload_and_ask, timeout_s=30)
+            for _ in range(5):
+                reload_and_ask()
             assert process.poll() is None
         finally:
             process.kill()

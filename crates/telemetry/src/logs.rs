@@ -25,6 +25,8 @@ pub fn init_logs(level: LogLevel) {
         .with_span_list(false)
         .with_max_level(level)
         .with_writer(std::io::stderr)
+        // It would tell them on the same stream, and panic where nobody reads that any more.
+        .log_internal_errors(false)
         .finish();
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
