@@ -30,8 +30,8 @@ class Score(Part):
         return read_element(value) if isinstance(value, str) else value
 
 
-class Trees(Part):
-    """Exact contributions of a tree ensemble, by the file that its conversion left beside the model."""
+class _File(Part):
+    """A file with its digest; written as its path alone where there is none."""
 
     path: Path = Words(description="the file")
     digest: Digest | None = words("verified where it is given")
@@ -40,6 +40,10 @@ class Trees(Part):
     @classmethod
     def _path_alone(cls, value: Any) -> Any:
         return {"path": value} if isinstance(value, str) else value
+
+
+class Trees(_File):
+    """Exact contributions of a tree ensemble, by the file that its conversion left beside the model."""
 
 
 class Linear(Part):
@@ -76,16 +80,10 @@ class Tensor(Part):
     columns: Columns | None = None
 
 
-class Previous(Part):
+class Previous(_File):
     """The version before, kept warm for the remedy `previous_version`: same columns, same score."""
 
     path: Path = Words(description="the ONNX file")
-    digest: Digest | None = words("verified where it is given")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _path_alone(cls, value: Any) -> Any:
-        return {"path": value} if isinstance(value, str) else value
 
 
 class Model(Part):
