@@ -33,7 +33,7 @@ pub use record::{
     CallerIndex, DecisionRecord, Meters, Recorder, RunRecord, Shadow, Shadowed, Sink, WalkRecord,
 };
 pub use region::{Region, RegionSpan};
-pub use rows::{Scalar, TakeRows};
+pub use rows::{Scalar, TakeRows, WindowOp};
 pub use stage::Stage;
 pub use statistics::{ModelStatistics, Timed};
 pub use tensor::{DataType, Shape, Tensor, TensorData, TensorSpec};

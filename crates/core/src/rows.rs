@@ -1,6 +1,29 @@
 //! Named fields on their way from a protocol into a decision. Each protocol reads its own bytes and hands over field by
 //! field; what a field may hold is the decision's to say.
 
+use serde::{Deserialize, Serialize};
+
+/// What a window makes of the events in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WindowOp {
+    Count,
+    Sum,
+    Mean,
+    Distinct,
+}
+
+impl WindowOp {
+    pub const fn label(self) -> &'static str {
+        match self {
+            WindowOp::Count => "count",
+            WindowOp::Sum => "sum",
+            WindowOp::Mean => "mean",
+            WindowOp::Distinct => "distinct",
+        }
+    }
+}
+
 /// A field's value as it stands in a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar<'a> {

@@ -11,6 +11,7 @@ mod transform;
 pub use policy::*;
 pub use transform::*;
 
+use flyball_core::WindowOp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -126,26 +127,6 @@ pub enum Reaction {
     /// The request meets the remedy for `feature_error`.
     Fault,
     Value(Json),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WindowOp {
-    Count,
-    Sum,
-    Mean,
-    Distinct,
-}
-
-impl WindowOp {
-    pub const fn label(self) -> &'static str {
-        match self {
-            WindowOp::Count => "count",
-            WindowOp::Sum => "sum",
-            WindowOp::Mean => "mean",
-            WindowOp::Distinct => "distinct",
-        }
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]

@@ -1,7 +1,7 @@
 //! The features of a decision: where each comes from, and what becomes of one that is not there as it should be.
 //! Asking stores and windows is the walk's; here are the definitions and what a value must be.
 
-use crate::document::{FeatureDocument, LookupDocument, Reaction, SourceDocument, WindowDocument, WindowOp};
+use crate::document::{FeatureDocument, LookupDocument, Reaction, SourceDocument, WindowDocument};
 use crate::field::{Constant, Field, scalar};
 use crate::names::Name;
 use crate::nearest::did_you_mean;
@@ -9,6 +9,7 @@ use crate::policy::Expr;
 use crate::schema::Scope;
 use crate::slot::Slot;
 use crate::value::Kind;
+use flyball_core::WindowOp;
 use std::sync::Arc;
 
 pub(crate) const FEATURES_MAX: usize = 128;

@@ -24,4 +24,4 @@ pub use push::{PushFault, PushTarget, Pushed, Pusher, get};
 pub use record::{Record, RecordFault};
 pub use source::{CacheDef, Source, SourceDef, SourceKind};
 pub use wall::Wall;
-pub use window::{Event, Window, WindowDef, WindowOp, WindowValue, Windowed};
+pub use window::{Event, Window, WindowDef, WindowValue, Windowed};

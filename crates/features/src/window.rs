@@ -15,6 +15,7 @@ use crate::counters::WindowCounters;
 use crate::record::KEY_BYTES_MAX;
 use crate::{Source, Why, WindowCounts};
 use embedded::Embedded;
+use flyball_core::WindowOp;
 use kept::Keeper;
 use sha2::{Digest as _, Sha256};
 use span::{Span, When};
@@ -25,25 +26,6 @@ use tally::{Gain, Total};
 /// A number further from zero does not go into a sum: no window can overflow.
 const NUMBER_MAX: f64 = 1e250;
 const NAME_BYTES_MAX: usize = 512;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum WindowOp {
-    Count,
-    Sum,
-    Mean,
-    Distinct,
-}
-
-impl WindowOp {
-    pub const fn label(self) -> &'static str {
-        match self {
-            WindowOp::Count => "count",
-            WindowOp::Sum => "sum",
-            WindowOp::Mean => "mean",
-            WindowOp::Distinct => "distinct",
-        }
-    }
-}
 
 /// What a window is. Those with the same name, op, length and source share what they know, across reloads and restarts.
 #[derive(Clone)]

@@ -1,9 +1,8 @@
 //! Embedded windows over restarts and crashes.
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test, and the line says enough")]
 
-use flyball_features::{
-    Event, FeatureSettings, Features, Wall, Window, WindowDef, WindowOp, WindowValue, Windowed,
-};
+use flyball_core::WindowOp;
+use flyball_features::{Event, FeatureSettings, Features, Wall, Window, WindowDef, WindowValue, Windowed};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,9 +4,10 @@
 mod lane;
 mod redis_server;
 
+use flyball_core::WindowOp;
 use flyball_features::{
     CacheDef, Event, FeatureSettings, Features, SourceDef, SourceKind, Wall, Why, Window, WindowDef,
-    WindowOp, WindowValue, Windowed,
+    WindowValue, Windowed,
 };
 use lane::on_lane;
 use proptest::prelude::*;

@@ -355,7 +355,8 @@ fn leave(running: &Running) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flyball_features::{WindowDef, WindowOp};
+    use flyball_core::WindowOp;
+    use flyball_features::WindowDef;
 
     #[test]
     fn offline_no_folder_of_windows_is_opened() {

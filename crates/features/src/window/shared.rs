@@ -6,6 +6,7 @@ use crate::link::Link;
 use crate::window::span::{AHEAD_MS_MAX, When};
 use crate::window::tally::{Gain, Total, VALUES_MAX};
 use crate::window::{Event, WindowState, Windowed};
+use flyball_core::WindowOp;
 use redis::Script;
 use std::rc::Rc;
 use std::sync::LazyLock;
@@ -58,7 +59,7 @@ impl WindowState {
         wall_ms: i64,
     ) -> redis::ScriptInvocation<'static> {
         let span = &self.span;
-        let numeric = self.def.op != crate::WindowOp::Distinct;
+        let numeric = self.def.op != WindowOp::Distinct;
         let gain = match gain {
             None => String::new(),
             Some(Gain::Number(number)) => number.to_string(),

@@ -8,7 +8,6 @@ use flyball_core::snapshot::{self, SnapshotFaults};
 use flyball_core::{DecidedBy, Digest, Meters};
 use flyball_decision::{
     CacheDocument, DecisionDocument, ExplainDocument, FeatureDocument, ModelFacts, Program, SourceDocument,
-    WindowOp,
 };
 use flyball_features::{CacheDef, Features, Source, SourceDef, SourceKind, Window, WindowDef};
 use serde_json::Value as Json;
@@ -173,18 +172,9 @@ fn windows(
         let (op, of) = (window.op, window.of.as_deref().unwrap_or(""));
         // Everything that says which events are counted: a feature that changes begins anew.
         let name = format!("{decision}/{}/{op:?}({of}) by {}", feature.name, window.by);
-        let def = WindowDef { name, op: window_op(op), last_ms: window.last_ms, source: source.cloned() };
+        let def = WindowDef { name, op, last_ms: window.last_ms, source: source.cloned() };
         let opened = features.window(def).map_err(|why| format!("features.{}.window: {why}", feature.name));
         opened.map(Some)
     };
     document.features.iter().map(open).collect()
-}
-
-fn window_op(op: WindowOp) -> flyball_features::WindowOp {
-    match op {
-        WindowOp::Count => flyball_features::WindowOp::Count,
-        WindowOp::Sum => flyball_features::WindowOp::Sum,
-        WindowOp::Mean => flyball_features::WindowOp::Mean,
-        WindowOp::Distinct => flyball_features::WindowOp::Distinct,
-    }
 }

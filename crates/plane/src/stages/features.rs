@@ -3,9 +3,9 @@
 
 use crate::governed::work::{State, Work, give_way};
 use crate::{Decision, Lane};
-use flyball_core::{Fault, FaultKind, Nanos, Scalar, Sink, Stage};
+use flyball_core::{Fault, FaultKind, Nanos, Scalar, Sink, Stage, WindowOp};
 use flyball_decision::{
-    CompiledReaction, FeatureFact, FeatureFrom, FeaturePlan, KeyBuffer, Origin, Program, Rows, WindowOp,
+    CompiledReaction, FeatureFact, FeatureFrom, FeaturePlan, KeyBuffer, Origin, Program, Rows,
 };
 use flyball_features::{Event, Lookup, Record, Why, WindowValue, Windowed};
 use futures_util::future::join_all;
