@@ -31,7 +31,7 @@ PARALLEL := --numprocesses 3 --dist loadfile
 ALONE := tests/e2e/test_bench_command.py tests/e2e/test_overload.py
 COMMIT := $(wildcard .git/logs/HEAD)  # the build knows its commit, so a commit makes a new build
 
-.PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions plots-tails bench-peers conformance fuzz tools-present
+.PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions plots-tails bench-peers conformance fuzz side-by-side debug-build tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -41,19 +41,28 @@ build: .venv/built ## build flyballd and the Python package, ready in .venv/bin
 demo: build ## train, serve, load and compare a small model, then stop
 	@$(BIN)/flyball demo
 
-test: lint ## every check and every test
+test: side-by-side lint ## every check and every test
 	@echo "test: Rust, unit and property tests"
 	@ORT_DYLIB_PATH="$(ORT)" cargo test --quiet --locked --workspace --exclude flyball-py
 	@echo "test: Python, boundary and end to end"
 	@$(BIN)/pytest -q $(PARALLEL) $(ALONE:%=--ignore %)
 	@$(BIN)/pytest -q $(ALONE)
 
-test-full: lint ## the same with many more generated cases
+test-full: side-by-side lint ## the same with many more generated cases
 	@echo "test-full: Rust, 4096 cases for each property"
 	@ORT_DYLIB_PATH="$(ORT)" PROPTEST_CASES=4096 cargo test --quiet --locked --workspace --exclude flyball-py
 	@echo "test-full: Python, full profile"
 	@FLYBALL_TESTS=full $(BIN)/pytest -q $(PARALLEL) $(ALONE:%=--ignore %) --timeout 300
 	@FLYBALL_TESTS=full $(BIN)/pytest -q $(ALONE) --timeout 300
+
+# Linking a release keeps one core busy for three minutes; the debug build for linters and tests takes the other meanwhile.
+side-by-side: .venv/synced
+	@$(MAKE) -j2 build debug-build
+
+debug-build: .venv/synced
+	@echo "build: linters and Rust tests (debug)"
+	@cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	@cargo test --quiet --locked --workspace --exclude flyball-py --no-run
 
 lint: build ## formatters, linters, type checks, arrows, house style
 	@echo "lint: tidy"
