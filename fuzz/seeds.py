@@ -14,6 +14,7 @@ from flyball.client import _decisions_pb2 as decisions
 from flyball.client import _oip_pb2 as pb
 
 SEEDS = Path(__file__).resolve().parent / "seeds"
+JOURNAL = Path(__file__).resolve().parent.parent / "tests" / "golden" / "journal"
 SHARED = {"shared_memory_region": "r", "shared_memory_offset": 4, "shared_memory_byte_size": 8}
 TYPES = {
     "BOOL": ([True, False], "2?"), "UINT8": ([1, 255], "2B"), "UINT16": ([1, 2], "2H"), "UINT32": ([1, 2], "2I"),
@@ -133,6 +134,16 @@ def main() -> None:
         write("control", name, json.dumps(body).encode())
     symbol = b"inference.GRPCInferenceService"
     write("control", "reflection", bytes([0x22, len(symbol)]) + symbol)  # file_containing_symbol
+    segments = sorted((JOURNAL / "segments").iterdir())
+    for segment in segments:
+        write("journal_segment", segment.stem.lstrip("0"), segment.read_bytes())
+    first = segments[0].read_bytes()
+    (length,) = struct.unpack_from("<I", first, 256)
+    write("journal_segment", "frame", first[256 : 256 + 48 + length])
+    write("journal_segment", "record", first[256 + 48 : 256 + 48 + length])
+    write("journal_segment", "torn", first[:-5] + bytes(64))
+    write("journal_segment", "hole", first[: 256 + 48 + length] + bytes(200) + first[256 + 48 + length :])
+    write("journal_segment", "notes", (JOURNAL / "checkpoints").read_bytes())
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ use crate::{Digest, FaultKind, Stage};
 use bytestring::ByteString;
 use smallvec::SmallVec;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +35,21 @@ impl fmt::Display for DecisionId {
 impl fmt::Debug for DecisionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a decision's id is a UUID: 32 hex digits with four dashes")]
+pub struct NoDecisionId;
+
+impl FromStr for DecisionId {
+    type Err = NoDecisionId;
+
+    /// As it is written, and nothing else: one id has one text.
+    fn from_str(text: &str) -> Result<DecisionId, NoDecisionId> {
+        let digits: String = text.split('-').collect();
+        let id = u128::from_str_radix(&digits, 16).map(DecisionId).map_err(|_| NoDecisionId)?;
+        if id.to_string().eq_ignore_ascii_case(text) { Ok(id) } else { Err(NoDecisionId) }
     }
 }
 
@@ -168,5 +184,17 @@ mod tests {
         let id = DecisionId::new(0x0192_f6c1_2345, u128::MAX).to_string();
         assert_eq!(id, "0192f6c1-2345-7fff-bfff-ffffffffffff");
         assert_eq!(DecisionId::new(1, 0).to_string(), "00000000-0001-7000-8000-000000000000");
+    }
+
+    #[test]
+    fn an_id_reads_back_and_has_one_way_of_writing_it() {
+        let id = DecisionId::new(0x0192_f6c1_2345, 7);
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!(id.to_string().to_uppercase().parse(), Ok(id));
+        for text in
+            ["", "-", "0192f6c1", "0192f6c123457fffbfffffffffffffff", "+0192f6c-2345-7fff-bfff-ffffffffffff"]
+        {
+            assert_eq!(text.parse::<DecisionId>(), Err(NoDecisionId), "{text}");
+        }
     }
 }

@@ -31,6 +31,10 @@ impl Digest {
         }
     }
 
+    pub const fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// The 64 hex digits alone, as used in file names.
     pub fn hex(&self) -> String {
         self.digits().map(char::from).collect()

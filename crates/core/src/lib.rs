@@ -11,6 +11,7 @@ mod fault;
 mod limits;
 mod priority;
 mod record;
+mod recorder;
 mod region;
 mod rows;
 pub mod snapshot;
@@ -20,7 +21,8 @@ mod tensor;
 
 pub use clock::{Clock, Nanos, nanos};
 pub use decided::{
-    Decided, DecidedBy, DecidedRow, DecisionId, Decisions, FieldFault, Reason, Remedied, Remedy, RowOutcome,
+    Decided, DecidedBy, DecidedRow, DecisionId, Decisions, FieldFault, NoDecisionId, Reason, Remedied,
+    Remedy, RowOutcome,
 };
 pub use dialect::{
     Answer, DecisionDialect, Dialect, InferRequest, ModelRef, Place, Protocol, RequestedOutput, RowsAsk,
@@ -29,11 +31,10 @@ pub use digest::{Digest, DigestError};
 pub use fault::{Blame, Fault, FaultKind, GrpcCode, Outcome};
 pub use limits::RequestLimits;
 pub use priority::Priority;
-pub use record::{
-    CallerIndex, DecisionRecord, Meters, Recorder, RunRecord, Shadow, Shadowed, Sink, WalkRecord,
-};
+pub use record::{CallerIndex, DecisionRecord, Meters, RunRecord, Shadow, Shadowed, Sink, WalkRecord};
+pub use recorder::{Entry, EntryKind, LaneRecorder, Recorder, Served, Ticket, Unkept};
 pub use region::{Region, RegionSpan};
-pub use rows::{Scalar, TakeRows, WindowOp};
+pub use rows::{Scalar, TakeRows, Way, WindowOp};
 pub use stage::Stage;
 pub use statistics::{ModelStatistics, Timed};
 pub use tensor::{DataType, Shape, Tensor, TensorData, TensorSpec};

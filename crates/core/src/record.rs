@@ -1,6 +1,6 @@
 //! What one walk leaves behind, and the trait by which it is handed on. Offering never waits.
 
-use crate::{Decisions, FaultKind, Nanos, Outcome, Protocol, Remedied, Stage};
+use crate::{FaultKind, Nanos, Outcome, Protocol, Remedied, Stage};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,10 +97,4 @@ pub trait Meters<M>: Send + Sync {
 
     /// Of a whole decision: its walks, and its rows by outcome, which a record names by its place here.
     fn decision(&self, name: &str, outcomes: &[Arc<str>]) -> Arc<M>;
-}
-
-/// Keeps what was decided. One recorder belongs to all lanes; offering never waits.
-pub trait Recorder: Send + Sync {
-    /// Why it cannot be kept, where that is so.
-    fn offer(&self, decisions: &Decisions) -> Result<(), String>;
 }

@@ -44,4 +44,21 @@ pub trait TakeRows {
     /// A field of the row that was begun last. The protocols hand over every field that they meet: that a name comes twice
     /// is for the taker to see, which has a place for each.
     fn field(&mut self, name: &str, value: Scalar<'_>);
+
+    /// Whether rows may say which way they go: those of a file that is decided again may.
+    fn takes_ways(&self) -> bool {
+        false
+    }
+
+    /// The way of the row that was begun last.
+    fn way(&mut self, _way: Way<'_>) {}
+}
+
+/// A way to a decision, chosen by the row itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way<'a> {
+    /// The variant of this name, whatever its share.
+    Variant(&'a str),
+    /// The rules alone, without a score.
+    Rules,
 }

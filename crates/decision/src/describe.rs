@@ -27,6 +27,7 @@ impl Program {
             (Stage::Tensor, self.transforms.lines().to_vec()),
             (Stage::Infer, self.models.iter().map(model).collect()),
             (Stage::Policy, self.policy.describe()),
+            (Stage::Record, self.record.describe(&self.fields)),
             (Stage::Respond, self.answers()),
         ];
         let stages = stages.into_iter().filter(|(_, lines): &(_, Vec<_>)| !lines.is_empty());
@@ -98,7 +99,8 @@ impl Program {
             FeatureFrom::Compute(_) => "computed".to_owned(),
         };
         let age = feature.max_age_ms.map_or(String::new(), |age| format!(", at most {age} ms old"));
-        format!("{}: {}, {from}{age}", feature.name, feature.field.kind.label())
+        let pii = if feature.field.pii { ", pii" } else { "" };
+        format!("{}: {}, {from}{age}{pii}", feature.name, feature.field.kind.label())
     }
 
     fn answers(&self) -> Vec<String> {

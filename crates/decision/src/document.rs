@@ -6,9 +6,11 @@
 
 mod policy;
 mod read;
+mod record;
 mod transform;
 
 pub use policy::*;
+pub use record::*;
 pub use transform::*;
 
 use flyball_core::WindowOp;
@@ -42,6 +44,9 @@ pub struct DecisionDocument {
     pub remedies: RemediesDocument,
     #[serde(default)]
     pub idempotency: IdempotencyDocument,
+    /// None: recorded as is usual, where the server has somebody who keeps records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<RecordDocument>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]

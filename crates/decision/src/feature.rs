@@ -30,6 +30,13 @@ pub struct FeaturePlan {
     pub(crate) field: Field,
 }
 
+impl FeaturePlan {
+    /// What its values are.
+    pub fn field(&self) -> &Field {
+        &self.field
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum FeatureFrom {
     /// `of` is read as a number for `sum` and `mean`, as a text for `distinct`.
@@ -74,8 +81,9 @@ pub(crate) fn features(
             continue;
         }
         let path = format!("features.{}", document.name);
-        let field = field(document, &path, scope);
+        let mut field = field(document, &path, scope);
         let from = from(document, &path, fields, sources, scope);
+        field.pii = from.as_ref().is_some_and(|from| personal(from, fields, &features));
         // Only once it is compiled: an expression sees what stands before it, and not itself.
         let slot = fields.len() + place;
         let entry = Name { slot, kind: field.kind, values: Arc::clone(&field.values), hidden: true };
@@ -104,6 +112,19 @@ pub(crate) fn features(
         }
     }
     features
+}
+
+/// Whether its values tell what is personal: those of a window by a personal key do not, those of personal fields do.
+fn personal(from: &FeatureFrom, fields: &[Field], before: &[FeaturePlan]) -> bool {
+    let personal = |slot: usize| match fields.get(slot) {
+        Some(field) => field.pii,
+        None => before.iter().any(|feature| feature.slot == slot && feature.field.pii),
+    };
+    match from {
+        FeatureFrom::Window { of, .. } => of.as_ref().is_some_and(|of| personal(of.slot)),
+        FeatureFrom::Lookup { .. } => false,
+        FeatureFrom::Compute(expr) => expr.reads().iter().any(|&slot| personal(slot)),
+    }
 }
 
 fn field(document: &FeatureDocument, path: &str, scope: &mut Scope<'_>) -> Field {

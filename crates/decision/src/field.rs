@@ -32,7 +32,7 @@ pub struct Field {
     pub(crate) length_max: usize,
     pub(crate) required: bool,
     pub(crate) default: Option<Constant>,
-    pub(crate) pii: bool,
+    pub pii: bool,
 }
 
 /// A value of the document. Texts go into the rows when they are used.

@@ -10,6 +10,7 @@ use crate::names::Names;
 use crate::policy::{Computed, Policy};
 use crate::reader::RowReader;
 use crate::reasons::AdverseEnd;
+use crate::record::RecordPlan;
 use crate::remedy::Remedies;
 use crate::route::{self, RoutePlan, Variant};
 use crate::rows::{FeatureFact, Origin, Rows};
@@ -46,6 +47,7 @@ pub struct Program {
     pub adverse_end: AdverseEnd,
     pub remedies: Remedies,
     pub idempotency: IdempotencyDocument,
+    pub record: RecordPlan,
     /// Of the whole document: also transforms, columns, weights, routes and remedies.
     pub document_digest: Digest,
     pub policy_digest: Digest,
@@ -250,6 +252,7 @@ fn compile(document: &DecisionDocument, facts: &[ModelFacts<'_>], faults: &mut F
     let previous = document.route.fallback.is_some();
     let remedies = Remedies::compile(&document.remedies, &document.policy.outcomes, previous, faults);
     idempotency(&document.idempotency, faults);
+    let record = RecordPlan::compile(document, &fields, faults);
     let names = fields.iter().map(|field| &field.name).chain(features.iter().map(|feature| &feature.name));
     let places = names.enumerate().map(|(place, name)| (Box::from(&**name), place as u16)).collect();
     Some(Program {
@@ -268,6 +271,7 @@ fn compile(document: &DecisionDocument, facts: &[ModelFacts<'_>], faults: &mut F
         variants,
         route,
         remedies,
+        record,
         fields,
         places,
         transforms,

@@ -5,11 +5,12 @@
 use crate::field::{Field, shown};
 use crate::nearest::did_you_mean;
 use crate::program::Program;
-use crate::rows::{FeatureFact, Origin, Rows};
+use crate::rows::{FeatureFact, Origin, RowWay, Rows};
 use crate::schema::NAME_BYTES_MAX;
+use crate::value::Value;
 use crate::{feature::FEATURES_MAX, schema::FIELDS_MAX};
 use bytestring::ByteString;
-use flyball_core::{FieldFault, Scalar, TakeRows};
+use flyball_core::{FieldFault, Scalar, TakeRows, Way};
 
 /// Faults that are told of one row.
 const ROW_FAULTS_MAX: usize = 16;
@@ -121,18 +122,39 @@ impl TakeRows for RowReader<'_> {
         if !self.sent.set(place) {
             return self.refused(field, value, "each field once in a row".to_owned());
         }
-        // Null is as if it had not been sent.
-        if value == Scalar::Null {
-            return;
-        }
+        let taken = match value {
+            // A field is as if it had not been sent; a feature is known to be missing.
+            Scalar::Null if place < fields => return,
+            Scalar::Null => Some(Value::Missing),
+            value => field.take(value, self.rows),
+        };
         self.settled.set(place);
-        match field.take(value, self.rows) {
+        match taken {
             Some(value) if place < fields => self.rows.set(row, place, value),
             Some(value) => {
                 let fact = FeatureFact { origin: Origin::Given, age_ms: None };
                 self.rows.set_feature(row, place - fields, value, fact);
             }
             None => self.refused(field, value, field.allowed()),
+        }
+    }
+
+    fn takes_ways(&self) -> bool {
+        self.given
+    }
+
+    fn way(&mut self, way: Way<'_>) {
+        let Some(row) = self.rows.len().checked_sub(1) else { return };
+        let variants = &self.program.variants;
+        match way {
+            Way::Rules => self.rows.set_way(row, RowWay::Rules),
+            Way::Variant(name) => match variants.iter().position(|variant| *variant.name == *name) {
+                Some(variant) => self.rows.set_way(row, RowWay::Variant(variant)),
+                None => {
+                    let near = did_you_mean(name, variants.iter().map(|variant| &*variant.name));
+                    self.fault("as", shown(Scalar::Text(name)), format!("a variant of the decision{near}"));
+                }
+            },
         }
     }
 }

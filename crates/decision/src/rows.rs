@@ -21,10 +21,32 @@ pub enum Origin {
     Given,
 }
 
+impl Origin {
+    pub const fn label(self) -> &'static str {
+        match self {
+            Origin::None => "none",
+            Origin::Window => "window",
+            Origin::Cache => "cache",
+            Origin::Source => "source",
+            Origin::Stale => "stale",
+            Origin::Computed => "computed",
+            Origin::Declared => "declared",
+            Origin::Given => "given",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FeatureFact {
     pub origin: Origin,
     pub age_ms: Option<u32>,
+}
+
+/// A way that a row chose itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowWay {
+    Variant(usize),
+    Rules,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +57,8 @@ pub struct Rows {
     facts: Vec<FeatureFact>,
     text: String,
     ids: Vec<Option<TextRef>>,
+    /// Of those that say which way they go, in the order of their rows.
+    ways: Vec<(u32, RowWay)>,
     /// In the order of their rows.
     faults: Vec<(u32, FieldFault)>,
 }
@@ -47,7 +71,18 @@ impl Rows {
         self.facts.clear();
         self.text.clear();
         self.ids.clear();
+        self.ways.clear();
         self.faults.clear();
+    }
+
+    pub(crate) fn set_way(&mut self, row: usize, way: RowWay) {
+        self.ways.push((row as u32, way));
+    }
+
+    /// The way that a row chose itself.
+    pub fn way(&self, row: usize) -> Option<RowWay> {
+        let place = self.ways.partition_point(|&(of, _)| (of as usize) < row);
+        self.ways.get(place).filter(|(of, _)| *of as usize == row).map(|(_, way)| *way)
     }
 
     /// Adds a row in which everything is missing.

@@ -205,6 +205,18 @@ pub(crate) fn read_scores(
     Ok(())
 }
 
+/// The first numbers of one row of an output, of which `rows` went in; none of texts, or where its shape is not by rows.
+pub fn row_numbers(output: &Tensor, rows: usize, row: usize, most: usize) -> impl Iterator<Item = f64> + '_ {
+    let size = output.datatype.size().unwrap_or(0);
+    let data = match &output.data {
+        TensorData::Fixed(data) if size > 0 && rows > 0 && output.rows() == rows => &data[..],
+        _ => &[],
+    };
+    let row_bytes = data.len() / rows.max(1);
+    let own = data.get(row * row_bytes..(row + 1) * row_bytes).unwrap_or_default();
+    own.chunks_exact(size.max(1)).take(most).map(|bytes| get(output.datatype, bytes))
+}
+
 fn get(datatype: DataType, bytes: &[u8]) -> f64 {
     use bytes::Buf;
     let mut bytes = bytes;

@@ -34,7 +34,7 @@ pub use log::{LogSeverity, log_counts};
 pub use memory::{MemoryBudget, give_back, resident_bytes};
 pub use probe::Batching;
 pub use refusal::Refusal;
-pub use runner::{RunError, Runner};
+pub use runner::{INTER_THREADS, INTRA_THREADS, PROVIDER, RunError, Runner};
 pub use scan::{Opset, ScanFacts};
 pub use signature::Signature;
 pub use stop::Stopper;

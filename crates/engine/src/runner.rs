@@ -99,6 +99,11 @@ fn used_again<'new>(values: Vec<SessionInputValue<'_>>) -> Vec<SessionInputValue
     values.into_iter().filter_map(|_| None).collect()
 }
 
+/// How sessions are made: it may change the last bits of what they give, so that records of decisions name it.
+pub const PROVIDER: &str = "CPUExecutionProvider";
+pub const INTRA_THREADS: usize = 1;
+pub const INTER_THREADS: usize = 1;
+
 fn session(runtime: &Runtime, artifact: &crate::Artifact, voice: Voice) -> ort::Result<Session> {
     let level = match voice {
         Voice::Warnings => ort::logging::LogLevel::Warning,
@@ -107,8 +112,8 @@ fn session(runtime: &Runtime, artifact: &crate::Artifact, voice: Voice) -> ort::
     // One thread and no spinning: lanes are the parallelism, and a spinning pool takes the cores from them.
     let mut builder = Session::builder(&runtime.environment)?
         .with_optimization_level(GraphOptimizationLevel::All)?
-        .with_intra_threads(1)?
-        .with_inter_threads(1)?
+        .with_intra_threads(INTRA_THREADS)?
+        .with_inter_threads(INTER_THREADS)?
         .with_intra_op_spinning(false)?
         .with_inter_op_spinning(false)?
         .with_log_level(level)?;

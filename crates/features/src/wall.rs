@@ -29,6 +29,17 @@ impl Wall {
         }
     }
 
+    /// The same in nanoseconds, for records.
+    pub fn now_ns(&self) -> i64 {
+        match &self.0 {
+            Some(_) => self.now_ms().saturating_mul(1_000_000),
+            None => match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
+                Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+                Err(_) => 0,
+            },
+        }
+    }
+
     /// Moves a manual one; the system's is left alone.
     pub fn advance_ms(&self, by: i64) {
         if let Some(manual) = &self.0 {

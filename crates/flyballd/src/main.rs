@@ -57,6 +57,15 @@ struct Arguments {
     /// Web pages of this origin may read answers (may be repeated).
     #[arg(long, value_name = "ORIGIN")]
     cors_origin: Vec<String>,
+    /// Record decisions in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    journal_folder: Option<PathBuf>,
+    /// File of the key that signs checkpoints [default: in the folder].
+    #[arg(long, value_name = "FILE")]
+    journal_key: Option<PathBuf>,
+    /// Where the key for personal data is: file:PATH, env:NAME or command:ARGV [default: in the folder].
+    #[arg(long, value_name = "PLACE")]
+    journal_kek: Option<String>,
     /// Threads that serve [default: one for each core that this process may use].
     #[arg(long, value_name = "N")]
     lanes: Option<usize>,
@@ -142,6 +151,8 @@ fn override_with(config: &mut ServerConfig, arguments: &Arguments) {
         (&mut config.tls_key, &arguments.tls_key),
         (&mut config.tls_client_ca, &arguments.tls_client_ca),
         (&mut config.callers, &arguments.callers),
+        (&mut config.journal_folder, &arguments.journal_folder),
+        (&mut config.journal_key, &arguments.journal_key),
     ] {
         if given.is_some() {
             key.clone_from(given);
@@ -149,6 +160,9 @@ fn override_with(config: &mut ServerConfig, arguments: &Arguments) {
     }
     if arguments.lanes.is_some() {
         config.lanes = arguments.lanes;
+    }
+    if arguments.journal_kek.is_some() {
+        config.journal_kek.clone_from(&arguments.journal_kek);
     }
     if let Some(mode) = &arguments.unix_mode {
         config.unix_mode.clone_from(mode);

@@ -5,13 +5,14 @@ use crate::admission::Gate;
 use crate::breaker::Breaker;
 use crate::chores::Chores;
 use crate::decision::{Surroundings, compile};
+use crate::fingerprint::Fingerprint;
 use crate::loaded::{Home, Terms};
 use crate::schedule::{BatchWait, ModelKey};
 use crate::service::Service;
 use crate::watchdog::Watchdog;
 use crate::{Decision, Deployment, Model, Plane, Routes};
 use flyball_core::snapshot::{self, Bundle, Document, IndexEntry};
-use flyball_core::{Digest, Meters};
+use flyball_core::{Digest, Meters, Served};
 use flyball_engine::{Artifact, Batching, LoadOptions, MemoryBudget, Runtime, Surveyor};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -62,6 +63,7 @@ pub struct Loader<M: Send + Sync + 'static> {
     meters: Arc<dyn Meters<M>>,
     memory: MemoryBudget,
     chores: Chores<M>,
+    fingerprint: Fingerprint,
     _watchdog: Watchdog,
 }
 
@@ -74,7 +76,9 @@ impl<M: Send + Sync + 'static> Loader<M> {
     ) -> std::io::Result<Loader<M>> {
         let watched = Arc::clone(&plane);
         let watchdog = Watchdog::start(move || watched.runs.look(watched.clock.now()))?;
-        Ok(Loader { runtime, plane, meters, memory, chores: Chores::start()?, _watchdog: watchdog })
+        let fingerprint = Fingerprint::new(&runtime, plane.means.build);
+        let chores = Chores::start()?;
+        Ok(Loader { runtime, plane, meters, memory, chores, fingerprint, _watchdog: watchdog })
     }
 
     /// Applies a snapshot and says what became of each deployment. Before each version it asks whether the server is
@@ -140,6 +144,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
             Ok(None) => None,
             Ok(Some((deployment, surveyors))) => {
                 let ack = ack(&deployment, AckState::Applied);
+                self.record(bundle, &deployment);
                 let before = self.change(|routes| routes.serve(Arc::clone(&deployment)));
                 before.into_iter().for_each(|before| self.chores.reap(before));
                 for (surveyor, model) in surveyors.into_iter().zip(&deployment.versions) {
@@ -201,10 +206,35 @@ impl<M: Send + Sync + 'static> Loader<M> {
         let Some(decision) = &document.decision else { return Ok(None) };
         let routes = self.plane.routes.load();
         let before = routes.get(&document.name).and_then(|serving| serving.decision.as_deref());
-        let (features, meters) = (&*self.plane.means.features, &*self.meters);
-        let compiled =
-            compile(document, decision, versions, &Surroundings { base, features, meters, before });
+        let means = &self.plane.means;
+        let around = Surroundings {
+            base,
+            features: &means.features,
+            meters: &*self.meters,
+            before,
+            records: means.recorder.is_some() || means.offline,
+            runtime: self.fingerprint.digest,
+        };
+        let compiled = compile(document, decision, versions, &around);
         compiled.map(Some).map_err(|why| format!("decision: {why}"))
+    }
+
+    /// Before the first decision: what its records name is there then.
+    fn record(&self, bundle: &Bundle, deployment: &Deployment<M>) {
+        let Some((recorder, decision)) = self.plane.means.recorder.as_ref().zip(deployment.decision.as_ref())
+        else {
+            return;
+        };
+        let program = &decision.program;
+        recorder.served(Served {
+            decision: deployment.name.clone(),
+            document: program.document_digest,
+            policy: program.policy_digest,
+            schema: program.schema_digest,
+            deployment: bundle.document(&deployment.digest).unwrap_or_default().to_vec(),
+            base: bundle.base.display().to_string(),
+            runtime: self.fingerprint.json.clone(),
+        });
     }
 
     fn load_version(

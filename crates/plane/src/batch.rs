@@ -25,6 +25,16 @@ pub(crate) struct Ran {
     pub(crate) outputs: Vec<Tensor>,
     pub(crate) began: Nanos,
     pub(crate) ended: Nanos,
+    pub(crate) batch: Place,
+}
+
+/// Where a job was in its batch: some models give another answer in another company.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Of the whole run.
+    pub(crate) rows: u32,
+    /// Of the job's first row.
+    pub(crate) first: u32,
 }
 
 /// A run on a lane with sockets is expected to take a millisecond; after this long it is stopped.

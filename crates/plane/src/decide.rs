@@ -153,7 +153,7 @@ impl<S: Sink, D: Dialect> Request<S> for Inference<'_, D> {
         let (inputs, places) = walk.stage(Stage::Tensor, tensor(&mut request, &model))?;
         walk.rows = batch::rows(&inputs);
         let ticket = Ticket::new(permit, request.priority, walk.deadline);
-        let mut outputs = walk.ran(batch::run(lane, &model, inputs, ticket).await)?.0;
+        let mut outputs = walk.ran(batch::run(lane, &model, inputs, ticket).await)?.0.outputs;
         walk.pass(Stage::Policy);
         walk.pass(Stage::Record);
         classify(&mut outputs, &request.outputs, &model)?;

@@ -3,6 +3,7 @@
 mod compile;
 
 use crate::governed::answers::Answers;
+use crate::governed::preamble::Preamble;
 use crate::{Model, Routes};
 use flyball_core::{DecidedBy, Fault, FaultKind, Stage};
 use flyball_decision::{FieldDocument, Program, Variant};
@@ -29,6 +30,8 @@ pub struct Decision<M> {
     pub(crate) sources: Vec<Source>,
     /// By feature; none for what is no window.
     pub(crate) windows: Vec<Option<Window>>,
+    /// What is the same in all of its records.
+    pub(crate) preamble: Preamble,
     /// Goes on over reloads.
     pub(crate) answers: Arc<Answers>,
 }

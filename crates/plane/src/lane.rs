@@ -9,7 +9,7 @@ use crate::plane::{LaneInbox, Plane};
 use crate::reply::Slots;
 use crate::schedule::{RunLimit, Schedule};
 use crate::share::SocketCost;
-use flyball_core::{Fault, FaultKind, Nanos, Sink, Stage, Tensor};
+use flyball_core::{Fault, FaultKind, LaneRecorder, Nanos, Sink, Stage, Tensor};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -53,7 +53,9 @@ impl<S: Sink> Lane<S> {
         } else {
             RunLimit { time: COMPUTE_RUN_MAX, strict: false }
         };
-        let desk = Desk::new(plane.means.features.lane());
+        // Requests are walked by lanes with sockets alone.
+        let recorder = plane.means.recorder.as_ref().filter(|_| plane.has_sockets(id));
+        let desk = Desk::new(plane.means.features.lane(), recorder.map(|recorder| recorder.lane(id)));
         Rc::new(Lane {
             id,
             plane,
@@ -81,6 +83,11 @@ impl<S: Sink> Lane<S> {
 
     pub fn now(&self) -> Nanos {
         self.plane.clock.now()
+    }
+
+    /// This lane's way to the log; none: nothing is recorded here.
+    pub fn recorder(&self) -> Option<&dyn LaneRecorder> {
+        self.desk.recorder.as_deref()
     }
 
     /// Takes in what other lanes have sent. Before every run: what came during the last one may be more urgent.

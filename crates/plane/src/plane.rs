@@ -32,6 +32,14 @@ pub struct Means {
     /// Rows come from files: they may bring features along, and windows are only read.
     pub offline: bool,
     pub recorder: Option<Arc<dyn Recorder>>,
+    pub build: Build,
+}
+
+/// Which flyball this is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Build {
+    pub version: &'static str,
+    pub commit: &'static str,
 }
 
 impl Means {
@@ -39,7 +47,8 @@ impl Means {
     pub fn in_memory(clock: Clock, wall: Wall) -> Means {
         let settings =
             FeatureSettings { folder: None, window_keys_max: WINDOW_KEYS_MAX, clock, wall: wall.clone() };
-        Means { features: Features::new(settings), wall, offline: false, recorder: None }
+        let (features, build) = (Features::new(settings), Build::default());
+        Means { features, wall, offline: false, recorder: None, build }
     }
 }
 

@@ -132,12 +132,16 @@ impl Drop for Waiting<'_> {
 mod tests {
     use super::*;
     use crate::admission::Gate;
+    use crate::batch::Place;
     use flyball_core::Nanos;
 
     fn ran() -> (Ran, Permit) {
         let place = || Gate::new(1).try_enter().unwrap();
         let permit = Permit { _server: place(), _deployment: place() };
-        (Ran { outputs: Vec::new(), began: Nanos(1), ended: Nanos(2) }, permit)
+        (
+            Ran { outputs: Vec::new(), began: Nanos(1), ended: Nanos(2), batch: Place { rows: 1, first: 0 } },
+            permit,
+        )
     }
 
     #[tokio::test]

@@ -3,10 +3,9 @@
 
 use crate::Lane;
 use crate::admission::Permit;
+use crate::batch::Ran;
 use crate::reply::Answered;
-use flyball_core::{
-    CallerIndex, Fault, FaultKind, Nanos, Outcome, Protocol, Sink, Stage, Tensor, WalkRecord, nanos,
-};
+use flyball_core::{CallerIndex, Fault, FaultKind, Nanos, Outcome, Protocol, Sink, Stage, WalkRecord, nanos};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +13,11 @@ use std::time::Duration;
 /// A transport begins it as soon as it has read a request's head: from there on the request is counted.
 pub struct Walk<S: Sink> {
     lane: Rc<Lane<S>>,
-    protocol: Protocol,
+    pub(crate) protocol: Protocol,
     pub(crate) caller: CallerIndex,
+    /// For records: what a caller calls itself, and the trace that its request is part of.
+    caller_name: Option<Arc<str>>,
+    trace: Option<[u8; 32]>,
     /// When the head came. Callers' time limits count from here.
     came: Nanos,
     began: Nanos,
@@ -40,6 +42,8 @@ impl<S: Sink> Walk<S> {
             lane: Rc::clone(lane),
             protocol,
             caller: CallerIndex::NONE,
+            caller_name: None,
+            trace: None,
             came: Nanos(began.0.saturating_sub(nanos(lay_unread))),
             began,
             deadline: None,
@@ -55,6 +59,19 @@ impl<S: Sink> Walk<S> {
     /// Says who asks; a transport does so as soon as it knows.
     pub fn called_by(&mut self, caller: CallerIndex) {
         self.caller = caller;
+    }
+
+    /// What a record says of where the request came from. `trace`: the id of a W3C trace, 32 hexadecimal digits.
+    pub fn comes_from(&mut self, caller: Option<Arc<str>>, trace: Option<[u8; 32]>) {
+        (self.caller_name, self.trace) = (caller, trace);
+    }
+
+    pub fn caller_name(&self) -> Option<&Arc<str>> {
+        self.caller_name.as_ref()
+    }
+
+    pub fn trace(&self) -> Option<&str> {
+        self.trace.as_ref().and_then(|trace| str::from_utf8(trace).ok())
     }
 
     /// The body is here: time before this was the network's, not ours.
@@ -94,12 +111,12 @@ impl<S: Sink> Walk<S> {
     }
 
     /// Ends queue and infer with what came of a run.
-    pub(crate) fn ran(&mut self, ran: Answered) -> Result<(Vec<Tensor>, Permit), Fault> {
+    pub(crate) fn ran(&mut self, ran: Answered) -> Result<(Ran, Permit), Fault> {
         match ran {
             Ok((ran, permit)) => {
                 self.end_at(Stage::Queue, ran.began);
                 self.end_at(Stage::Infer, ran.ended);
-                Ok((ran.outputs, permit))
+                Ok((ran, permit))
             }
             // The time until here belongs to the stage that failed, not to the writing of the refusal.
             Err(fault) => self.stage(fault.stage, Err(fault)),

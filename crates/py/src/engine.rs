@@ -22,6 +22,15 @@ pub(crate) fn machine(py: Python<'_>) -> PyResult<Bound<'_, PyBytes>> {
     json(py, &flyball_server::machine())
 }
 
+#[pyfunction]
+pub(crate) fn runtime_fingerprint(py: Python<'_>, ort_path: PathBuf) -> PyResult<Bound<'_, PyBytes>> {
+    let found = guarded(py, || {
+        flyball_server::runtime_fingerprint(&ort_path)
+            .map_err(|error| Failure::refused("engine_missing", error))
+    })?;
+    Ok(PyBytes::new(py, &found))
+}
+
 #[derive(Serialize)]
 struct ModelFiles {
     digest: Digest,

@@ -8,6 +8,7 @@ mod engine;
 mod error;
 mod explain;
 mod features;
+mod journal;
 mod load;
 mod server;
 
@@ -23,6 +24,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engine::build_info, module)?)?;
     module.add_function(wrap_pyfunction!(engine::machine, module)?)?;
     module.add_function(wrap_pyfunction!(engine::model_files, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::runtime_fingerprint, module)?)?;
     module.add_function(wrap_pyfunction!(engine::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(engine::check_snapshot, module)?)?;
     module.add_function(wrap_pyfunction!(decision::check_decision, module)?)?;
@@ -30,8 +32,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(explain::contributions, module)?)?;
     module.add_function(wrap_pyfunction!(features::feature_record, module)?)?;
     module.add_function(wrap_pyfunction!(load::read_histograms, module)?)?;
+    module.add_function(wrap_pyfunction!(journal::verify_frames, module)?)?;
     module.add_class::<server::Server>()?;
     module.add_class::<features::FeaturePush>()?;
+    module.add_class::<journal::JournalLog>()?;
+    module.add_class::<journal::Journal>()?;
     module.add_class::<load::LoadRun>()?;
     module.add_class::<load::Echo>()?;
     Ok(())

@@ -95,7 +95,7 @@ fn unstarted(error: StartError) -> Failure {
             let faults = serde_json::to_value(faults).ok();
             Failure { faults, ..Failure::refused("invalid_config", "the callers' file is refused") }
         }
-        StartError::Tls(_) | StartError::Callers(_) | StartError::Nobody { .. } => {
+        StartError::Tls(_) | StartError::Callers(_) | StartError::Journal(_) | StartError::Nobody { .. } => {
             Failure::refused("invalid_config", error)
         }
         StartError::Bind { .. } => Failure::refused("cannot_listen", error),

@@ -83,11 +83,12 @@ async fn accept(
             Some(seat) => seat,
             None => None,
         };
+        let near = address.is_none_or(|address| address.to_canonical().is_loopback());
         let load = |lane: &usize| shared.connections[*lane].load(Ordering::Relaxed);
         let Some(lane) = (0..lanes.len()).min_by_key(load) else { return };
         shared.connections[lane].fetch_add(1, Ordering::Relaxed);
         // Bounded: a lane that does not take connections in holds the acceptor back, not the memory.
-        if lanes[lane].send(Handover { carrier, place, seat, anonymous }).await.is_err() {
+        if lanes[lane].send(Handover { carrier, place, seat, anonymous, near }).await.is_err() {
             shared.connections[lane].fetch_sub(1, Ordering::Relaxed);
         }
     }

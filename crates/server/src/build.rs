@@ -1,6 +1,9 @@
 //! What this build is: shown by `--version`, `/metrics` and the benchmark's record, which refuses a debug build.
 
+use flyball_engine::{LibraryError, Runtime};
+use flyball_plane::{Build, Fingerprint};
 use serde::Serialize;
+use std::path::Path;
 
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct BuildInfo {
@@ -25,4 +28,11 @@ pub const fn build_info() -> BuildInfo {
         rustc: env!("FLYBALL_RUSTC"),
         debug_assertions: cfg!(debug_assertions),
     }
+}
+
+/// What makes a run differ from machine to machine, as records of decisions made here would name it: JSON.
+pub fn runtime_fingerprint(library: &Path) -> Result<Vec<u8>, LibraryError> {
+    let build = build_info();
+    let build = Build { version: build.version, commit: build.commit };
+    Ok(Fingerprint::new(&Runtime::open(library)?, build).json)
 }

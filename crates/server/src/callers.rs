@@ -46,6 +46,8 @@ fn list(faults: &[ConfigFault]) -> String {
 pub(crate) struct Peer {
     /// Whether its listener serves those who are no known caller.
     pub(crate) anonymous: bool,
+    /// Whether it is on this machine.
+    pub(crate) near: bool,
     pub(crate) mark: Mark,
 }
 
@@ -78,7 +80,7 @@ impl Mark {
 }
 
 pub(crate) struct Caller {
-    name: String,
+    name: Arc<str>,
     index: CallerIndex,
     terms: Terms,
     rate: Option<DefaultDirectRateLimiter>,
@@ -143,7 +145,7 @@ impl Callers {
             known.names.extend(entry.sans.into_iter().map(|name| (name, place)));
             known.users.extend(entry.uids.into_iter().map(|user| (user, place)));
             // Whoever is left as it was goes on with what it has used up.
-            let same = |caller: &&Arc<Caller>| caller.name == entry.name && caller.terms == entry.terms;
+            let same = |caller: &&Arc<Caller>| *caller.name == *entry.name && caller.terms == entry.terms;
             let caller = before.callers.iter().find(same).cloned();
             known
                 .callers
@@ -182,7 +184,7 @@ impl Caller {
             terms.burst.map_or(quota, |burst| quota.allow_burst(burst))
         };
         let rate = terms.per_second.map(|per_second| RateLimiter::direct(quota(per_second)));
-        Caller { name, index, terms, rate, in_flight: AtomicUsize::new(0) }
+        Caller { name: name.into(), index, terms, rate, in_flight: AtomicUsize::new(0) }
     }
 
     /// Lets one more request in, where the caller's terms allow it.
@@ -254,10 +256,11 @@ impl Visitor {
             Visitor::Anybody => Visit::open(),
             Visitor::Known(caller) => {
                 let standing = caller.admit().map_err(Box::new);
-                Visit { caller: caller.index, control: caller.terms.control, standing }
+                let name = Some(Arc::clone(&caller.name));
+                Visit { caller: caller.index, name, control: caller.terms.control, standing }
             }
             Visitor::Nobody(fault) => {
-                Visit { caller: CallerIndex::NONE, control: false, standing: Err(fault.clone()) }
+                Visit { caller: CallerIndex::NONE, name: None, control: false, standing: Err(fault.clone()) }
             }
         }
     }
@@ -300,6 +303,8 @@ impl Guest {
 /// A request's standing with its caller: whose it is, and whether it may go on. To be held while the request lasts.
 pub(crate) struct Visit {
     pub(crate) caller: CallerIndex,
+    /// As the callers' file has it.
+    pub(crate) name: Option<Arc<str>>,
     /// Whether the callers' file lets the caller change what is served to everybody.
     pub(crate) control: bool,
     /// Boxed, because every request carries this and few are refused.
@@ -309,7 +314,7 @@ pub(crate) struct Visit {
 impl Visit {
     /// Of a request that anybody may make, like a look at the server's health.
     pub(crate) fn open() -> Visit {
-        Visit { caller: CallerIndex::ANONYMOUS, control: false, standing: Ok(None) }
+        Visit { caller: CallerIndex::ANONYMOUS, name: None, control: false, standing: Ok(None) }
     }
 
     /// What to hold while the request lasts, and whether it may go on.

@@ -1,6 +1,7 @@
 //! The server's settings: what was written, checked as a whole. `python/flyball/config` has the same keys, defaults
 //! and limits, and `docs/reference/server-config.md` is made from those.
 
+use flyball_journal::KekPlace;
 use flyball_telemetry::LogLevel;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -60,6 +61,19 @@ pub struct ServerConfig {
     pub allow_shared_memory: bool,
     /// Where the windows of features are kept over restarts; none given: in memory alone.
     pub features_folder: Option<PathBuf>,
+    /// Where decisions are recorded; none given: nowhere.
+    pub journal_folder: Option<PathBuf>,
+    /// What nobody waits for is on the disk after so long.
+    pub journal_sync_ms: u64,
+    /// Nothing more is recorded while something older than this is not on the disk.
+    pub journal_loss_ms_max: u64,
+    pub journal_segment_bytes: u64,
+    pub journal_segment_s: u64,
+    pub journal_checkpoint_s: u64,
+    /// Of the key that signs checkpoints; none given: the folder's own.
+    pub journal_key: Option<PathBuf>,
+    /// The place of the key that subjects' keys are encrypted under; none given: the folder's own.
+    pub journal_kek: Option<String>,
     /// Rows come from files: nothing is looked up or counted, and rows may bring the values of features along.
     pub offline: bool,
     /// Web pages of these origins may read answers; `*` for any.
@@ -99,6 +113,14 @@ impl Default for ServerConfig {
             allow_model_control: false,
             allow_shared_memory: false,
             features_folder: None,
+            journal_folder: None,
+            journal_sync_ms: 200,
+            journal_loss_ms_max: 2000,
+            journal_segment_bytes: 64 << 20,
+            journal_segment_s: 3600,
+            journal_checkpoint_s: 60,
+            journal_key: None,
+            journal_kek: None,
             offline: false,
             cors_origins: Vec::new(),
             compress_bytes_min: 1024,
@@ -150,6 +172,7 @@ impl ServerConfig {
         bound("body_timeout_ms", self.body_timeout_ms, 10..=3_600_000);
         bound("idle_timeout_ms", self.idle_timeout_ms, 10..=3_600_000);
         bound("grace_ms", self.grace_ms, 0..=3_600_000);
+        self.journal_bounds().into_iter().for_each(|(path, is, range)| bound(path, is, range));
         bound("cors_origins", self.cors_origins.len() as u64, 0..=64);
         bound("compress_bytes_min", self.compress_bytes_min as u64, 0..=(1 << 31) - 1);
         let mut refuse = |path: String, is: &str, allowed: &str| {
@@ -181,6 +204,9 @@ impl ServerConfig {
         if let Some(owner) = self.unix_owner.as_deref().filter(|owner| !sound_owner(owner)) {
             refuse("unix_owner".to_owned(), owner, "user or user:group, names or numbers");
         }
+        for (path, is, allowed) in self.journal_faults() {
+            refuse(path.to_owned(), &is, &allowed);
+        }
         for (path, allowed) in self.empty_paths() {
             refuse(path.to_owned(), "", allowed);
         }
@@ -190,15 +216,42 @@ impl ServerConfig {
         faults
     }
 
+    fn journal_bounds(&self) -> [(&'static str, u64, RangeInclusive<u64>); 5] {
+        [
+            ("journal_sync_ms", self.journal_sync_ms, 10..=10_000),
+            ("journal_loss_ms_max", self.journal_loss_ms_max, 100..=60_000),
+            ("journal_segment_bytes", self.journal_segment_bytes, 1 << 20..=4 << 30),
+            ("journal_segment_s", self.journal_segment_s, 1..=604_800),
+            ("journal_checkpoint_s", self.journal_checkpoint_s, 1..=3600),
+        ]
+    }
+
     /// Paths that were given, and name nothing.
     fn empty_paths(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let paths = [
             ("callers", "the path of a file", &self.callers),
             ("features_folder", "the path of a folder", &self.features_folder),
+            ("journal_folder", "the path of a folder", &self.journal_folder),
+            ("journal_key", "the path of a file", &self.journal_key),
         ];
         let empty = |path: &PathBuf| path.as_os_str().is_empty();
         let named = paths.into_iter().filter(move |(_, _, path)| path.as_ref().is_some_and(empty));
         named.map(|(key, allowed, _)| (key, allowed))
+    }
+
+    /// What a journal's settings say together; each number alone is told by its own bound.
+    fn journal_faults(&self) -> Vec<(&'static str, String, String)> {
+        let mut faults = Vec::new();
+        let (sync, loss) = (self.journal_sync_ms, self.journal_loss_ms_max);
+        if (10..=10_000).contains(&sync) && (100..2 * sync).contains(&loss) {
+            let allowed = format!("{} to 60000, twice journal_sync_ms or more", 2 * sync);
+            faults.push(("journal_loss_ms_max", loss.to_string(), allowed));
+        }
+        if let Some(place) = self.journal_kek.as_ref().filter(|place| place.parse::<KekPlace>().is_err()) {
+            let allowed = "file:PATH, env:NAME or command:PROGRAM ARGUMENT…".to_owned();
+            faults.push(("journal_kek", place.clone(), allowed));
+        }
+        faults
     }
 
     /// A model has one session for each lane, so a further thread would have none to run. Each number alone is told by its
@@ -421,6 +474,28 @@ mod tests {
                 .iter()
                 .all(|origin| !sound_origin(origin))
         );
+    }
+
+    #[test]
+    fn a_journal_may_lose_no_less_than_two_rounds_to_the_disk() {
+        let faults = |sync, loss| {
+            let config =
+                ServerConfig { journal_sync_ms: sync, journal_loss_ms_max: loss, ..ServerConfig::default() };
+            config.check().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(faults(1000, 2000), [""; 0]);
+        let allowed = "allowed: 2000 to 60000, twice journal_sync_ms or more";
+        assert_eq!(faults(1000, 1999), [format!("journal_loss_ms_max is 1999; {allowed}")]);
+        assert_eq!(faults(1000, 99), ["journal_loss_ms_max is 99; allowed: 100 to 60000"]);
+    }
+
+    #[test]
+    fn the_place_of_a_key_is_a_file_the_environment_or_a_command() {
+        let sound = |place: &str| {
+            ServerConfig { journal_kek: Some(place.to_owned()), ..ServerConfig::default() }.check().is_empty()
+        };
+        assert!(["file:/run/kek", "env:KEK", "command:vault read kek"].into_iter().all(sound));
+        assert!(!["", "kek", "file:", "command: ", "env:A=B", "vault:x"].into_iter().any(sound));
     }
 
     #[test]

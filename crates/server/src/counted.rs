@@ -1,8 +1,9 @@
 //! What the transports count for the page of metrics: connections turned away, handshakes, files that were read again; and what
-//! features count, which their own crate does.
+//! features and the journal count, which their own crates do.
 //! Nothing here is touched by a request.
 
 use crate::callers::Callers;
+use crate::journal;
 use crate::lane_thread::Shared;
 use crate::tls::Tls;
 use flyball_features::{Features, SourceCounts, WindowCounts};
@@ -14,12 +15,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) fn families(shared: &Shared) -> Vec<Family> {
     let mut families = transports(shared);
     families.extend(features(&shared.plane.means.features));
+    families.extend(journal::families(shared));
     families
 }
 
 fn transports(shared: &Shared) -> Vec<Family> {
     let tls = shared.tls.as_ref();
-    let one = |value: Option<u64>| value.map(|value| ("".into(), value)).into_iter().collect();
+    let one = |value: Option<u64>| value.map(|value| ("".into(), value as f64)).into_iter().collect();
     vec![
         Family {
             name: "flyball_connections_refused_total",
@@ -84,7 +86,7 @@ fn features(features: &Features) -> Vec<Family> {
         by_result.map(|(result, count)| (format!(r#"{},result="{result}""#, window(counts)), count))
     });
     let family = |name, kind, help, samples: Vec<(String, u64)>| {
-        let samples = samples.into_iter().map(|(labels, value)| (Cow::Owned(labels), value)).collect();
+        let samples = samples.into_iter().map(|(labels, value)| (Cow::Owned(labels), value as f64)).collect();
         Family { name, kind, help, samples }
     };
     let of_sources = |pick: fn(&SourceCounts) -> u64| {
@@ -123,9 +125,9 @@ fn features(features: &Features) -> Vec<Family> {
     ]
 }
 
-fn reloads(counts: Option<[&AtomicU64; 2]>) -> Vec<(Cow<'static, str>, u64)> {
+fn reloads(counts: Option<[&AtomicU64; 2]>) -> Vec<(Cow<'static, str>, f64)> {
     let labels = [r#"outcome="taken""#, r#"outcome="refused""#];
-    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
     counts.map_or_else(Vec::new, |counts| {
         labels.map(Cow::Borrowed).into_iter().zip(counts.map(count)).collect()
     })

@@ -1,10 +1,11 @@
 //! The HTTP surface: V2 REST, decisions, health and metrics. Routes are told apart here; inference goes to `infer.rs`,
-//! decisions to `decisions.rs`, Triton's extensions to `extensions.rs`.
+//! decisions to `decisions.rs`, what is told of them later to `journal.rs`, Triton's extensions to `extensions.rs`.
 
 mod cors;
 mod decisions;
 mod extensions;
 mod infer;
+mod journal;
 mod path;
 mod wishes;
 
@@ -22,7 +23,7 @@ use flyball_telemetry::{BuildFacts, Gauges};
 use flyball_wire::Problem;
 use flyball_wire::metadata::{self, Allowed, ModelMetadata, ServerMetadata};
 use hyper::body::Incoming;
-use path::{Extension, Target};
+use path::{Extension, Ledger, Target};
 use std::time::Duration;
 use wishes::Wishes;
 
@@ -47,6 +48,8 @@ enum Work {
     /// Held until it is answered, like an inference: its caller may have only so many at once.
     Metrics(Visit),
     Extension(Extension, Visit, Request<Incoming>),
+    /// With whether it comes from this machine.
+    Ledger(Ledger, Visit, bool, Request<Incoming>),
     Answered(Reply),
 }
 
@@ -111,6 +114,7 @@ fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_un
         Target::Metrics => return Work::Metrics(visit),
         Target::OpenApi => whole(StatusCode::OK, JSON, Bytes::from_static(OPENAPI)),
         Target::Extension(extension) => return Work::Extension(extension, visit, request),
+        Target::Ledger(ledger) => return Work::Ledger(ledger, visit, peer.near, request),
     })
 }
 
@@ -118,7 +122,7 @@ pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
     // Triton compresses inference alone, and its clients do not look for it elsewhere, whatever their library accepts.
     let wishes = match &call.work {
         Work::Infer(_) | Work::Decide(_) | Work::Metrics(_) => call.wishes,
-        Work::Extension(..) | Work::Answered(_) => call.wishes.uncoded(),
+        Work::Extension(..) | Work::Ledger(..) | Work::Answered(_) => call.wishes.uncoded(),
     };
     let reply = match call.work {
         Work::Infer(infer) => infer.finish(context).await,
@@ -128,6 +132,11 @@ pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
             let answered = extensions::answer(context, extension, visit.control, request).await;
             drop(visit);
             answered.unwrap_or_else(|fault| refuse(&fault))
+        }
+        Work::Ledger(ledger, visit, near, request) => {
+            let answered = journal::answer(context, ledger, &visit, near, request).await;
+            drop(visit);
+            answered.unwrap_or_else(|fault| decisions::refuse(&fault, None))
         }
         Work::Answered(reply) => reply,
     };
@@ -222,6 +231,7 @@ fn metrics(shared: &Shared) -> Bytes {
     let ort_log = flyball_engine::log_counts().map(|(severity, count)| (severity.label(), count)).to_vec();
     let backlogs = shared.plane.backlogs().collect();
     let families = counted::families(shared);
-    let gauges = Gauges { connections: shared.connections(), backlogs, ort_log, families };
+    let spreads = vec![crate::journal::spread(shared)];
+    let gauges = Gauges { connections: shared.connections(), backlogs, ort_log, families, spreads };
     Bytes::from(shared.telemetry.render(&facts, &gauges))
 }

@@ -5,6 +5,7 @@ use crate::callers::{Callers, Mark, Peer, Visit, Visitor};
 use crate::control::Order;
 use crate::drain::{Drain, Phase};
 use crate::errands::Errand;
+use crate::journal::Tellings;
 use crate::machine::Machine;
 use crate::refusals::{self, Refusals};
 use crate::reply::Reply;
@@ -13,6 +14,7 @@ use crate::stream::Stream;
 use crate::tls::{Tls, Turns};
 use crate::{ServerConfig, machine, stack};
 use ::http::{HeaderMap, header};
+use flyball_journal::Journal;
 use flyball_plane::{Lane, LaneInbox, Plane};
 use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
 use flyball_wire::regions::Regions;
@@ -45,6 +47,9 @@ pub(crate) struct Shared {
     pub(crate) regions: Option<Arc<Regions>>,
     pub(crate) tls: Option<Tls>,
     pub(crate) callers: Option<Callers>,
+    /// Where decisions are recorded; none where they are not.
+    pub(crate) journal: Option<Arc<Journal>>,
+    pub(crate) tellings: Tellings,
     /// Connections of each address.
     pub(crate) seats: Arc<Seats>,
     /// Open connections of each lane.
@@ -107,6 +112,8 @@ pub(crate) struct Handover {
     pub(crate) seat: Option<Seat>,
     /// Whether those who are no known caller are served where it came in.
     pub(crate) anonymous: bool,
+    /// Whether it comes from this machine.
+    pub(crate) near: bool,
 }
 
 pub(crate) fn start(
@@ -200,7 +207,7 @@ async fn connection(context: Rc<LaneContext>, handover: Handover) {
     let open = &context.shared.connections[context.lane.id];
     let _closed = OnDrop(|| open.fetch_sub(1, Ordering::Relaxed));
     if let Some((stream, mark)) = open_up(&context, handover.carrier).await {
-        let peer = Peer { anonymous: handover.anonymous, mark };
+        let peer = Peer { anonymous: handover.anonymous, near: handover.near, mark };
         stack::connection(Rc::clone(&context), stream, peer).await;
     }
     drop((handover.place, handover.seat));

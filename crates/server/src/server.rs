@@ -2,11 +2,13 @@
 //! Python process.
 
 use crate::body::BodyBudget;
+use crate::build::build_info;
 use crate::callers::{Callers, CallersError};
 use crate::config::ConfigFault;
 use crate::control::{self, Control, OnLoad};
 use crate::drain::{Drain, Phase};
 use crate::files::{self, Reload, Watch};
+use crate::journal::{self, Tellings};
 use crate::lane_thread::{self, Handover, Shared};
 use crate::listen::{self, Address, Listener};
 use crate::machine::{Machine, lock_memory, machine};
@@ -14,10 +16,11 @@ use crate::seats::Seats;
 use crate::tls::{Tls, TlsError, TlsFiles};
 use crate::{ServerConfig, acceptor, errands};
 use flyball_core::snapshot::Bundle;
-use flyball_core::{Clock, RequestLimits};
+use flyball_core::{Clock, Recorder, RequestLimits};
 use flyball_engine::{LibraryError, MemoryBudget, Runtime};
 use flyball_features::{FeatureSettings, Features, Wall};
-use flyball_plane::{Ack, AckState, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits};
+use flyball_journal::{Journal, JournalError};
+use flyball_plane::{Ack, AckState, Build, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits};
 use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
 use flyball_wire::regions::Regions;
 use std::io;
@@ -46,6 +49,8 @@ pub enum StartError {
     Tls(#[from] TlsError),
     #[error(transparent)]
     Callers(#[from] CallersError),
+    #[error("decisions cannot be recorded: {0}")]
+    Journal(#[from] JournalError),
     #[error("the setting mlock cannot be kept: {0}")]
     MemoryLock(io::Error),
     #[error("cannot start a thread: {0}")]
@@ -96,6 +101,8 @@ impl Running {
         }
         // No lane reads any more: what windows have not written yet is written now.
         self.shared.plane.means.features.close();
+        // And nothing is decided: what was is brought to the disk, and sealed.
+        self.shared.journal.iter().for_each(|journal| journal.close());
     }
 }
 
@@ -125,14 +132,10 @@ impl Server {
         let memory = memory_budget(&config, &machine);
         let sockets = config.lanes.unwrap_or(machine.lanes);
         let lanes = Lanes { sockets, compute: config.compute_lanes.unwrap_or(sockets) };
-        let limits = PlaneLimits {
-            request: RequestLimits::for_body(config.body_bytes_max),
-            in_flight_max: config.in_flight_max,
-            inline_run_max: config.inline_run_max(),
-        };
         let clock = Clock::system();
-        let means = means(&config, clock.clone());
-        let (plane, inboxes) = Plane::new(lanes, limits, clock, means);
+        let journal = journal::open(&config, sockets)?;
+        let means = means(&config, clock.clone(), journal.clone());
+        let (plane, inboxes) = Plane::new(lanes, limits(&config), clock, means);
         let telemetry = Telemetry::new(inboxes.len());
         let callers = open_callers(&config, &telemetry, &mut watches)?;
         let bodies = BodyBudget::new(config.body_bytes_max);
@@ -145,6 +148,8 @@ impl Server {
             tls,
             callers,
             seats,
+            journal,
+            tellings: Tellings::default(),
             plane: Arc::clone(&plane),
             telemetry: Arc::clone(&telemetry),
             drain: Drain::new(),
@@ -166,6 +171,7 @@ impl Server {
         let acks = loader.apply(bundle, &|| shared.drain.leaving());
         let control = Control::new(Arc::clone(&shared), loader, bundle.clone());
         running.add(control::start(Arc::clone(&shared), Arc::clone(&control), orders_in)?);
+        tell_unrecorded(&shared);
         shared.drain.enter(Phase::Serving);
         Ok(Server {
             shared,
@@ -269,13 +275,32 @@ fn open_runtime(config: &ServerConfig) -> Result<Runtime, LibraryError> {
     Runtime::open(&library)
 }
 
+fn limits(config: &ServerConfig) -> PlaneLimits {
+    PlaneLimits {
+        request: RequestLimits::for_body(config.body_bytes_max),
+        in_flight_max: config.in_flight_max,
+        inline_run_max: config.inline_run_max(),
+    }
+}
+
 /// What decisions need beside models.
-fn means(config: &ServerConfig, clock: Clock) -> Means {
+fn means(config: &ServerConfig, clock: Clock, journal: Option<Arc<Journal>>) -> Means {
     // Offline, windows are read and not written: a folder would be made, locked and written to.
     let folder = config.features_folder.clone().filter(|_| !config.offline);
     let wall = Wall::system();
     let settings = FeatureSettings { folder, clock, wall: wall.clone(), ..FeatureSettings::default() };
-    Means { features: Features::new(settings), wall, offline: config.offline, recorder: None }
+    let recorder = journal.map(|journal| journal as Arc<dyn Recorder>);
+    let build = build_info();
+    let build = Build { version: build.version, commit: build.commit };
+    Means { features: Features::new(settings), wall, offline: config.offline, recorder, build }
+}
+
+/// Once, at the start: whoever needs records later should not find out then.
+fn tell_unrecorded(shared: &Shared) {
+    let decides = shared.plane.routes.load().deployments().any(|deployment| deployment.decision.is_some());
+    if decides && shared.journal.is_none() && !shared.config.offline {
+        tracing::info!("decisions are not recorded; give --journal-folder FOLDER to keep them");
+    }
 }
 
 /// What was set, else what the cgroup allows, else what the machine has.
@@ -365,7 +390,7 @@ mod tests {
             let folder = parent.path().join(offline.to_string());
             let config =
                 ServerConfig { features_folder: Some(folder.clone()), offline, ..ServerConfig::default() };
-            let means = means(&config, Clock::system());
+            let means = means(&config, Clock::system(), None);
             let def =
                 WindowDef { name: "d/f".to_owned(), op: WindowOp::Count, last_ms: 60_000, source: None };
             means.features.window(def).expect("a window");

@@ -25,6 +25,7 @@ pub struct Gauges {
     pub backlogs: Vec<Duration>,
     pub ort_log: Vec<(&'static str, u64)>,
     pub families: Vec<Family>,
+    pub spreads: Vec<Spread>,
 }
 
 /// Samples of one name that somebody else counts; each has its labels, written out, or none.
@@ -32,7 +33,21 @@ pub struct Family {
     pub name: &'static str,
     pub kind: &'static str,
     pub help: &'static str,
-    pub samples: Vec<(Cow<'static, str>, u64)>,
+    pub samples: Vec<(Cow<'static, str>, f64)>,
+}
+
+/// A histogram that somebody else counts. Without one, only its name is shown.
+pub struct Spread {
+    pub name: &'static str,
+    pub help: &'static str,
+    pub counted: Option<Spreading>,
+}
+
+pub struct Spreading {
+    /// Upper bounds, in seconds, each with how many were no longer.
+    pub below: Vec<(f64, u64)>,
+    pub count: u64,
+    pub sum_seconds: f64,
 }
 
 impl Telemetry {
@@ -79,6 +94,7 @@ impl Telemetry {
             page.family(name, kind, help);
             samples.iter().for_each(|(labels, value)| page.sample(name, labels, value));
         }
+        gauges.spreads.iter().for_each(|spread| page.spread(spread));
     }
 
     fn requests(&self, page: &mut Page, models: &[Arc<ModelMeter>]) {
@@ -188,6 +204,16 @@ impl Page {
         } else {
             writeln!(self.0, "{name}{{{labels}}} {value}")
         };
+    }
+
+    fn spread(&mut self, Spread { name, help, counted }: &Spread) {
+        self.family(name, "histogram", help);
+        let Some(Spreading { below, count, sum_seconds }) = counted else { return };
+        let bucket = format!("{name}_bucket");
+        below.iter().for_each(|(bound, below)| self.sample(&bucket, &format!(r#"le="{bound}""#), below));
+        self.sample(&bucket, r#"le="+Inf""#, count);
+        self.sample(&format!("{name}_sum"), "", sum_seconds);
+        self.sample(&format!("{name}_count"), "", count);
     }
 
     fn histogram(

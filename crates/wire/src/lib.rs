@@ -18,6 +18,7 @@ pub mod shared_memory;
 pub mod statistics;
 #[cfg(test)]
 mod testing;
+pub mod told;
 mod v2;
 
 pub use decisions::{

@@ -27,7 +27,10 @@ const PARSER_STACK_BYTES: usize = 32 << 20;
 
 /// An expression that was checked.
 #[derive(Clone, Debug)]
-pub struct Expr(Typed);
+pub struct Expr {
+    typed: Typed,
+    reads: Vec<usize>,
+}
 
 /// Why a text is no expression over the names of its decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,12 +80,19 @@ impl Expr {
             });
             let failed = |what: &str| ExprFault { at: None, text: format!("it could not be read: {what}") };
             let work = work.map_err(|error| failed(&format!("no thread for it: {error}")))?;
-            work.join().map_err(|_| failed("the parser failed on it; write it in another way"))?.map(Expr)
+            let checked =
+                work.join().map_err(|_| failed("the parser failed on it; write it in another way"))?;
+            checked.map(|(typed, reads)| Expr { typed, reads })
         })
     }
 
+    /// The slots that it is made of, some of them maybe more than once.
+    pub(crate) fn reads(&self) -> &[usize] {
+        &self.reads
+    }
+
     pub fn kind(&self) -> Kind {
-        match &self.0 {
+        match &self.typed {
             Typed::Bool(_) => Kind::Bool,
             Typed::Int(_) => Kind::Int,
             Typed::Float(_) => Kind::Float,
@@ -94,7 +104,7 @@ impl Expr {
 
     pub fn value(&self, rows: &Rows, row: usize) -> Computed<'_> {
         let at = At { rows, row, score: None };
-        let computed = match &self.0 {
+        let computed = match &self.typed {
             Typed::Bool(of) => of.told(&at).map(Computed::Bool),
             Typed::Int(of) => of.told(&at).map(Computed::Int),
             Typed::Float(of) => of.told(&at).map(Computed::Float),
@@ -109,7 +119,7 @@ impl Expr {
 
     /// Whether a condition holds; none: it cannot be told.
     pub fn holds(&self, rows: &Rows, row: usize, score: Option<f64>) -> Option<bool> {
-        match &self.0 {
+        match &self.typed {
             Typed::Bool(of) => of.told(&At { rows, row, score }),
             _ => None,
         }

@@ -168,6 +168,17 @@ fn a_file_that_is_scored_may_bring_features_along() {
     assert_eq!((rows.value(0, 7), rows.value(0, 8)), (Value::Float(7.0), Value::Category(1)));
     let origins = [0, 1, 2].map(|feature| rows.fact(0, feature).origin);
     assert_eq!(origins, [Origin::Given, Origin::Given, Origin::None]);
+    let mut reader = program.reader_of_features(&mut rows);
+    reader.row(None);
+    for (name, value) in
+        [("spent", Null), ("items", Null), ("card", Text("1")), ("amount", Int(1)), ("country", Text("CH"))]
+    {
+        reader.field(name, value);
+    }
+    reader.finish();
+    assert!(rows.sound(1));
+    assert_eq!((rows.value(1, 2), rows.value(1, 7)), (Value::Int(1), Value::Missing), "a default; as it was");
+    assert_eq!([0, 1].map(|feature| rows.fact(1, feature).origin), [Origin::Given, Origin::None]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Cutting a batch's outputs into each job's own, and answering with them.
 
-use super::Ran;
+use super::{Place, Ran};
 use crate::Lane;
 use crate::job::Job;
 use flyball_core::{Fault, FaultKind, Nanos, Sink, Stage, Tensor, TensorData};
@@ -33,8 +33,9 @@ pub(super) fn reply<S: Sink>(
         } else {
             part.extend(outputs.iter().map(|output| rows_of(output, rows, first, job.rows)));
         }
+        let place = Place { rows: rows as u32, first: first as u32 };
         first += job.rows;
-        lane.answer(job, Ok(Ran { outputs: part, began, ended }));
+        lane.answer(job, Ok(Ran { outputs: part, began, ended, batch: place }));
     }
     // Answers share the outputs' memory; what is kept here would hold it back from the next run.
     outputs.clear();

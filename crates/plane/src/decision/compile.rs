@@ -4,6 +4,7 @@
 use super::Decision;
 use crate::Model;
 use crate::governed::answers::Answers;
+use crate::governed::preamble::Preamble;
 use flyball_core::snapshot::{self, SnapshotFaults};
 use flyball_core::{DecidedBy, Digest, Meters};
 use flyball_decision::{
@@ -18,6 +19,9 @@ use std::time::Duration;
 /// Of a file that explains a model: nodes and covers of some thousand trees fit well.
 const EXPLAIN_BYTES_MAX: u64 = 256 << 20;
 
+const UNRECORDED: &str = "its decisions are to be recorded (`record`), and this server has no journal; give it one by \
+                          journal_folder, or take `record` out";
+
 /// What a decision is loaded into.
 pub(crate) struct Surroundings<'a, M> {
     pub(crate) base: &'a Path,
@@ -25,6 +29,10 @@ pub(crate) struct Surroundings<'a, M> {
     pub(crate) meters: &'a dyn Meters<M>,
     /// What serves under this name, if anything does.
     pub(crate) before: Option<&'a Decision<M>>,
+    /// Somebody keeps records, or nobody needs to: what is decided offline is none.
+    pub(crate) records: bool,
+    /// Of what makes runs differ from machine to machine.
+    pub(crate) runtime: Digest,
 }
 
 pub(crate) fn compile<M>(
@@ -36,11 +44,15 @@ pub(crate) fn compile<M>(
     let document =
         DecisionDocument::read(decision).map_err(|fault| SnapshotFaults(vec![fault]).to_string())?;
     let program = program(&document, versions, around.base)?;
+    if program.record.demanded && !around.records {
+        return Err(UNRECORDED.to_owned());
+    }
     let (models, by) = models(&program, deployment, versions)?;
     let outcomes = outcomes(&document);
     let of_variant = |models: &[usize]| models.iter().map(|&model| by[model].clone()).collect();
     let decided_by = program.variants.iter().map(|variant| of_variant(&variant.models)).collect();
     let sources = sources(&program, around)?;
+    let preamble = Preamble::new(&deployment.name, &program, &by, &around.runtime);
     let windows = windows(&deployment.name, &document, &program, &sources, around.features)?;
     Ok(Decision {
         name: deployment.name.as_str().into(),
@@ -53,6 +65,7 @@ pub(crate) fn compile<M>(
         nobody: Arc::new([]),
         sources,
         windows,
+        preamble,
         answers: around.before.map_or_else(Answers::new, |before| Arc::clone(&before.answers)),
         program,
     })

@@ -53,7 +53,7 @@ impl<S: Sink> Case<'_, S> {
         let of = |&model: &usize| (Arc::clone(&program.models[model].name), self.work.scores.get(row, model));
         let several = variant.filter(|variant| variant.models.len() > 1);
         Decided {
-            id: self.lane.desk.ids.id(self.unix_ms),
+            id: line.id,
             outcome: Arc::clone(program.policy.outcome(verdict.outcome)),
             band: verdict.band.map(|band| Arc::clone(program.policy.band(band))),
             score,
@@ -82,7 +82,7 @@ impl<S: Sink> Case<'_, S> {
         (0..by.len()).filter(took_part).map(|model| by[model].clone()).collect()
     }
 
-    pub(super) fn count(&self) {
+    pub(super) fn count(&mut self) {
         for line in &self.work.lines {
             let outcome = match &line.state {
                 State::Judged { verdict, .. } => Some(verdict.outcome),
@@ -91,6 +91,7 @@ impl<S: Sink> Case<'_, S> {
             let record = DecisionRecord { outcome, remedy: line.remedy };
             self.lane.sink.decided(&self.decision.meter, &record);
         }
+        self.places.counted();
     }
 }
 

@@ -2,6 +2,7 @@
 //! was declared for that, once.
 
 use super::answers::Turn;
+use super::places::Places;
 use super::remedy::{first_deadline, remedied, remedy, shed};
 use super::work::{Lent, Line, State};
 use crate::admission::Permit;
@@ -9,11 +10,10 @@ use crate::batch::{self, Ticket};
 use crate::stages::admit::{Ask, admit_all};
 use crate::stages::features::{EventIs, Occasion, features};
 use crate::stages::policy::{guard, judge};
-use crate::stages::reasons::Reasons;
 use crate::walk::Walk;
 use crate::{Decision, Lane};
 use flyball_core::{Decisions, Fault, FaultKind, Nanos, RowsAsk, Sink, Stage};
-use flyball_decision::{Fired, Remedy, Verdict};
+use flyball_decision::{Fired, Remedy, RowWay, Verdict};
 use std::time::Duration;
 
 /// A variant whose models may be run.
@@ -31,6 +31,8 @@ pub(crate) struct Case<'a, S: Sink> {
     /// Whether this attempt, or one before it with the same key, may have added the events to windows.
     counted: bool,
     pub(super) unix_ms: i64,
+    /// For its records.
+    pub(super) places: Places<'a, S>,
 }
 
 impl<'a, S: Sink> Case<'a, S> {
@@ -38,15 +40,18 @@ impl<'a, S: Sink> Case<'a, S> {
         lane: &'a Lane<S>,
         decision: &'a Decision<S::Model>,
         ask: &'a RowsAsk,
-        work: Lent,
+        mut work: Lent,
         turn: Option<Turn>,
     ) -> Case<'a, S> {
         let counted = turn.as_ref().is_some_and(|turn| turn.counted);
-        Case { lane, decision, ask, work, turn, counted, unix_ms: lane.plane.means.wall.now_ms() }
+        let (unix_ms, places) =
+            (lane.plane.means.wall.now_ms(), Places::new(lane, decision, std::mem::take(&mut work.untold)));
+        Case { lane, decision, ask, work, turn, counted, unix_ms, places }
     }
 
-    /// What is left of it: the rows for those that run beside, and the key's turn.
-    pub(crate) fn end(self) -> (Lent, Option<Turn>) {
+    /// It is answered. What is left of it: the rows for those that run beside, and the key's turn.
+    pub(crate) fn end(mut self) -> (Lent, Option<Turn>) {
+        self.work.untold = self.places.delivered();
         (self.work, self.turn)
     }
 
@@ -54,11 +59,16 @@ impl<'a, S: Sink> Case<'a, S> {
     pub(crate) async fn decide(&mut self, walk: &mut Walk<S>) -> Result<Decisions, Fault> {
         self.route();
         walk.stage(Stage::Route, ());
+        self.hold_places();
         match self.decision.program.policy.kill_switch() {
             Some(killed) => {
                 self.decide_open(killed.outcome);
-                // What is left are rows that do not hold to the schema, and no remedy for those runs a model.
-                self.remedy();
+                // What is left are rows that do not hold to the schema, and no remedy for those runs a model; or all, where
+                // there was no place for their records.
+                if self.remedy() {
+                    self.hold_places_again();
+                    self.decide_open(killed.outcome);
+                }
             }
             None => {
                 self.attempt(walk).await;
@@ -70,7 +80,7 @@ impl<'a, S: Sink> Case<'a, S> {
         self.explain(walk).await;
         let decisions = self.finish(walk);
         walk.stage(Stage::Policy, ());
-        let decisions = decisions.and_then(|decisions| self.record(decisions, walk));
+        let decisions = self.record(decisions, walk).await;
         self.count();
         walk.stage(Stage::Record, decisions)
     }
@@ -79,6 +89,7 @@ impl<'a, S: Sink> Case<'a, S> {
     fn route(&mut self) {
         let (program, work) = (&self.decision.program, &mut *self.work);
         program.begin_scores(&work.rows, &mut work.scores);
+        work.ran.begin(work.rows.len(), program.models.len());
         work.lines.clear();
         for row in 0..work.rows.len() {
             let state = if work.rows.sound(row) {
@@ -87,8 +98,11 @@ impl<'a, S: Sink> Case<'a, S> {
                 let faults = work.rows.faults(row).cloned().collect();
                 State::Failed(Fault::fields_invalid(Stage::Parse, faults))
             };
-            let variant = program.route.choose(&work.rows, row, self.lane.desk.ids.draw());
-            work.lines.push(Line { variant, state, remedy: None, reasons: Reasons::new() });
+            let variant = match work.rows.way(row) {
+                Some(RowWay::Variant(variant)) => variant,
+                _ => program.route.choose(&work.rows, row, self.lane.desk.ids.draw()),
+            };
+            work.lines.push(Line::new(self.lane.desk.ids.id(self.unix_ms), variant, state));
         }
     }
 
@@ -102,6 +116,7 @@ impl<'a, S: Sink> Case<'a, S> {
         self.features(&which, deadline).await;
         self.work.done_with(which);
         walk.stage(Stage::Features, ());
+        self.judge_by_rules();
         guard(self.decision, &mut self.work).await;
         self.run_open(admitted, deadline, walk).await;
     }
@@ -234,9 +249,12 @@ impl<'a, S: Sink> Case<'a, S> {
             ticket.grace = Duration::ZERO;
         }
         let ran = batch::run(lane, &self.decision.models[model], inputs, ticket).await;
-        let (outputs, permit) = walk.ran(ran)?;
-        let scored = program.scores(model, &outputs, which, &mut work.scores);
-        lane.keep(outputs);
+        let (ran, permit) = walk.ran(ran)?;
+        let scored = program.scores(model, &ran.outputs, which, &mut work.scores);
+        if lane.desk.recorder.is_some() {
+            work.ran.note(model, which, &ran, |row| program.record.whole(work.lines[row].id));
+        }
+        lane.keep(ran.outputs);
         scored.map(|()| permit)
     }
 
@@ -276,6 +294,7 @@ impl<'a, S: Sink> Case<'a, S> {
             let cause = line.remedy.as_ref().map(|remedied| remedied.cause);
             line.open() && cause == Some(FaultKind::FeatureUnavailable)
         };
+        self.hold_places_again();
         let which = self.work.rows_where(without);
         if !which.is_empty() {
             self.features(&which, walk.deadline).await;
@@ -284,6 +303,18 @@ impl<'a, S: Sink> Case<'a, S> {
         self.work.done_with(which);
         guard(self.decision, &mut self.work).await;
         self.run_open(None, walk.deadline, walk).await;
+    }
+
+    /// Rows that chose the rules alone.
+    fn judge_by_rules(&mut self) {
+        let (policy, work) = (&self.decision.program.policy, &mut *self.work);
+        for (row, line) in work.lines.iter_mut().enumerate().filter(|(_, line)| line.open()) {
+            if work.rows.way(row) == Some(RowWay::Rules)
+                && let Ok(verdict) = policy.judge(&work.rows, row, None)
+            {
+                line.state = State::Judged { verdict, score: None };
+            }
+        }
     }
 
     /// The same verdict for each open row.

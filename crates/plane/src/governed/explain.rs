@@ -87,9 +87,9 @@ impl<S: Sink> Case<'_, S> {
             // Nobody waits for reasons beyond the deadline.
             let ticket = Ticket { grace: Duration::ZERO, ..Ticket::new(permit, ask.priority, ask.deadline) };
             let ran = batch::run(lane, served, inputs, ticket).await;
-            let (outputs, _permit) = walk.ran(ran).ok()?;
-            program.scores_of(model, &outputs, rows, &mut self.work.explaining.scores).ok()?;
-            lane.keep(outputs);
+            let (ran, _permit) = walk.ran(ran).ok()?;
+            program.scores_of(model, &ran.outputs, rows, &mut self.work.explaining.scores).ok()?;
+            lane.keep(ran.outputs);
             scores.extend_from_slice(&self.work.explaining.scores);
         }
         let score = self.work.scores.get(row, model);

@@ -1,52 +1,225 @@
-//! Offering decisions to whoever keeps them, and what is done where that one does not.
+//! Recording decisions: a place for each before anything is computed, the record once it is made, and what is done where
+//! there is no place, or where the record does not come to the disk.
 
 use super::case::{Case, declared};
-use super::remedy::{remedied, shed};
-use super::work::State;
+use super::entry::{Told, never, of_row};
+use super::remedy::{remedied, remedy, shed};
+use super::work::{Line, State};
 use crate::stages::reasons::of_rules;
 use crate::walk::Walk;
-use flyball_core::{Decisions, Fault, FaultKind, Sink, Stage};
-use flyball_decision::Remedy;
+use flyball_core::{DecisionRecord, Decisions, Fault, FaultKind, LaneRecorder, Sink, Stage, Ticket, Unkept};
+use flyball_decision::{Durability, Remedy, WhenUnavailable};
+use std::future::poll_fn;
+use std::time::Duration;
+
+/// So long a decision that is made waits for its record to be on the disk. Deadlines do not end it: what was offered is
+/// decided, and a disk that takes this long is broken.
+const KEPT_WAIT_MAX: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+/// Those who find no place come again after this long.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Why a record that was offered is not known to be on the disk.
+enum Lost {
+    /// It will not be.
+    Unkept(Unkept),
+    /// It may yet be.
+    Late,
+}
 
 impl<S: Sink> Case<'_, S> {
-    /// The decisions as they were recorded, or as the remedy leaves them.
-    pub(super) fn record(&mut self, decisions: Decisions, walk: &Walk<S>) -> Result<Decisions, Fault> {
-        let Some(recorder) = &self.lane.plane.means.recorder else { return Ok(decisions) };
-        let Err(why) = recorder.offer(&decisions) else { return Ok(decisions) };
-        let text = format!("the decision could not be recorded: {why}; try again");
-        let fault = Fault::new(FaultKind::RecordFailed, Stage::Record, text);
-        let remedy = self.decision.program.remedies.record_error;
-        if remedy == Remedy::Retry && recorder.offer(&decisions).is_err() {
-            return self.unrecorded(Remedy::Reject, &fault, walk);
+    /// Holds a place for the record of each row. Where there is none, no row is decided; unless the decision's author wants
+    /// it to be all the same.
+    pub(super) fn hold_places(&mut self) {
+        let rows = self.work.lines.len();
+        let record = &self.decision.program.record;
+        let places = match record.durability {
+            Durability::Buffered => rows,
+            // Each may have a second: that its client hung up while it was waited for.
+            Durability::Sync => 2 * rows,
+        };
+        let Err(why) = self.places.hold(places) else { return };
+        if record.when_unavailable == WhenUnavailable::FailClosed {
+            let remedies = &self.decision.program.remedies;
+            let which = self.work.rows_where(|line| may_decide(line, |kind| remedy(remedies, kind)));
+            self.work.fail(&which, &fault(Stage::Admit, why));
+            self.work.done_with(which);
         }
-        self.unrecorded(remedy, &fault, walk)
     }
 
-    fn unrecorded(&mut self, remedy: Remedy, fault: &Fault, walk: &Walk<S>) -> Result<Decisions, Fault> {
-        let (policy, work) = (&self.decision.program.policy, &mut *self.work);
-        let judged = |(_, line): &(usize, &mut super::work::Line)| matches!(line.state, State::Judged { .. });
-        for (row, line) in work.lines.iter_mut().enumerate().filter(judged) {
-            let rules = || policy.judge(&work.rows, row, None).ok();
-            let verdict = match remedy {
-                Remedy::Retry => None,
-                Remedy::Rules => rules(),
-                Remedy::Outcome(outcome) => Some(declared(outcome)),
-                Remedy::Reject | Remedy::Previous => {
-                    line.state = State::Failed(fault.clone());
-                    None
-                }
-                Remedy::Shed => {
-                    line.state = State::Failed(shed(fault.clone()));
-                    None
-                }
-            };
-            if let Some(verdict) = verdict {
-                // Those of what could not be recorded say nothing of this one.
-                line.reasons = of_rules(policy, &verdict, true);
-                line.state = State::Judged { verdict, score: None };
+    /// Once more, for rows whose remedy that is.
+    pub(super) fn hold_places_again(&mut self) {
+        let closed = self.decision.program.record.when_unavailable == WhenUnavailable::FailClosed;
+        if closed && self.places.unkept().is_some() {
+            self.hold_places();
+        }
+    }
+
+    /// Whether a row's record has its input, features and outputs.
+    pub(super) fn whole(&self, row: usize) -> bool {
+        self.decision.program.record.whole(self.work.lines[row].id)
+    }
+
+    /// The answer as it was recorded, or as the remedy leaves it.
+    pub(super) async fn record(
+        &mut self,
+        decisions: Result<Decisions, Fault>,
+        walk: &Walk<S>,
+    ) -> Result<Decisions, Fault> {
+        let Some(recorder) = self.places.recorder() else { return decisions };
+        if let Some(why) = self.places.unkept() {
+            self.missed(recorder, why);
+            return decisions;
+        }
+        let Some(ticket) = self.offer(recorder, walk) else { return decisions };
+        match kept(recorder, ticket).await {
+            Ok(()) => decisions,
+            Err(lost) => self.unrecorded(recorder, lost, decisions, walk).await,
+        }
+    }
+
+    /// Offers a record of each row that was decided, or was admitted and failed. Gives what is to be waited for.
+    fn offer(&mut self, recorder: &dyn LaneRecorder, walk: &Walk<S>) -> Option<Ticket> {
+        let sync = self.decision.program.record.durability == Durability::Sync;
+        let told = Told::of(self, walk);
+        let mut last = None;
+        for row in 0..self.work.lines.len() {
+            let Some(record) = recorded(&self.work.lines[row]) else { continue };
+            let mut entry = recorder.blank();
+            never(of_row(self, row, &told, &mut entry));
+            self.work.lines[row].offered = true;
+            if record.outcome.is_some() {
+                entry.sync = sync;
+                last = Some(self.places.offer_decision(recorder, entry, record));
+            } else {
+                self.places.offer(recorder, entry);
             }
-            line.remedy = remedied(fault, remedy).or(line.remedy);
+        }
+        last.filter(|_| sync)
+    }
+
+    /// So many are answered without a record.
+    fn missed(&self, recorder: &dyn LaneRecorder, why: Unkept) {
+        let decisions = self.work.lines.iter().filter(|line| judged(line)).count();
+        if decisions > 0 {
+            recorder.missed(decisions, why);
+        }
+    }
+
+    /// What becomes of decisions whose record is not known to be on the disk.
+    async fn unrecorded(
+        &mut self,
+        recorder: &dyn LaneRecorder,
+        lost: Lost,
+        decisions: Result<Decisions, Fault>,
+        walk: &Walk<S>,
+    ) -> Result<Decisions, Fault> {
+        let program = &self.decision.program;
+        let (remedy, why) = (program.remedies.record_error, lost.why());
+        if program.record.when_unavailable == WhenUnavailable::ServeUnlogged {
+            match lost {
+                Lost::Unkept(why) => {
+                    self.places.lost();
+                    self.missed(recorder, why);
+                }
+                Lost::Late => self.places.answered_early(),
+            }
+            return decisions;
+        }
+        self.let_go(&lost);
+        let fault = fault(Stage::Record, why);
+        let again = remedy == Remedy::Retry && matches!(lost, Lost::Unkept(_));
+        if !(again && self.offer_again(recorder, &fault, walk).await) {
+            self.judge_again(remedy, &fault);
+            self.missed(recorder, why);
         }
         self.finish(walk)
     }
+
+    /// Whether the records come to the disk the second time.
+    async fn offer_again(&mut self, recorder: &dyn LaneRecorder, fault: &Fault, walk: &Walk<S>) -> bool {
+        for line in self.work.lines.iter_mut().filter(|line| judged(line)) {
+            line.offered = false;
+            line.remedy = remedied(fault, Remedy::Retry).or(line.remedy);
+        }
+        if self.places.hold(2 * self.work.lines.len()).is_err() {
+            return false;
+        }
+        let Some(ticket) = self.offer(recorder, walk) else { return false };
+        kept(recorder, ticket).await.map_err(|lost| self.let_go(&lost)).is_ok()
+    }
+
+    fn let_go(&mut self, lost: &Lost) {
+        match lost {
+            Lost::Unkept(_) => self.places.lost(),
+            Lost::Late => self.places.given_up(),
+        }
+    }
+
+    /// Does for each decision that has no record what was declared for that.
+    fn judge_again(&mut self, remedy: Remedy, fault: &Fault) {
+        let (policy, work) = (&self.decision.program.policy, &mut *self.work);
+        for (row, line) in work.lines.iter_mut().enumerate().filter(|(_, line)| judged(line)) {
+            let verdict = match remedy {
+                Remedy::Rules => policy.judge(&work.rows, row, None).ok(),
+                Remedy::Outcome(outcome) => Some(declared(outcome)),
+                Remedy::Shed | Remedy::Reject | Remedy::Previous | Remedy::Retry => None,
+            };
+            line.state = match verdict {
+                Some(verdict) => {
+                    // Those of what could not be recorded say nothing of this one.
+                    line.reasons = of_rules(policy, &verdict, true);
+                    State::Judged { verdict, score: None }
+                }
+                None if remedy == Remedy::Shed => State::Failed(shed(fault.clone())),
+                None => State::Failed(fault.clone()),
+            };
+            // It is another decision than the one that may yet be found in the log.
+            (line.id, line.offered) = (self.lane.desk.ids.id(self.unix_ms), false);
+            line.remedy = remedied(fault, remedy).or(line.remedy);
+        }
+    }
+}
+
+impl Lost {
+    fn why(&self) -> Unkept {
+        match self {
+            Lost::Unkept(why) => *why,
+            Lost::Late => Unkept::Behind,
+        }
+    }
+}
+
+async fn kept(recorder: &dyn LaneRecorder, ticket: Ticket) -> Result<(), Lost> {
+    let kept = poll_fn(|context| recorder.poll_kept(ticket, context));
+    match tokio::time::timeout(KEPT_WAIT_MAX, kept).await {
+        Ok(kept) => kept.map_err(Lost::Unkept),
+        Err(_elapsed) => Err(Lost::Late),
+    }
+}
+
+fn fault(stage: Stage, why: Unkept) -> Fault {
+    let text = format!("the decision cannot be recorded, the journal is {}; try again shortly", why.label());
+    Fault::new(FaultKind::RecordFailed, stage, text).retry_after(PAUSE)
+}
+
+fn judged(line: &Line) -> bool {
+    matches!(line.state, State::Judged { .. })
+}
+
+/// Whether a row may come to a decision: those that hold to the schema, and those whose remedy decides.
+fn may_decide(line: &Line, remedy: impl Fn(FaultKind) -> Remedy) -> bool {
+    match &line.state {
+        State::Failed(fault) => !matches!(remedy(fault.kind), Remedy::Reject | Remedy::Shed),
+        State::Open | State::Judged { .. } => true,
+    }
+}
+
+/// What is recorded of a row, where anything is: not of those that were refused before they were admitted.
+fn recorded(line: &Line) -> Option<DecisionRecord> {
+    let outcome = match &line.state {
+        State::Judged { verdict, .. } => Some(verdict.outcome),
+        State::Failed(fault) if fault.stage.index() > Stage::Admit.index() => None,
+        State::Failed(_) | State::Open => return None,
+    };
+    (!line.offered).then_some(DecisionRecord { outcome, remedy: line.remedy })
 }

@@ -1,9 +1,10 @@
 //! What runs beside decisions and is never in an answer: other variants and another policy, compared with what counted.
 //!
 //! After the answer, on the rows as the request left them, one at a time and only while nothing else wants the lane: shadows
-//! are the first to be dropped. They read no feature, write no window, and what they find is only counted. One that panics has
-//! failed, and the lane goes on.
+//! are the first to be dropped. They read no feature, write no window, and what they find is counted and recorded. One that
+//! panics has failed, and the lane goes on.
 
+use super::entry::{self, Judged};
 use super::work::{Lent, Line, State, Work};
 use crate::admission::Permit;
 use crate::batch::{self, Ticket};
@@ -64,11 +65,11 @@ pub(crate) fn offer<S: Sink>(lane: &Lane<S>, decision: Arc<Decision<S::Model>>, 
     }
     let shadows = &lane.desk.shadows;
     if !shadows.has_room(work.lines.len()) {
-        for _ in &program.route.shadow {
-            each(lane, &decision, &work, Shadow::Variant, |_, _| Some(Shadowed::Dropped));
+        for &variant in &program.route.shadow {
+            each(lane, &decision, &work, Some(variant), |_, _| Some(Beside::Dropped));
         }
-        return each(lane, &decision, &work, Shadow::Policy, |_, _| {
-            program.policy.shadow.as_ref().map(|_| Shadowed::Dropped)
+        return each(lane, &decision, &work, None, |_, _| {
+            program.policy.shadow.as_ref().map(|_| Beside::Dropped)
         });
     }
     shadows.push(decision, work);
@@ -86,14 +87,16 @@ pub(crate) async fn walk<S: Sink>(lane: &Lane<S>) {
 
 async fn beside<S: Sink>(lane: &Lane<S>, decision: &Decision<S::Model>, mut work: Lent) {
     let program = &decision.program;
-    each(lane, decision, &work, Shadow::Policy, |row, line| {
+    each(lane, decision, &work, None, |row, line| {
         let State::Judged { verdict, score } = &line.state else { return None };
         let shadow = program.policy.shadow.as_ref()?;
         let judged = shadow.judge(&work.rows, row, *score);
         // By name: its outcomes are its own, and may stand in another order.
-        Some(judged.map_or(Shadowed::Failed, |other| Shadowed::Compared {
+        Some(judged.map_or(Beside::Failed, |other| Beside::Judged {
             agrees: shadow.outcome(other.outcome) == program.policy.outcome(verdict.outcome),
             apart: 0.0,
+            score: *score,
+            outcome: shadow.outcome(other.outcome),
         }))
     });
     for &variant in &program.route.shadow {
@@ -102,9 +105,9 @@ async fn beside<S: Sink>(lane: &Lane<S>, decision: &Decision<S::Model>, mut work
             work.scratch = Scratch::default();
             Ran::Failed
         });
-        each(lane, decision, &work, Shadow::Variant, |row, line| match ran {
-            Ran::Dropped => Some(Shadowed::Dropped),
-            Ran::Failed => Some(Shadowed::Failed),
+        each(lane, decision, &work, Some(variant), |row, line| match ran {
+            Ran::Dropped => Some(Beside::Dropped),
+            Ran::Failed => Some(Beside::Failed),
             Ran::Scored => compared(decision, &work, variant, row, line),
         });
     }
@@ -120,19 +123,21 @@ async fn caught<T>(work: impl Future<Output = T>) -> Option<T> {
     .await
 }
 
-fn compared<M>(
-    decision: &Decision<M>,
+fn compared<'d, M>(
+    decision: &'d Decision<M>,
     work: &Work,
     variant: usize,
     row: usize,
     line: &Line,
-) -> Option<Shadowed> {
+) -> Option<Beside<'d>> {
     let State::Judged { verdict, score: Some(score) } = &line.state else { return None };
     let other = decision.program.score(variant, row, &work.scores);
     let judged = decision.program.policy.judge(&work.rows, row, Some(other));
-    Some(judged.map_or(Shadowed::Failed, |judged| Shadowed::Compared {
+    Some(judged.map_or(Beside::Failed, |judged| Beside::Judged {
         agrees: judged.outcome == verdict.outcome,
         apart: (other - score).abs(),
+        score: Some(other),
+        outcome: decision.program.policy.outcome(judged.outcome),
     }))
 }
 
@@ -141,18 +146,43 @@ fn scored(line: &Line) -> bool {
     matches!(line.state, State::Judged { score: Some(_), .. })
 }
 
-fn each<S: Sink>(
+/// What came of a shadow for one row.
+enum Beside<'d> {
+    Dropped,
+    Failed,
+    Judged { agrees: bool, apart: f64, score: Option<f64>, outcome: &'d str },
+}
+
+/// `variant`: none is the policy.
+fn each<'d, S: Sink>(
     lane: &Lane<S>,
     decision: &Decision<S::Model>,
     work: &Work,
-    of: Shadow,
-    row: impl Fn(usize, &Line) -> Option<Shadowed>,
+    variant: Option<usize>,
+    row: impl Fn(usize, &Line) -> Option<Beside<'d>>,
 ) {
+    let of = variant.map_or(Shadow::Policy, |_| Shadow::Variant);
     for (place, line) in work.lines.iter().enumerate().filter(|(_, line)| scored(line)) {
-        let shadowed = catch_unwind(AssertUnwindSafe(|| row(place, line)));
-        if let Some(shadowed) = shadowed.unwrap_or(Some(Shadowed::Failed)) {
-            lane.sink.shadowed(&decision.meter, of, shadowed);
-        }
+        let beside = catch_unwind(AssertUnwindSafe(|| row(place, line)));
+        let shadowed = match beside.unwrap_or(Some(Beside::Failed)) {
+            None => continue,
+            Some(Beside::Dropped) => Shadowed::Dropped,
+            Some(Beside::Failed) => Shadowed::Failed,
+            Some(Beside::Judged { agrees, apart, score, outcome }) => {
+                record(lane, decision, line, Judged { variant, score, outcome, agrees });
+                Shadowed::Compared { agrees, apart }
+            }
+        };
+        lane.sink.shadowed(&decision.meter, of, shadowed);
+    }
+}
+
+/// Leaves a record beside the decision's own, where there is a place for it: one that must be kept goes before.
+fn record<S: Sink>(lane: &Lane<S>, decision: &Decision<S::Model>, line: &Line, judged: Judged<'_>) {
+    let Some(recorder) = lane.desk.recorder.as_deref().filter(|_| line.offered) else { return };
+    if recorder.reserve(1).is_ok() {
+        let at_ns = lane.plane.means.wall.now_ns();
+        recorder.offer(entry::shadow(recorder, decision, line.id, at_ns, judged));
     }
 }
 

@@ -1,10 +1,12 @@
 //! Decisions against models made for the test: what they come to, and what becomes of each thing that can fail.
 
 mod answered;
+mod cost;
 mod features;
 mod keys;
 mod reasons;
 mod recorded;
+mod recorder;
 mod redis;
 mod remedies;
 mod several;

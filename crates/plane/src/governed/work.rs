@@ -1,7 +1,9 @@
 //! The memory of one request for decisions, lent out by its lane and used again.
 
+use super::places::Untold;
+use super::ran::RanRows;
 use crate::stages::reasons::{Explaining, Reasons};
-use flyball_core::{Fault, Remedied};
+use flyball_core::{DecisionId, Fault, Remedied};
 use flyball_decision::{Rows, Scores, Scratch, Verdict};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -19,6 +21,9 @@ pub(crate) struct Work {
     pub(crate) scores: Scores,
     pub(crate) scratch: Scratch,
     pub(crate) explaining: Explaining,
+    pub(crate) ran: RanRows,
+    /// Decisions that are recorded and not answered, taken out for as long.
+    pub(crate) untold: Untold,
     /// What is known of each row.
     pub(crate) lines: Vec<Line>,
     /// Rows that are run together, taken out while they are.
@@ -34,11 +39,14 @@ pub(crate) async fn give_way(done: usize) {
 
 /// One row on its way to a decision.
 pub(crate) struct Line {
+    pub(crate) id: DecisionId,
     pub(crate) variant: usize,
     pub(crate) state: State,
     /// What was done instead, once something had failed.
     pub(crate) remedy: Option<Remedied>,
     pub(crate) reasons: Reasons,
+    /// Its record is on its way.
+    pub(crate) offered: bool,
 }
 
 pub(crate) enum State {
@@ -73,6 +81,10 @@ impl Work {
 }
 
 impl Line {
+    pub(crate) fn new(id: DecisionId, variant: usize, state: State) -> Line {
+        Line { id, variant, state, remedy: None, reasons: Reasons::new(), offered: false }
+    }
+
     pub(crate) fn open(&self) -> bool {
         matches!(self.state, State::Open)
     }

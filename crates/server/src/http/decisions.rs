@@ -7,6 +7,7 @@ use crate::callers::Visit;
 use crate::decisions;
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, whole};
+use crate::traces::trace;
 use crate::{body, coding};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, header};
 use bytestring::ByteString;
@@ -38,13 +39,14 @@ pub(crate) struct Decide {
 impl Decide {
     pub(super) fn begin(
         context: &LaneContext,
-        visit: Visit,
+        mut visit: Visit,
         name: ByteString,
         request: Request<Incoming>,
         lay_unread: Duration,
     ) -> Decide {
         let mut walk = Walk::begin(&context.lane, Protocol::Http, lay_unread);
         walk.called_by(visit.caller);
+        walk.comes_from(visit.name.take(), trace(request.headers()));
         let head = Head::read(request.headers(), &walk);
         let http2 = request.version() == Version::HTTP_2;
         Decide { walk, visit, name, head, body: request.into_body(), http2 }

@@ -20,7 +20,18 @@ pub(crate) enum Target {
     Infer(ModelRef),
     Decisions,
     Decision(ByteString),
+    Ledger(Ledger),
     Extension(Extension),
+}
+
+/// What is told of decisions later, and how their journal is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ledger {
+    Outcomes,
+    Overrides,
+    Erasures,
+    Journal,
+    Seals,
 }
 
 /// A question of one of Triton's extensions. A region or none: one, or all of them.
@@ -63,6 +74,7 @@ impl Target {
     pub(crate) fn allowed(&self) -> &'static str {
         match self {
             Target::Infer(_) => "POST",
+            Target::Ledger(Ledger::Outcomes | Ledger::Overrides | Ledger::Erasures | Ledger::Seals) => "POST",
             Target::Decision(_) => "GET, HEAD, POST",
             Target::Extension(extension) => match extension {
                 Extension::Index | Extension::Load(_) | Extension::Unload(_) => "POST",
@@ -85,6 +97,11 @@ pub(crate) fn target(path: &str) -> Option<Target> {
         "v1" => match (segments.next()?, segments.next(), segments.next()) {
             ("decisions", None, None) => Some(Target::Decisions),
             ("decisions", Some(name), None) => Some(Target::Decision(decoded(name)?)),
+            ("outcomes", None, None) => Some(Target::Ledger(Ledger::Outcomes)),
+            ("overrides", None, None) => Some(Target::Ledger(Ledger::Overrides)),
+            ("erasures", None, None) => Some(Target::Ledger(Ledger::Erasures)),
+            ("journal", None, None) => Some(Target::Ledger(Ledger::Journal)),
+            ("journal", Some("seals"), None) => Some(Target::Ledger(Ledger::Seals)),
             _ => None,
         },
         "v2" => match segments.next() {
@@ -214,6 +231,14 @@ mod tests {
             ("/v1/decisions/", Some(Target::Decisions)),
             ("/v1/decisions/card-fraud", Some(Target::Decision("card-fraud".into()))),
             ("/v1/decisions/a%2Fb%20c/", Some(Target::Decision("a/b c".into()))),
+            ("/v1/outcomes", Some(Target::Ledger(Ledger::Outcomes))),
+            ("/v1/overrides/", Some(Target::Ledger(Ledger::Overrides))),
+            ("/v1/erasures", Some(Target::Ledger(Ledger::Erasures))),
+            ("/v1/journal", Some(Target::Ledger(Ledger::Journal))),
+            ("/v1/outcomes/x", None),
+            ("/v1/journal/seals", Some(Target::Ledger(Ledger::Seals))),
+            ("/v1/journal/x", None),
+            ("/v1/journal/seals/x", None),
             ("/v1", None),
             ("/v1/decisions//", None),
             ("/v1/decisions/%ff", None),
@@ -292,6 +317,11 @@ mod tests {
             ("/v2/models/m/infer", "POST"),
             ("/v1/decisions", "GET, HEAD"),
             ("/v1/decisions/d", "GET, HEAD, POST"),
+            ("/v1/outcomes", "POST"),
+            ("/v1/overrides", "POST"),
+            ("/v1/erasures", "POST"),
+            ("/v1/journal", "GET, HEAD"),
+            ("/v1/journal/seals", "POST"),
             ("/v2/repository/index", "POST"),
             ("/v2/systemsharedmemory/status", "GET, HEAD"),
             ("/v2/systemsharedmemory/unregister", "POST"),

@@ -7,6 +7,7 @@
 mod allocator;
 mod decided;
 mod onnx;
+mod recorded;
 mod served;
 
 use flyball_core::Digest;

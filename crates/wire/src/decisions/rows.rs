@@ -1,7 +1,7 @@
 //! A JSON body of one row or many, read in one pass: each field is handed over as the text has it. Keys may come in any order;
 //! one that is not known, or that stands twice, refuses the request.
 
-use flyball_core::{RequestLimits, RowsAsk, Scalar, TakeRows};
+use flyball_core::{RequestLimits, RowsAsk, Scalar, TakeRows, Way};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -23,6 +23,7 @@ pub(super) fn read(
 
 const KEYS: &str = "input, rows, explain, timings";
 const ROW_KEYS: &str = "id, input";
+const ROW_KEYS_WITH_WAYS: &str = "id, input, as";
 /// Unknown keys that a refusal names at most.
 const NAMED_MAX: usize = 8;
 
@@ -211,6 +212,7 @@ impl<'t> Visitor<'t> for Row<'_> {
         let (mut id, mut input): (Option<Option<Name<'t>>>, Option<()>) = (None, None);
         // Fields that come before their row's name wait as the text that they are.
         let mut waiting: Option<&'t RawValue> = None;
+        let mut chosen: Option<Chosen<'t>> = None;
         let mut unknown = Unknown::default();
         while let Some(Name(key)) = map.next_key()? {
             match &*key {
@@ -224,9 +226,14 @@ impl<'t> Visitor<'t> for Row<'_> {
                     once("input", &mut input)?;
                     if let Some(id) = &id {
                         take.row(id.as_ref().map(|name| &*name.0));
-                        map.next_value_seed(Fields(take))?;
+                        map.next_value_seed(Fields(&mut *take))?;
                     } else {
                         waiting = Some(map.next_value()?);
+                    }
+                }
+                "as" if take.takes_ways() => {
+                    if chosen.replace(map.next_value()?).is_some() {
+                        return Err(A::Error::duplicate_field("as"));
                     }
                 }
                 _ => {
@@ -235,14 +242,36 @@ impl<'t> Visitor<'t> for Row<'_> {
                 }
             }
         }
-        unknown.refuse("a row", ROW_KEYS)?;
+        unknown.refuse("a row", if take.takes_ways() { ROW_KEYS_WITH_WAYS } else { ROW_KEYS })?;
         input.ok_or_else(|| A::Error::missing_field("input"))?;
         if let Some(fields) = waiting {
             take.row(id.flatten().as_ref().map(|name| &*name.0));
             let mut fields = serde_json::Deserializer::from_str(fields.get());
-            fields.deserialize_map(Fields(take)).map_err(A::Error::custom)?;
+            fields.deserialize_map(Fields(&mut *take)).map_err(A::Error::custom)?;
+        }
+        if let Some(chosen) = chosen {
+            take.way(chosen.way()?);
         }
         Ok(())
+    }
+}
+
+/// The way that a row is made to go: `{"variant": NAME}` or `{"rules": true}`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Chosen<'t> {
+    #[serde(borrow)]
+    variant: Option<Cow<'t, str>>,
+    rules: bool,
+}
+
+impl Chosen<'_> {
+    fn way<E: Error>(&self) -> Result<Way<'_>, E> {
+        match (&self.variant, self.rules) {
+            (Some(variant), false) => Ok(Way::Variant(variant)),
+            (None, true) => Ok(Way::Rules),
+            _ => Err(E::custom(r#"a row's 'as' is {"variant": NAME} or {"rules": true}"#)),
+        }
     }
 }
 

@@ -220,3 +220,47 @@ proptest! {
         let _ = read(&http(), &body);
     }
 }
+
+/// Takes the ways of rows too, as a server does that decides from files.
+#[derive(Default)]
+struct Offline(Vec<String>);
+
+impl TakeRows for Offline {
+    fn row(&mut self, id: Option<&str>) {
+        self.0.push(id.unwrap_or("-").to_owned());
+    }
+
+    fn field(&mut self, name: &str, _value: Scalar<'_>) {
+        self.0.push(name.to_owned());
+    }
+
+    fn takes_ways(&self) -> bool {
+        true
+    }
+
+    fn way(&mut self, way: flyball_core::Way<'_>) {
+        self.0.push(format!("{way:?}"));
+    }
+}
+
+#[test]
+fn a_row_says_which_way_it_goes_where_that_is_taken_and_has_no_such_key_elsewhere() {
+    let body = br#"{"rows": [{"as": {"variant": "v"}, "input": {"a": 1}}, {"id": "x", "input": {"b": 1}, "as": {"rules": true}},
+        {"id": "y", "input": {}}]}"#;
+    let offline = |body: &'static [u8]| {
+        let mut taken = Offline::default();
+        http().rows(&Bytes::from_static(body), &LIMITS, &mut taken).map(|_| taken.0)
+    };
+    assert_eq!(offline(body).unwrap(), ["-", "a", "Variant(\"v\")", "x", "b", "Rules", "y"]);
+    let refused = read(&http(), body).unwrap_err();
+    assert!(refused.text.contains("a row has no key 'as'; its keys are id, input"), "{}", refused.text);
+    let bad: [&[u8]; 4] = [
+        br#"{"rows": [{"input": {}, "as": {}}]}"#,
+        br#"{"rows": [{"input": {}, "as": {"variant": "v", "rules": true}}]}"#,
+        br#"{"rows": [{"input": {}, "as": {"rules": false}}]}"#,
+        br#"{"rows": [{"input": {}, "as": {"by": "v"}}]}"#,
+    ];
+    for body in bad {
+        assert!(offline(body).is_err(), "{}", String::from_utf8_lossy(body));
+    }
+}

@@ -7,7 +7,7 @@ use crate::names::{Name, Names};
 use crate::nearest::did_you_mean;
 use crate::value::Kind;
 use cel::common::ast::{CallExpr, Expr as Tree, IdedExpr, LiteralValue, SourceInfo, operators};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// Of operators, names and literals.
@@ -23,8 +23,16 @@ pub(super) const ALLOWED: &str = "allowed are + - * / %, comparisons, && || !, a
 
 pub(super) type Checked<T> = Result<T, ExprFault>;
 
-pub(super) fn typed(tree: &IdedExpr, places: &SourceInfo, names: &Names, score: bool) -> Checked<Typed> {
-    Checker { places, names, score, nodes: Cell::new(0), depth: Cell::new(0) }.typed(tree)
+/// The expression, and the slots that it reads.
+pub(super) fn typed(
+    tree: &IdedExpr,
+    places: &SourceInfo,
+    names: &Names,
+    score: bool,
+) -> Checked<(Typed, Vec<usize>)> {
+    let (nodes, depth, reads) = Default::default();
+    let checker = Checker { places, names, score, nodes, depth, reads };
+    Ok((checker.typed(tree)?, checker.reads.into_inner()))
 }
 
 pub(super) struct Checker<'a> {
@@ -33,6 +41,7 @@ pub(super) struct Checker<'a> {
     pub(super) score: bool,
     nodes: Cell<u32>,
     depth: Cell<u32>,
+    reads: RefCell<Vec<usize>>,
 }
 
 impl Checker<'_> {
@@ -95,7 +104,10 @@ impl Checker<'_> {
 
     pub(super) fn known(&self, tree: &IdedExpr, name: &str) -> Checked<&Name> {
         match self.names.get(name) {
-            Some(known) => Ok(known),
+            Some(known) => {
+                self.reads.borrow_mut().push(known.slot);
+                Ok(known)
+            }
             None if name == "score" => self
                 .fault(tree, "score is not known yet where segments and features are told; use it in rules"),
             None => {

@@ -3,10 +3,9 @@
 use super::world::{World, decided, document, many, one};
 use crate::governed::case::Case;
 use crate::governed::work::{Line, State};
-use crate::stages::reasons::Reasons;
 use crate::testing::WALL_MS;
 use crate::walk::Walk;
-use flyball_core::{FaultKind, Outcome, Protocol, RowOutcome, RowsAsk, Scalar, Stage, TakeRows};
+use flyball_core::{DecisionId, FaultKind, Outcome, Protocol, RowOutcome, RowsAsk, Scalar, Stage, TakeRows};
 use serde_json::json;
 use std::time::Duration;
 
@@ -165,7 +164,7 @@ fn a_row_that_came_to_no_decision_is_a_fault_of_its_own_and_no_panic() {
         reader.field("x", Scalar::Int(1));
         reader.finish();
         work.lines.clear();
-        work.lines.push(Line { variant: 0, state: State::Open, remedy: None, reasons: Reasons::new() });
+        work.lines.push(Line::new(DecisionId(0), 0, State::Open));
         let ask = RowsAsk { single, ..RowsAsk::default() };
         let walk = Walk::begin(&world.lane, Protocol::Http, Duration::ZERO);
         match Case::new(&world.lane, decision, &ask, work, None).finish(&walk) {

@@ -74,6 +74,9 @@ fn offline_no_window_is_written_and_features_may_be_given() {
     assert_eq!(world.lane.plane.means.features.windows()[0].events, 0);
     let given = one(json!({"x": 1, "k": "a", "events": 3}));
     assert_eq!(&*decided(&world.ask(given), 0).outcome, "reject");
+    let missing = json!({"x": 1, "k": "a", "events": null});
+    assert_eq!(&*decided(&world.ask(one(missing.clone())), 0).outcome, "pass");
+    assert!(warm(false).ask(one(missing)).is_err(), "an unknown field");
     let online = warm(false);
     assert!(online.ask(one(json!({"x": 1, "k": "a", "events": 3}))).is_err(), "an unknown field");
 }
@@ -192,5 +195,11 @@ fn offline_nobody_is_asked_for_what_a_row_did_not_bring() {
     let world = World::by(|means| means.offline = true, Made::usual(), &[1], &document);
     warmed(&world);
     assert_eq!(outcomes(&world, 2), ["reject"; 2]);
+    let missing = one(json!({"x": 1, "k": "a", "events": null, "limit": 9.0}));
+    assert_eq!(
+        &*decided(&world.ask(missing), 0).outcome,
+        "pass",
+        "null is missing, whatever is declared for that"
+    );
     assert!(redis.asked.lock().unwrap().is_empty());
 }

@@ -1,6 +1,7 @@
 //! Chains, ensembles and splits.
 
 use super::world::{Mood, World, decided, document, many, model, one, variant};
+use crate::testing::Made;
 use flyball_core::{FaultKind, RowOutcome, Stage};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
@@ -112,4 +113,24 @@ fn each_variant_of_a_list_is_admitted_by_itself() {
         assert!(matches!(other, RowOutcome::Failed { kind: FaultKind::BreakerOpen, .. }), "{other:?}");
     }
     assert_eq!(world.puppets[1].runs(), runs, "a model that broke is left alone");
+}
+
+#[test]
+fn offline_a_row_goes_the_way_that_it_was_told() {
+    let mut document = document();
+    document["models"] = json!([model("a", "1"), model("b", "2")]);
+    document["variants"] = json!([variant("champion", &["a"]), variant("other", &["b"])]);
+    document["route"] = json!({"split": {"other": 0.5}});
+    let world = World::by(|means| means.offline = true, Made::usual(), &[1, 2], &document);
+    for _ in 0..8 {
+        let rows = ["champion", "other", "rules"].map(|way| json!({"x": 7, "as": way}));
+        let answer = world.ask(many(rows.to_vec()));
+        let told = [0, 1, 2].map(|row| decided(&answer, row)).map(|row| (row.score, row.variant));
+        let wanted = [(Some(7.0), Some("champion".into())), (Some(14.0), Some("other".into())), (None, None)];
+        assert_eq!(told, wanted);
+        assert_eq!(decided(&answer, 2).remedy, None);
+    }
+    let fault = world.ask(one(json!({"x": 7, "as": "otter"}))).unwrap_err();
+    assert_eq!((fault.kind, &*fault.fields[0].field), (FaultKind::FieldsInvalid, "as"));
+    assert!(fault.fields[0].allowed.contains("other"), "{fault:?}");
 }

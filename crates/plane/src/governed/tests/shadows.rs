@@ -4,7 +4,7 @@ use super::super::shadow;
 use super::super::work::{Line, State};
 use super::world::{Mood, World, decided, document, many, model, one, variant};
 use crate::testing::Made;
-use flyball_core::{Shadow, Shadowed};
+use flyball_core::{DecisionId, Shadow, Shadowed};
 use flyball_decision::{Fired, Verdict};
 use serde_json::{Value as Json, json};
 
@@ -81,14 +81,9 @@ fn another_policy_agrees_by_the_outcome_s_name_wherever_it_stands() {
 fn offer(world: &World, rows: usize) {
     let mut work = world.lane.desk.works.lend();
     work.lines.clear();
-    work.lines.resize_with(rows, || Line {
-        variant: 0,
-        state: State::Judged {
-            verdict: Verdict { outcome: 0, band: None, fired: Fired::new() },
-            score: Some(1.0),
-        },
-        remedy: None,
-        reasons: Default::default(),
+    work.lines.resize_with(rows, || {
+        let verdict = Verdict { outcome: 0, band: None, fired: Fired::new() };
+        Line::new(DecisionId(0), 0, State::Judged { verdict, score: Some(1.0) })
     });
     let routes = world.lane.plane.routes.load();
     shadow::offer(&world.lane, routes.get("d").unwrap().decision.clone().unwrap(), work);

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use flyball_core::snapshot::{self, Document};
 use flyball_core::{
     Decided, DecisionDialect, Decisions, Digest, Fault, Protocol, RequestLimits, RowOutcome, RowsAsk, Scalar,
-    TakeRows, Tensor, TensorData,
+    TakeRows, Tensor, TensorData, Way,
 };
 use flyball_engine::RunError;
 use serde_json::{Value as Json, json};
@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::task::LocalSet;
+use tokio::task::{JoinHandle, LocalSet};
 
 /// How a model behaves from now on.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -125,7 +125,11 @@ impl DecisionDialect for Asked {
             let id = place.to_string();
             take.row((!self.ask.single).then_some(&id));
             for (name, value) in row.as_object().unwrap() {
-                take.field(name, scalar(value));
+                match (name.as_str(), value.as_str()) {
+                    ("as", Some("rules")) => take.way(Way::Rules),
+                    ("as", Some(variant)) => take.way(Way::Variant(variant)),
+                    _ => take.field(name, scalar(value)),
+                }
             }
         }
         Ok(self.ask.clone())
@@ -252,6 +256,8 @@ impl World {
             features: &self.lane.plane.means.features,
             meters: &Unmeasured,
             before,
+            records: self.lane.plane.means.recorder.is_some() || self.lane.plane.means.offline,
+            runtime: Digest::of(b"runtime"),
         };
         let decision = compile(&deployment, document, &versions, &around)?;
         let mut routes = Routes::default();
@@ -317,29 +323,46 @@ impl World {
         asked: Vec<(Asked, Bytes)>,
         beside: impl Future<Output = ()>,
     ) -> Vec<Result<Decisions, Fault>> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let local = LocalSet::new();
-        let mut inbox = self.inbox.borrow_mut().take().expect("one at a time");
+        let answers = async {
+            let walks = asked.into_iter().map(|(asked, body)| self.walk(asked, body));
+            let mut answers = Vec::new();
+            for walk in walks.collect::<Vec<_>>() {
+                answers.push(walk.await.unwrap());
+            }
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            answers
+        };
+        self.on_lane(answers, beside)
+    }
+
+    /// Asks, and hangs up as soon as `when` says so.
+    pub(super) fn hang_up(&self, asked: Asked, when: impl Fn() -> bool) {
+        let hung_up = async {
+            let walk = self.walk(asked, Bytes::from_static(b"hung up"));
+            while !when() {
+                tokio::task::yield_now().await;
+            }
+            walk.abort();
+            assert!(walk.await.unwrap_err().is_cancelled());
+        };
+        self.on_lane(hung_up, async {});
+    }
+
+    fn walk(&self, asked: Asked, body: Bytes) -> JoinHandle<Result<Decisions, Fault>> {
         let lane = Rc::clone(&self.lane);
-        local.block_on(&runtime, async {
-            let answers = async {
-                let walks = asked.into_iter().map(|(asked, body)| {
-                    let lane = Rc::clone(&lane);
-                    tokio::task::spawn_local(async move {
-                        let walk = Walk::begin(&lane, Protocol::Http, Duration::ZERO);
-                        let body = async { Ok(body) };
-                        decide(&lane, &Governed(&asked), Arrival { walk, body, deadline: None }).await
-                    })
-                });
-                let mut answers = Vec::new();
-                for walk in walks.collect::<Vec<_>>() {
-                    answers.push(walk.await.unwrap());
-                }
-                for _ in 0..100 {
-                    tokio::task::yield_now().await;
-                }
-                answers
-            };
+        tokio::task::spawn_local(async move {
+            let walk = Walk::begin(&lane, Protocol::Http, Duration::ZERO);
+            let body = async { Ok(body) };
+            decide(&lane, &Governed(&asked), Arrival { walk, body, deadline: None }).await
+        })
+    }
+
+    fn on_lane<T>(&self, work: impl Future<Output = T>, beside: impl Future<Output = ()>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut inbox = self.inbox.borrow_mut().take().expect("one at a time");
+        LocalSet::new().block_on(&runtime, async {
             let batches = async {
                 tokio::join!(
                     crate::batch::walk(&self.lane, &mut inbox),
@@ -347,9 +370,9 @@ impl World {
                     beside
                 )
             };
-            let answers = tokio::select! { answers = answers => answers, _ = batches => unreachable!() };
+            let done = tokio::select! { done = work => done, _ = batches => unreachable!() };
             self.inbox.replace(Some(inbox));
-            answers
+            done
         })
     }
 }

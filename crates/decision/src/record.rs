@@ -1,0 +1,103 @@
+//! How a decision's records are kept: what is left out of them, whom they are about, and how much is done for each.
+//! Writing them is the walk's.
+
+use crate::document::{DecisionDocument, Durability, RecordDocument, WhenUnavailable};
+use crate::faults::Faults;
+use crate::field::Field;
+use crate::nearest::did_you_mean;
+use crate::rows::Rows;
+use crate::slot::{KeyBuffer, Slot};
+use flyball_core::DecisionId;
+use std::sync::Arc;
+
+/// Stands between the keys of a subject that has several.
+const BETWEEN: u8 = 0x1f;
+
+#[derive(Clone, Debug)]
+pub struct RecordPlan {
+    /// The author wrote that decisions are recorded: without somebody who keeps them they are not made.
+    pub demanded: bool,
+    pub durability: Durability,
+    pub when_unavailable: WhenUnavailable,
+    sample: f64,
+    /// By field: its value is in no record.
+    masked: Vec<bool>,
+    /// The fields that identify what is decided about.
+    keys: Vec<Slot>,
+}
+
+impl RecordPlan {
+    pub(crate) fn compile(document: &DecisionDocument, fields: &[Field], faults: &mut Faults) -> RecordPlan {
+        let said = document.record.clone().unwrap_or_default();
+        check(&said, fields, faults);
+        let key = |(slot, field): (usize, &Field)| {
+            let key = document.input.iter().any(|input| input.key && *input.name == *field.name);
+            key.then(|| Slot { slot, values: Arc::clone(&field.values) })
+        };
+        RecordPlan {
+            demanded: document.record.is_some(),
+            durability: said.durability,
+            when_unavailable: said.when_unavailable,
+            sample: said.sample,
+            masked: fields.iter().map(|field| said.mask.iter().any(|name| **name == *field.name)).collect(),
+            keys: fields.iter().enumerate().filter_map(key).collect(),
+        }
+    }
+
+    pub fn masked(&self, field: usize) -> bool {
+        self.masked[field]
+    }
+
+    pub fn masks(&self) -> impl Iterator<Item = usize> + Clone {
+        self.masked.iter().enumerate().filter(|(_, masked)| **masked).map(|(field, _)| field)
+    }
+
+    /// Whether a record has everything, or only what was decided. The id's random bits tell: the same for ever.
+    pub fn whole(&self, id: DecisionId) -> bool {
+        const BITS: u32 = 53;
+        let drawn = (id.0 & ((1 << BITS) - 1)) as u64;
+        (drawn as f64) < self.sample * (1_u64 << BITS) as f64
+    }
+
+    /// Whom a row is about, as text; nothing where no field says so.
+    pub fn subject(&self, rows: &Rows, row: usize, out: &mut Vec<u8>) {
+        if self.keys.iter().all(|key| key.text(rows, row, &mut KeyBuffer::new()).is_none()) {
+            return;
+        }
+        for (place, key) in self.keys.iter().enumerate() {
+            if place > 0 {
+                out.push(BETWEEN);
+            }
+            out.extend_from_slice(key.text(rows, row, &mut KeyBuffer::new()).unwrap_or_default().as_bytes());
+        }
+    }
+
+    /// What `flyball plan` says of it.
+    pub(crate) fn describe(&self, fields: &[Field]) -> Vec<String> {
+        if !self.demanded {
+            return Vec::new();
+        }
+        let (durability, unavailable) = (self.durability.label(), self.when_unavailable.label());
+        let mut lines = vec![format!("{durability}; where no record can be kept: {unavailable}")];
+        if self.sample < 1.0 {
+            lines.push(format!("{} of the records have their input and features", self.sample));
+        }
+        lines.extend(self.masks().map(|field| format!("{}: its value is in no record", fields[field].name)));
+        lines
+    }
+}
+
+fn check(said: &RecordDocument, fields: &[Field], faults: &mut Faults) {
+    if !(0.0..=1.0).contains(&said.sample) {
+        faults.add("record.sample", said.sample.to_string(), "a number from 0 to 1");
+    }
+    for (place, name) in said.mask.iter().enumerate() {
+        let path = format!("record.mask[{place}]");
+        if !fields.iter().any(|field| *field.name == **name) {
+            let near = did_you_mean(name, fields.iter().map(|field| &*field.name));
+            faults.add(path, name.as_str(), format!("a field of the input{near}"));
+        } else if said.mask[..place].contains(name) {
+            faults.add(path, name.as_str(), "each field once");
+        }
+    }
+}

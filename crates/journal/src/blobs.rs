@@ -1,0 +1,180 @@
+//! What is too long for a record, or the same for many: files beside the log, each named by the SHA-256 of what it holds.
+//! Written whole or not at all, and never changed.
+
+use crate::Hash;
+use crate::disk::{Disk, RealDisk};
+use ring::digest::{SHA256, digest};
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+/// More than any body or document that is taken.
+pub const BLOB_BYTES_MAX: usize = 256 << 20;
+const UNFINISHED: &str = "unfinished";
+
+#[derive(Debug, thiserror::Error)]
+pub enum BlobError {
+    #[error("{}: {cause}", path.display())]
+    Io { path: PathBuf, cause: io::Error },
+    #[error("{} does not hold what its name says: it was changed", .0.display())]
+    Changed(PathBuf),
+}
+
+/// One thread writes; any may read.
+#[derive(Debug)]
+pub struct Blobs {
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
+    /// Names are not on the disk for certain.
+    unsynced: AtomicBool,
+}
+
+impl Blobs {
+    /// For the journal's one writer; makes the folder.
+    pub fn open(journal: &Path) -> Result<Blobs, BlobError> {
+        Blobs::open_on(Arc::new(RealDisk), journal)
+    }
+
+    pub(crate) fn open_on(disk: Arc<dyn Disk>, journal: &Path) -> Result<Blobs, BlobError> {
+        let blobs = Blobs { disk, ..Blobs::read_only(journal) };
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&blobs.folder);
+        made.map_err(|cause| BlobError::Io { path: blobs.folder.clone(), cause })?;
+        Ok(blobs)
+    }
+
+    pub fn read_only(journal: &Path) -> Blobs {
+        Blobs { disk: Arc::new(RealDisk), folder: journal.join("blobs"), unsynced: AtomicBool::new(true) }
+    }
+
+    fn path(&self, digest: &Hash) -> PathBuf {
+        self.folder.join(format!("sha256-{digest}"))
+    }
+
+    /// What it holds is on the disk then, its name after `sync`.
+    pub fn put(&self, bytes: &[u8]) -> Result<Hash, BlobError> {
+        let name = hash(bytes);
+        let path = self.path(&name);
+        if used_again(&path, bytes) {
+            return Ok(name);
+        }
+        let unfinished = self.folder.join(UNFINISHED);
+        let write = || {
+            let file = self.disk.create(&unfinished, 0)?;
+            self.disk.write_all_at(&file, bytes, 0)?;
+            self.disk.fdatasync(&file)?;
+            self.disk.rename(&unfinished, &path)
+        };
+        write().map_err(|cause| BlobError::Io { path: path.clone(), cause })?;
+        self.unsynced.store(true, Ordering::Relaxed);
+        Ok(name)
+    }
+
+    /// Brings the names to the disk. Before a record that refers to one counts as kept.
+    pub fn sync(&self) -> Result<(), BlobError> {
+        if self.unsynced.load(Ordering::Relaxed) {
+            let synced = self.disk.sync_dir(&self.folder);
+            synced.map_err(|cause| BlobError::Io { path: self.folder.clone(), cause })?;
+            self.unsynced.store(false, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Whether one of so many bytes could be put now.
+    pub(crate) fn probe(&self, bytes: usize) -> Result<(), BlobError> {
+        let unfinished = self.folder.join(UNFINISHED);
+        let write = || {
+            let file = self.disk.create(&unfinished, 0)?;
+            self.disk.write_all_at(&file, &vec![1; bytes], 0)?;
+            self.disk.fdatasync(&file)?;
+            self.disk.remove(&unfinished)
+        };
+        write().map_err(|cause| BlobError::Io { path: unfinished.clone(), cause })
+    }
+
+    /// None: there is no such blob.
+    pub fn get(&self, digest: &Hash) -> Result<Option<Vec<u8>>, BlobError> {
+        let path = self.path(digest);
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other,
+        };
+        let mut bytes = Vec::new();
+        file.and_then(|file| file.take(BLOB_BYTES_MAX as u64).read_to_end(&mut bytes))
+            .map_err(|cause| BlobError::Io { path: path.clone(), cause })?;
+        if hash(&bytes) == *digest { Ok(Some(bytes)) } else { Err(BlobError::Changed(path)) }
+    }
+}
+
+/// Whether a file holds exactly this, and goes on to: retention moves aside what was not touched of late, and looks at the
+/// time once more before it removes it. So whoever touched a file that is still in its place keeps it.
+fn used_again(path: &Path, bytes: &[u8]) -> bool {
+    let same = || -> io::Result<bool> {
+        let mut file = File::open(path)?;
+        if file.metadata()?.len() != bytes.len() as u64 {
+            return Ok(false);
+        }
+        let mut held = Vec::with_capacity(bytes.len());
+        file.by_ref().take(bytes.len() as u64).read_to_end(&mut held)?;
+        file.set_modified(SystemTime::now())?;
+        Ok(held == bytes && path.try_exists()?)
+    };
+    same().unwrap_or(false)
+}
+
+/// Under which a blob is found.
+pub fn hash(bytes: &[u8]) -> Hash {
+    Hash(digest(&SHA256, bytes).as_ref().try_into().expect("SHA-256 has 32 bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_is_found_by_its_digest_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(folder.path()).unwrap();
+        let name = blobs.put(b"long").unwrap();
+        assert_eq!(blobs.put(b"long").unwrap(), name);
+        blobs.sync().unwrap();
+        assert_eq!(Blobs::read_only(folder.path()).get(&name).unwrap().as_deref(), Some(&b"long"[..]));
+        assert_eq!(blobs.get(&Hash::default()).unwrap(), None);
+        assert_eq!(std::fs::read_dir(folder.path().join("blobs")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_blob_that_was_changed_is_not_given_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(folder.path()).unwrap();
+        let name = blobs.put(b"long").unwrap();
+        std::fs::write(blobs.path(&name), b"gone").unwrap();
+        assert!(matches!(blobs.get(&name), Err(BlobError::Changed(_))));
+    }
+
+    #[test]
+    fn a_blob_that_is_put_again_is_touched_for_retention_and_mended_where_it_was_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(folder.path()).unwrap();
+        let name = blobs.put(b"long").unwrap();
+        let file = File::open(blobs.path(&name)).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        blobs.put(b"long").unwrap();
+        assert_ne!(file.metadata().unwrap().modified().unwrap(), SystemTime::UNIX_EPOCH);
+        std::fs::write(blobs.path(&name), b"gone").unwrap();
+        blobs.put(b"long").unwrap();
+        assert_eq!(blobs.get(&name).unwrap().as_deref(), Some(&b"long"[..]));
+    }
+
+    #[test]
+    fn what_a_crash_left_unfinished_is_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(folder.path()).unwrap();
+        std::fs::write(blobs.folder.join(UNFINISHED), b"half of something longer").unwrap();
+        let name = blobs.put(b"long").unwrap();
+        assert_eq!(blobs.get(&name).unwrap().as_deref(), Some(&b"long"[..]));
+    }
+}

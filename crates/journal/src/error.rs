@@ -1,0 +1,32 @@
+//! Why a journal cannot be opened, or does not take what it is given.
+
+use crate::blobs::BlobError;
+use crate::keys::KeyError;
+use flyball_core::Unkept;
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    #[error("another process writes to the journal in {}; give that server's address instead", .0.display())]
+    Locked(PathBuf),
+    #[error("{}: {cause}", path.display())]
+    Io { path: PathBuf, cause: io::Error },
+    #[error("{}: {why}", path.display())]
+    Node { path: PathBuf, why: String },
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+    #[error(transparent)]
+    Blobs(#[from] BlobError),
+    #[error("the journal keeps nothing just now ({}); see its log, and try again", .0.label())]
+    Unkept(Unkept),
+    #[error("the journal has not answered in time; whether the record is kept is not known")]
+    NoAnswer,
+}
+
+impl JournalError {
+    /// For `map_err` on what was done to a file.
+    pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> JournalError {
+        move |cause| JournalError::Io { path: path.to_owned(), cause }
+    }
+}

@@ -1,0 +1,181 @@
+//! A record as JSON: what Python, people and exporters see. `docs/reference/decision-records.md` lists the keys.
+//!
+//! Reads any bytes to an end: no length in them is trusted, and what is nested too deep is refused. Knows the form of a
+//! record, not what it means.
+
+mod value;
+
+use crate::format::Hash;
+use crate::keys::{Keys, Opened};
+use flyball_core::{DecisionId, Stage};
+use minicbor::Decoder;
+use minicbor::decode::Error;
+use serde_json::{Map, Value, json};
+use value::{map_of, value, values};
+
+#[derive(Debug, thiserror::Error)]
+pub enum RenderError {
+    #[error(
+        "the record is not as this build writes them: {0}; read it with the version that wrote it, or a newer one"
+    )]
+    Cbor(#[from] Error),
+    #[error("the record goes on behind its end")]
+    Longer,
+}
+
+/// What is personal is opened with the keys; without them it is said to be sealed.
+pub fn render(payload: &[u8], keys: Option<&Keys>) -> Result<Value, RenderError> {
+    let mut decoder = Decoder::new(payload);
+    let mut record = Map::new();
+    let mut personal = None;
+    let (mut id, mut subject) = (DecisionId(0), Hash::default());
+    for _ in 0..map_of(&mut decoder)? {
+        let key = decoder.str()?;
+        let shown = match key {
+            "id" => {
+                id = DecisionId(u128::from_be_bytes(fixed(&mut decoder)?));
+                json!(id.to_string())
+            }
+            "subject" => {
+                subject = Hash(fixed(&mut decoder)?);
+                json!(subject.to_string())
+            }
+            "personal" => {
+                personal = Some(decoder.bytes()?);
+                continue;
+            }
+            "at" => {
+                let at = decoder.i64()?;
+                record.insert("time".to_owned(), time(at));
+                json!(at)
+            }
+            _ => pair(key, &mut decoder)?,
+        };
+        record.insert(key.to_owned(), shown);
+    }
+    if decoder.position() < payload.len() {
+        return Err(RenderError::Longer);
+    }
+    // A gap has two times; it was told at the later one.
+    if !record.contains_key("at")
+        && let Some(to) = record.get("to").and_then(Value::as_i64)
+    {
+        record.extend([("at".to_owned(), json!(to)), ("time".to_owned(), time(to))]);
+    }
+    if let Some(sealed) = personal {
+        reveal(&mut record, keys.map(|keys| keys.open_personal(&subject, id, sealed)))?;
+    }
+    Ok(Value::Object(record))
+}
+
+/// Puts what was personal where it came from, or says why not.
+fn reveal(
+    record: &mut Map<String, Value>,
+    opened: Option<Result<Opened, crate::KeyError>>,
+) -> Result<(), RenderError> {
+    let state = match opened {
+        None => "sealed",
+        Some(Ok(Opened::Erased)) => "erased",
+        Some(Err(error)) => {
+            record.insert("personal_error".to_owned(), json!(error.to_string()));
+            "sealed"
+        }
+        Some(Ok(Opened::Plain(plain))) => {
+            let mut decoder = Decoder::new(&plain);
+            for _ in 0..map_of(&mut decoder)? {
+                let (part, names) = match decoder.str()? {
+                    "input" => ("input", "personal_fields"),
+                    "features" => ("features", "personal_features"),
+                    _ => return Err(Error::message("only input and features can be personal").into()),
+                };
+                merge(record, part, names, pair(part, &mut decoder)?)?;
+            }
+            return Ok(());
+        }
+    };
+    record.insert("personal".to_owned(), json!(state));
+    Ok(())
+}
+
+/// Adds what was personal of a part to it, and the names of that under `names`.
+fn merge(
+    record: &mut Map<String, Value>,
+    part: &str,
+    names: &str,
+    personal: Value,
+) -> Result<(), RenderError> {
+    let Value::Object(personal) = personal else {
+        return Err(Error::message("what is personal must be a map").into());
+    };
+    record.insert(names.to_owned(), json!(personal.keys().collect::<Vec<_>>()));
+    match record.entry(part).or_insert_with(|| json!({})) {
+        Value::Object(plain) => plain.extend(personal),
+        other => *other = Value::Object(personal),
+    }
+    Ok(())
+}
+
+/// Pairs whose values stand in the log without their names.
+fn pair(key: &str, decoder: &mut Decoder<'_>) -> Result<Value, Error> {
+    match key {
+        "document" | "policy" | "schema" | "runtime" | "deployment" => digest(decoder),
+        "features" => {
+            let mut features = Map::new();
+            for _ in 0..map_of(decoder)? {
+                features.insert(decoder.str()?.to_owned(), named(decoder, ["value", "origin", "age_ms"])?);
+            }
+            Ok(Value::Object(features))
+        }
+        // Those of a gap are counts by label.
+        "reasons" if decoder.datatype()? == minicbor::data::Type::Array => {
+            values(decoder, |decoder| named(decoder, ["code", "field", "contribution"]))
+        }
+        "batch" => values(decoder, |decoder| named(decoder, ["model", "rows", "position"])),
+        "models" => values(decoder, |decoder| {
+            value::array_of(decoder, 3)?;
+            let (model, version) = (value(decoder)?, value(decoder)?);
+            Ok(json!({"model": model, "version": version, "digest": digest(decoder)?}))
+        }),
+        "remedy" if decoder.datatype()? != minicbor::data::Type::Null => {
+            named(decoder, ["cause", "stage", "used"])
+        }
+        "input_blob" => {
+            value::array_of(decoder, 2)?;
+            Ok(json!([digest(decoder)?, value(decoder)?]))
+        }
+        "timings" => {
+            let Value::Array(spent) = value(decoder)? else {
+                return Err(Error::message("timings are an array"));
+            };
+            let stages = Stage::ALL.iter().map(|stage| stage.label().to_owned());
+            Ok(Value::Object(stages.zip(spent).collect()))
+        }
+        _ => value(decoder),
+    }
+}
+
+/// An array of as many values as there are names.
+fn named<const N: usize>(decoder: &mut Decoder<'_>, names: [&str; N]) -> Result<Value, Error> {
+    value::array_of(decoder, N as u64)?;
+    let mut object = Map::new();
+    for name in names {
+        object.insert(name.to_owned(), value(decoder)?);
+    }
+    Ok(Value::Object(object))
+}
+
+fn digest(decoder: &mut Decoder<'_>) -> Result<Value, Error> {
+    Ok(json!(format!("sha256:{}", Hash(fixed(decoder)?))))
+}
+
+fn fixed<const N: usize>(decoder: &mut Decoder<'_>) -> Result<[u8; N], Error> {
+    decoder.bytes()?.try_into().map_err(|_| Error::message(format!("{N} bytes must stand here")))
+}
+
+/// RFC 3339; null where the calendar has no such time.
+fn time(unix_ns: i64) -> Value {
+    jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).map_or(Value::Null, |time| json!(time.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! Any CBOR value that may stand in a record as JSON, whatever the bytes are.
+
+use minicbor::Decoder;
+use minicbor::data::{Tag, Type};
+use minicbor::decode::Error;
+use serde_json::{Map, Value, json};
+
+/// Records nest four deep; what people send may nest a little more.
+const DEPTH_MAX: usize = 32;
+/// RFC 9581: seconds under 1, nanoseconds under -9.
+const EXTENDED_TIME: Tag = Tag::new(1001);
+
+pub(super) fn value(decoder: &mut Decoder<'_>) -> Result<Value, Error> {
+    nested(decoder, DEPTH_MAX)
+}
+
+/// Entries of a map that says how many it has.
+pub(super) fn map_of(decoder: &mut Decoder<'_>) -> Result<u64, Error> {
+    decoder.map()?.ok_or_else(|| Error::message("a map of a record says its length"))
+}
+
+/// An array of exactly so many.
+pub(super) fn array_of(decoder: &mut Decoder<'_>, length: u64) -> Result<(), Error> {
+    match decoder.array()? {
+        Some(found) if found == length => Ok(()),
+        _ => Err(Error::message(format!("an array of {length} must stand here"))),
+    }
+}
+
+pub(super) fn values<'b>(
+    decoder: &mut Decoder<'b>,
+    mut each: impl FnMut(&mut Decoder<'b>) -> Result<Value, Error>,
+) -> Result<Value, Error> {
+    let length = decoder.array()?.ok_or_else(|| Error::message("an array of a record says its length"))?;
+    // Not reserved ahead: the length may be a lie.
+    let mut array = Vec::new();
+    for _ in 0..length {
+        array.push(each(decoder)?);
+    }
+    Ok(Value::Array(array))
+}
+
+fn nested(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, Error> {
+    let depth = depth.checked_sub(1).ok_or_else(|| Error::message("it is nested too deep"))?;
+    Ok(match decoder.datatype()? {
+        Type::Null => {
+            decoder.null()?;
+            Value::Null
+        }
+        Type::Bool => json!(decoder.bool()?),
+        Type::U8 | Type::U16 | Type::U32 | Type::U64 => json!(decoder.u64()?),
+        Type::I8 | Type::I16 | Type::I32 | Type::I64 => json!(decoder.i64()?),
+        Type::F16 => float(f64::from(decoder.f16()?)),
+        Type::F32 => float(f64::from(decoder.f32()?)),
+        Type::F64 => float(decoder.f64()?),
+        Type::String => json!(decoder.str()?),
+        Type::Bytes => json!(decoder.bytes()?.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+        Type::Array => values(decoder, |decoder| nested(decoder, depth))?,
+        Type::Map => {
+            let mut object = Map::new();
+            for _ in 0..map_of(decoder)? {
+                object.insert(decoder.str()?.to_owned(), nested(decoder, depth)?);
+            }
+            Value::Object(object)
+        }
+        Type::Tag => {
+            if decoder.tag()? != EXTENDED_TIME {
+                return Err(Error::message("a record has no such tag"));
+            }
+            extended_time(decoder)?
+        }
+        other => return Err(Error::message(format!("a record has no {other}"))),
+    })
+}
+
+/// JSON has no word for these.
+fn float(number: f64) -> Value {
+    match number {
+        _ if number.is_nan() => json!("NaN"),
+        f64::INFINITY => json!("Infinity"),
+        f64::NEG_INFINITY => json!("-Infinity"),
+        _ => json!(number),
+    }
+}
+
+fn extended_time(decoder: &mut Decoder<'_>) -> Result<Value, Error> {
+    let (mut seconds, mut nanoseconds) = (0i64, 0i64);
+    for _ in 0..map_of(decoder)? {
+        match decoder.i64()? {
+            1 => seconds = decoder.i64()?,
+            -9 => nanoseconds = decoder.i64()?,
+            other => return Err(Error::message(format!("a time has no part {other}"))),
+        }
+    }
+    let unix_ns = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
+    let time = jiff::Timestamp::from_nanosecond(unix_ns);
+    time.map(|time| json!(time.to_string())).map_err(|_| Error::message("the calendar has no such time"))
+}

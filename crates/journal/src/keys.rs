@@ -1,0 +1,220 @@
+//! What is personal in records is encrypted under its subject's key, and the subjects' keys under one that is kept
+//! elsewhere. Who deletes a subject's key has erased all that was recorded of them, and the chain still holds.
+//!
+//! Knows keys, tokens and ciphertexts; neither records nor what is personal in them.
+
+mod place;
+mod seal;
+mod subjects;
+
+pub use place::KekPlace;
+pub(crate) use place::mode_refused;
+pub use seal::Opened;
+
+use crate::Hash;
+use crate::disk::{Disk, RealDisk};
+use crate::folder::segment_numbers;
+use flyball_core::DecisionId;
+use place::Kek;
+use quick_cache::sync::Cache;
+use seal::{Dek, Secrets};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use subjects::{State, Subjects};
+
+/// Of the subjects that come most often; another one's key is read from the file.
+const DEKS_KEPT: usize = 100_000;
+
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    #[error("'{0}' is no place of a key; write file:PATH, env:NAME or command:PROGRAM ARGUMENT…")]
+    Place(String),
+    #[error("the key-encryption key cannot be had from {place}: {why}")]
+    NoKek { place: String, why: String },
+    #[error(
+        "{} was written under another key-encryption key than the one from {place}; give the one it was begun with",
+        path.display()
+    )]
+    OtherKek { path: PathBuf, place: String },
+    #[error("{}: {cause}", path.display())]
+    Io { path: PathBuf, cause: io::Error },
+    #[error("{} is no file of subjects' keys; restore it from a copy", .0.display())]
+    NoSubjects(PathBuf),
+    #[error("{} is missing or empty, and records are there that need it; restore it from a copy", .0.display())]
+    LostSubjects(PathBuf),
+    #[error("there is no key for {0} in the file of subjects; restore it from a copy")]
+    NoKey(Hash),
+    #[error("what is personal in the record does not open with its subject's key: it was changed")]
+    Changed,
+    #[error("there are {0} subjects' keys, as many as a journal may hold; begin a new journal")]
+    TooMany(u32),
+    #[error("the system gives no random numbers")]
+    NoRandom,
+    #[error("the keys were opened to read")]
+    ReadOnly,
+}
+
+/// The subjects' keys of one journal. Any thread may ask.
+pub struct Keys {
+    secrets: Secrets,
+    cache: Cache<Hash, Dek>,
+    subjects: Mutex<Subjects>,
+}
+
+impl Keys {
+    /// For the journal's one writer. `create`: the folder's own key-encryption key is made where it is the place and has
+    /// none yet.
+    pub fn open(folder: &Path, place: &KekPlace, create: bool) -> Result<Keys, KeyError> {
+        Keys::open_on(Arc::new(RealDisk), folder, place, create)
+    }
+
+    pub(crate) fn open_on(
+        disk: Arc<dyn Disk>,
+        folder: &Path,
+        place: &KekPlace,
+        create: bool,
+    ) -> Result<Keys, KeyError> {
+        let path = subjects::path(folder);
+        let new = path.metadata().map_or(true, |facts| facts.len() == 0);
+        if new && log_begun(folder) {
+            return Err(KeyError::LostSubjects(path));
+        }
+        // A new key would not open what is there.
+        let kek = place.read((create && new).then_some(folder))?;
+        let mut subjects = Subjects::open(disk, &path, true)?;
+        let secrets = Secrets::of(&kek);
+        if subjects.is_empty() {
+            subjects.push(secrets.check()?)?;
+            subjects.sync()?;
+        }
+        Keys::with(secrets, subjects, place)
+    }
+
+    /// For readers, beside a writer too.
+    pub fn read_only(folder: &Path, place: &KekPlace) -> Result<Keys, KeyError> {
+        let kek: Kek = place.read(None)?;
+        let subjects = Subjects::open(Arc::new(RealDisk), &subjects::path(folder), false)?;
+        Keys::with(Secrets::of(&kek), subjects, place)
+    }
+
+    fn with(secrets: Secrets, mut subjects: Subjects, place: &KekPlace) -> Result<Keys, KeyError> {
+        if !secrets.fits(&subjects.first()?) {
+            return Err(KeyError::OtherKek { path: subjects.path.clone(), place: place.to_string() });
+        }
+        if subjects.writes {
+            subjects.refresh()?;
+        }
+        Ok(Keys { secrets, cache: Cache::new(DEKS_KEPT), subjects: Mutex::new(subjects) })
+    }
+
+    /// Under which a record names its subject. Without a subject, a record's own id is one.
+    pub fn token(&self, subject: &[u8], id: DecisionId) -> Hash {
+        match subject {
+            [] => self.secrets.token(id.to_string().as_bytes()),
+            subject => self.secrets.token(subject),
+        }
+    }
+
+    /// Appends the ciphertext. Once for an id: the id is the nonce. The key may be new: `flush` before the record is
+    /// written, and `sync` before it counts as kept.
+    pub fn seal(
+        &self,
+        subject: &[u8],
+        id: DecisionId,
+        personal: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Hash, KeyError> {
+        let token = self.token(subject, id);
+        self.dek(&token)?.seal(&token, id, personal, out);
+        Ok(token)
+    }
+
+    fn dek(&self, token: &Hash) -> Result<Dek, KeyError> {
+        if let Some(dek) = self.cache.get(token) {
+            return Ok(dek);
+        }
+        let mut subjects = self.subjects();
+        let live = subjects.live(token)?.and_then(|entry| self.secrets.unwrap(&entry));
+        let dek = match live {
+            Some(dek) => dek,
+            None => {
+                let (dek, entry) = self.secrets.new_key(token)?;
+                subjects.push(entry)?;
+                dek
+            }
+        };
+        self.cache.insert(*token, dek.clone());
+        Ok(dek)
+    }
+
+    /// What was sealed, unless its key was erased.
+    pub fn open_personal(&self, token: &Hash, id: DecisionId, sealed: &[u8]) -> Result<Opened, KeyError> {
+        let mut subjects = self.subjects();
+        for again in [false, true] {
+            if again && !subjects.refresh()? {
+                break;
+            }
+            let dek = subjects.live(token)?.and_then(|entry| self.secrets.unwrap(&entry));
+            if let Some(plain) = dek.and_then(|dek| dek.open(token, id, sealed)) {
+                return Ok(Opened::Plain(plain));
+            }
+        }
+        match subjects.state(token) {
+            State::Unknown => Err(KeyError::NoKey(*token)),
+            // Its subject may have come again after the erasure, under a new key.
+            State::Known { erased_once: true, .. } => Ok(Opened::Erased),
+            State::Known { erased_once: false, .. } => Err(KeyError::Changed),
+        }
+    }
+
+    /// Deletes the subject's key, for good once this has returned. Gives how many there were: none or one. After an error
+    /// the key is not used any more, and `sync` tries to delete it again.
+    pub fn erase(&self, subject: &[u8]) -> Result<usize, KeyError> {
+        let token = self.secrets.token(subject);
+        let mut subjects = self.subjects();
+        let erased = subjects.erase(&token)?;
+        self.cache.remove(&token);
+        subjects.sync()?;
+        Ok(usize::from(erased))
+    }
+
+    /// Hands new keys to the system: they outlive this process, if not the machine.
+    pub fn flush(&self) -> Result<(), KeyError> {
+        self.subjects().flush()
+    }
+
+    /// Brings all keys to the disk. After an error they still wait, and the next time all of them are written again.
+    pub fn sync(&self) -> Result<(), KeyError> {
+        self.subjects().sync()
+    }
+
+    /// So many subjects more find room for their keys, whatever else fills the disk.
+    pub(crate) fn make_room(&self, subjects: u32) -> Result<(), KeyError> {
+        self.subjects().make_room(subjects)
+    }
+
+    /// Entries in the middle of the file that cannot be read any more.
+    pub fn damaged(&self) -> u64 {
+        self.subjects().damaged
+    }
+
+    fn subjects(&self) -> MutexGuard<'_, Subjects> {
+        self.subjects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether there is anything of a log. The subjects' file is on the disk before the first of it.
+fn log_begun(folder: &Path) -> bool {
+    let noted = folder.join("checkpoints").metadata().is_ok_and(|facts| facts.len() > 0);
+    noted || segment_numbers(&folder.join("segments")).is_ok_and(|numbers| !numbers.is_empty())
+}
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keys").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

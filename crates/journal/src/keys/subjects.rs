@@ -1,0 +1,347 @@
+//! The file of subjects' keys: entries of 128 bytes, appended, and changed in place by an erasure alone. The first one
+//! tells whether the key-encryption key is the right one. Knows neither that key nor what the wrapped ones open.
+//!
+//! Nothing is written before `flush`, and what was written is kept in memory until the disk has it: after a failure, of
+//! whatever call, all of it is written again to the same place.
+
+use super::KeyError;
+use crate::Hash;
+use crate::disk::Disk;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(super) const WRAPPED_BYTES: usize = 48;
+const ENTRY_BYTES: usize = 128;
+const VERSION: u8 = 1;
+/// Keeps the index of a journal within some 1.5 GB.
+const ENTRIES_MAX: u32 = if cfg!(test) { 1000 } else { 50_000_000 };
+/// Read at a time.
+const CHUNK_ENTRIES: usize = 8192;
+
+pub(super) fn path(folder: &Path) -> PathBuf {
+    folder.join("subjects")
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Stored {
+    Live = 1,
+    Erased = 2,
+    Check = 3,
+}
+
+#[derive(Clone)]
+pub(super) struct Entry {
+    pub(super) stored: Stored,
+    created_unix_ms: i64,
+    pub(super) token: Hash,
+    pub(super) nonce: [u8; 12],
+    pub(super) wrapped: [u8; WRAPPED_BYTES],
+}
+
+impl Entry {
+    pub(super) fn new(stored: Stored, token: Hash, nonce: [u8; 12], wrapped: [u8; WRAPPED_BYTES]) -> Entry {
+        Entry { stored, created_unix_ms: jiff::Timestamp::now().as_millisecond(), token, nonce, wrapped }
+    }
+
+    fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        bytes[0] = self.stored as u8;
+        bytes[1] = VERSION;
+        bytes[8..16].copy_from_slice(&self.created_unix_ms.to_le_bytes());
+        bytes[16..48].copy_from_slice(&self.token.0);
+        bytes[48..60].copy_from_slice(&self.nonce);
+        bytes[60..108].copy_from_slice(&self.wrapped);
+        let checksum = crc32c::crc32c(&bytes[..124]);
+        bytes[124..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<Entry> {
+        let checksum = u32::from_le_bytes(part(bytes, 124));
+        let stored =
+            [Stored::Live, Stored::Erased, Stored::Check].into_iter().find(|s| *s as u8 == bytes[0])?;
+        (checksum == crc32c::crc32c(&bytes[..124]) && bytes[1] == VERSION).then(|| Entry {
+            stored,
+            created_unix_ms: i64::from_le_bytes(part(bytes, 8)),
+            token: Hash(part(bytes, 16)),
+            nonce: part(bytes, 48),
+            wrapped: part(bytes, 60),
+        })
+    }
+}
+
+fn part<const N: usize>(bytes: &[u8; ENTRY_BYTES], at: usize) -> [u8; N] {
+    bytes[at..at + N].try_into().expect("the parts lie within an entry")
+}
+
+/// What the file says of a subject. An entry of the index: 20 bytes with its key, for there may be millions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Unknown,
+    Known { live: Option<u32>, erased_once: bool },
+}
+
+/// A place in the file, with a bit for an erasure before it.
+#[derive(Clone, Copy)]
+struct Packed(u32);
+
+impl Packed {
+    const NONE: u32 = u32::MAX >> 1;
+
+    fn new(live: Option<u32>, erased_once: bool) -> Packed {
+        Packed(live.unwrap_or(Packed::NONE) | u32::from(erased_once) << 31)
+    }
+
+    fn state(self) -> State {
+        let place = self.0 & Packed::NONE;
+        State::Known { live: (place != Packed::NONE).then_some(place), erased_once: self.0 >> 31 == 1 }
+    }
+}
+
+/// The only one that touches the file.
+struct Entries {
+    disk: Arc<dyn Disk>,
+    file: File,
+}
+
+impl Entries {
+    fn read_at(&self, place: u32, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut read = 0;
+        while read < bytes.len() {
+            match self.file.read_at(&mut bytes[read..], offset(place) + read as u64)? {
+                0 => break,
+                more => read += more,
+            }
+        }
+        Ok(read)
+    }
+
+    fn write_at(&self, place: u32, bytes: &[u8]) -> io::Result<()> {
+        self.disk.write_all_at(&self.file, bytes, offset(place))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.fdatasync(&self.file)
+    }
+}
+
+fn offset(place: u32) -> u64 {
+    u64::from(place) * ENTRY_BYTES as u64
+}
+
+pub(super) struct Subjects {
+    pub(super) path: PathBuf,
+    pub(super) writes: bool,
+    entries: Entries,
+    /// By the first half of the token. An entry is compared with the whole of it when it is read.
+    index: HashMap<[u8; 16], Packed>,
+    /// Entries that the index has seen, or that wait to be written.
+    end: u32,
+    /// Entries that are not on the disk for certain, by their place; and those of them that the system has.
+    waiting: BTreeMap<u32, [u8; ENTRY_BYTES]>,
+    flushed: bool,
+    /// Up to here entries have their place on the disk already.
+    room: u32,
+    pub(super) damaged: u64,
+}
+
+impl Subjects {
+    pub(super) fn open(disk: Arc<dyn Disk>, path: &Path, writes: bool) -> Result<Subjects, KeyError> {
+        let io_error = |cause| KeyError::Io { path: path.to_owned(), cause };
+        let file = if writes { disk.open(path) } else { File::open(path) };
+        let entries = Entries { disk, file: file.map_err(io_error)? };
+        if writes {
+            cut_torn_tail(&entries).map_err(io_error)?;
+            // A new file's name must be on the disk before what it holds counts as kept.
+            path.parent().map_or(Ok(()), |folder| entries.disk.sync_dir(folder)).map_err(io_error)?;
+        }
+        Ok(Subjects {
+            path: path.to_owned(),
+            writes,
+            entries,
+            index: HashMap::new(),
+            end: 0,
+            waiting: BTreeMap::new(),
+            flushed: true,
+            room: 0,
+            damaged: 0,
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.end == 0 && self.entries.file.metadata().is_ok_and(|facts| facts.len() == 0)
+    }
+
+    pub(super) fn first(&self) -> Result<Entry, KeyError> {
+        self.entry(0)?.ok_or_else(|| KeyError::NoSubjects(self.path.clone()))
+    }
+
+    /// None: damaged, or not there.
+    fn entry(&self, place: u32) -> Result<Option<Entry>, KeyError> {
+        let mut bytes = [0; ENTRY_BYTES];
+        match self.waiting.get(&place) {
+            Some(waiting) => bytes = *waiting,
+            None => _ = self.entries.read_at(place, &mut bytes).map_err(|cause| self.io(cause))?,
+        }
+        Ok(Entry::decode(&bytes))
+    }
+
+    /// Reads entries that came since. Whether there were some.
+    pub(super) fn refresh(&mut self) -> Result<bool, KeyError> {
+        let before = self.end;
+        let mut chunk = vec![0; CHUNK_ENTRIES * ENTRY_BYTES];
+        loop {
+            let read = self.entries.read_at(self.end, &mut chunk).map_err(|cause| self.io(cause))?;
+            for bytes in chunk[..read].as_chunks::<ENTRY_BYTES>().0 {
+                match Entry::decode(bytes) {
+                    Some(entry) => self.note(&entry, self.end),
+                    None => self.damaged += 1,
+                }
+                self.end += 1;
+            }
+            if read < chunk.len() {
+                break;
+            }
+        }
+        Ok(self.end > before)
+    }
+
+    fn note(&mut self, entry: &Entry, place: u32) {
+        let half = half(&entry.token);
+        let erased = match self.index.get(&half).map(|packed| packed.state()) {
+            Some(State::Known { erased_once, .. }) => erased_once,
+            _ => false,
+        };
+        let packed = match entry.stored {
+            Stored::Live => Packed::new(Some(place), erased),
+            Stored::Erased => Packed::new(None, true),
+            Stored::Check => return,
+        };
+        self.index.insert(half, packed);
+    }
+
+    pub(super) fn state(&self, token: &Hash) -> State {
+        self.index.get(&half(token)).map_or(State::Unknown, |packed| packed.state())
+    }
+
+    /// The key that seals, and opens, for now.
+    pub(super) fn live(&mut self, token: &Hash) -> Result<Option<Entry>, KeyError> {
+        let State::Known { live: Some(place), .. } = self.state(token) else { return Ok(None) };
+        let entry = self.entry(place)?.filter(|entry| entry.token == *token);
+        // Beside a reader, the writer erases.
+        if let Some(entry) = entry.as_ref().filter(|entry| entry.stored == Stored::Erased) {
+            self.note(entry, place);
+        }
+        Ok(entry.filter(|entry| entry.stored == Stored::Live))
+    }
+
+    pub(super) fn push(&mut self, entry: Entry) -> Result<(), KeyError> {
+        if !self.writes {
+            return Err(KeyError::ReadOnly);
+        }
+        if self.end >= ENTRIES_MAX {
+            return Err(KeyError::TooMany(ENTRIES_MAX));
+        }
+        self.note(&entry, self.end);
+        self.waiting.insert(self.end, entry.encode());
+        (self.end, self.flushed) = (self.end + 1, false);
+        Ok(())
+    }
+
+    /// At least so many more entries find room on the disk; where that has to be made, some more, so that it is not at once again.
+    pub(super) fn make_room(&mut self, entries: u32) -> Result<(), KeyError> {
+        if self.end.saturating_add(entries) <= self.room {
+            return Ok(());
+        }
+        let first = self.waiting.keys().next().map_or(self.end, |place| self.end.min(*place));
+        let room = self.end.saturating_add(entries + entries / 8);
+        let bytes = offset(room) - offset(first);
+        let made = self.entries.disk.allocate(&self.entries.file, offset(first), bytes);
+        made.map_err(|cause| self.io(cause))?;
+        self.room = room;
+        Ok(())
+    }
+
+    /// Whether there was a key.
+    pub(super) fn erase(&mut self, token: &Hash) -> Result<bool, KeyError> {
+        if !self.writes {
+            return Err(KeyError::ReadOnly);
+        }
+        let State::Known { live: Some(place), .. } = self.state(token) else { return Ok(false) };
+        let Some(entry) = self.live(token)? else { return Ok(false) };
+        let erased = Entry { stored: Stored::Erased, nonce: [0; 12], wrapped: [0; WRAPPED_BYTES], ..entry };
+        self.note(&erased, place);
+        self.waiting.insert(place, erased.encode());
+        self.flushed = false;
+        Ok(true)
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), KeyError> {
+        if self.flushed {
+            return Ok(());
+        }
+        // Neighbours go in one write.
+        let mut run: (u32, Vec<u8>) = (0, Vec::new());
+        for (&place, bytes) in &self.waiting {
+            let next = run.0 as usize + run.1.len() / ENTRY_BYTES;
+            if next != place as usize && !run.1.is_empty() {
+                self.entries.write_at(run.0, &run.1).map_err(|cause| self.io(cause))?;
+                run.1.clear();
+            }
+            if run.1.is_empty() {
+                run.0 = place;
+            }
+            run.1.extend_from_slice(bytes);
+        }
+        self.entries.write_at(run.0, &run.1).map_err(|cause| self.io(cause))?;
+        self.flushed = true;
+        Ok(())
+    }
+
+    pub(super) fn sync(&mut self) -> Result<(), KeyError> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        self.flush()?;
+        if let Err(cause) = self.entries.sync() {
+            // The system may have dropped what it could not write: it gets all of it again.
+            self.flushed = false;
+            return Err(self.io(cause));
+        }
+        self.waiting.clear();
+        Ok(())
+    }
+
+    fn io(&self, cause: io::Error) -> KeyError {
+        KeyError::Io { path: self.path.clone(), cause }
+    }
+}
+
+fn half(token: &Hash) -> [u8; 16] {
+    *token.0.first_chunk().expect("a hash is longer")
+}
+
+/// What a crash left behind: part of an entry, or entries that were never more than room.
+fn cut_torn_tail(entries: &Entries) -> io::Result<()> {
+    let length = entries.file.metadata()?.len();
+    let mut whole = length / ENTRY_BYTES as u64;
+    while let Some(last) = whole.checked_sub(1) {
+        let mut bytes = [0; ENTRY_BYTES];
+        entries.read_at(u32::try_from(last).map_err(io::Error::other)?, &mut bytes)?;
+        if bytes.iter().any(|byte| *byte != 0) {
+            break;
+        }
+        whole = last;
+    }
+    let end = whole * ENTRY_BYTES as u64;
+    if end < length {
+        entries.disk.truncate(&entries.file, end)?;
+        entries.sync()?;
+    }
+    Ok(())
+}

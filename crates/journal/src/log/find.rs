@@ -1,0 +1,141 @@
+//! All that the log holds of one decision: its record, and what was told about it later.
+
+use super::{Log, LogError, Placed, frames_at, segment_path};
+use crate::format::Hash;
+use crate::frames::{Found, Step};
+use crate::recover::seqs_of;
+use flyball_core::DecisionId;
+use minicbor::Decoder;
+use std::ops::ControlFlow;
+
+/// More records than one decision can sensibly have.
+const FINDS_MAX: usize = 10_000;
+/// An id has the time of its making; clocks are set back by less than this.
+const CLOCK_SLACK_NS: i64 = 3_600_000_000_000;
+
+/// A frame that is kept beyond the visit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    pub segment: u64,
+    pub index: u64,
+    pub offset: u64,
+    pub seq: u64,
+    pub prev: Hash,
+    pub leaf: Hash,
+    pub payload: Vec<u8>,
+}
+
+impl From<&Placed<'_>> for Kept {
+    fn from(placed: &Placed<'_>) -> Kept {
+        let Placed { segment, index, offset, frame, leaf } = *placed;
+        let (seq, prev, payload) = (frame.seq, frame.prev, frame.payload.to_vec());
+        Kept { segment, index, offset, seq, prev, leaf, payload }
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Finds {
+    /// In the order of the log.
+    pub records: Vec<Kept>,
+    /// Places that could not be read: more may be there. What holds behind them is among the records.
+    pub broken: Vec<LogError>,
+}
+
+/// The kind and the id that a record begins with.
+pub fn head_of_record(payload: &[u8]) -> Option<(&str, DecisionId)> {
+    let mut decoder = Decoder::new(payload);
+    decoder.map().ok()?;
+    let kind = (decoder.str().ok()? == "kind").then(|| decoder.str().ok())??;
+    let id = (decoder.str().ok()? == "id").then(|| decoder.bytes().ok())??;
+    Some((kind, DecisionId(u128::from_be_bytes(id.try_into().ok()?))))
+}
+
+/// When a record was made, without reading more of it than its beginning.
+pub fn time_of_record(payload: &[u8]) -> Option<i64> {
+    let mut decoder = Decoder::new(payload);
+    for _ in 0..decoder.map().ok()??.min(3) {
+        if decoder.str().ok()? == "at" {
+            return decoder.i64().ok();
+        }
+        decoder.skip().ok()?;
+    }
+    None
+}
+
+impl Log {
+    /// Segments that ended before the id was made are read only where nothing is found in the others.
+    pub fn find(&self, id: DecisionId) -> Finds {
+        let made_ns = ((id.0 >> 80) as i64).saturating_mul(1_000_000);
+        let ended = |place: usize| {
+            let next = self.listing.next(place);
+            next.is_some_and(|next| next.created_unix_ns.saturating_add(CLOCK_SLACK_NS) < made_ns)
+        };
+        let (before, after): (Vec<usize>, Vec<usize>) =
+            (0..self.listing.segments.len()).partition(|place| ended(*place));
+        let mut finds = Finds::default();
+        for places in [after, before] {
+            places.into_iter().for_each(|place| self.find_in(place, id, &mut finds));
+            if !finds.records.is_empty() {
+                break;
+            }
+        }
+        finds
+    }
+
+    fn find_in(&self, place: usize, id: DecisionId, finds: &mut Finds) {
+        let Finds { records, broken } = finds;
+        let mut visit = |placed: &Placed<'_>| {
+            if head_of_record(placed.frame.payload).is_some_and(|(_, found)| found == id) {
+                records.push(placed.into());
+            }
+            if records.len() >= FINDS_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let read = self.read_segment(place, 0, false, &mut visit);
+        let Err(error) = read.and_then(|reached| match reached.stopped {
+            true => Ok(()),
+            false => self.hole_after(place, &reached),
+        }) else {
+            return;
+        };
+        let behind = match error {
+            LogError::Broken { offset, .. } => self.behind_damage(place, offset, &mut visit),
+            _ => Ok(()),
+        };
+        broken.push(error);
+        broken.extend(behind.err());
+    }
+
+    /// Whole frames of a segment behind a place that does not hold: the links to what stands before them are lost.
+    fn behind_damage(
+        &self,
+        place: usize,
+        offset: u64,
+        visit: &mut dyn FnMut(&Placed<'_>) -> ControlFlow<()>,
+    ) -> Result<(), LogError> {
+        let listed = &self.listing.segments[place];
+        let (segment, header) = (listed.number, listed.header()?);
+        let path = segment_path(self.folder(), segment);
+        let mut frames = frames_at(&path, None)?;
+        let mut seqs = seqs_of(header, frames.end());
+        // What the next segment begins with stands there again.
+        seqs.end = self.listing.next(place).map_or(seqs.end, |next| seqs.end.min(next.first_seq));
+        frames.move_to(offset);
+        loop {
+            let at = match frames.step().map_err(LogError::at(&path))? {
+                Step::Frame { at, frame } if seqs.contains(&frame.seq) => {
+                    let (index, leaf) = (frame.seq - header.first_seq, frame.leaf());
+                    if visit(&Placed { segment, index, offset: at, frame, leaf }).is_break() {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                Step::Frame { .. } => continue,
+                Step::End { at } | Step::Bad { at, .. } => at,
+            };
+            match frames.search(at + 1, seqs.clone()).map_err(LogError::at(&path))? {
+                Found::At(next) => frames.move_to(next),
+                Found::Nothing | Found::GaveUp => return Ok(()),
+            }
+        }
+    }
+}

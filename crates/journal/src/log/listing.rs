@@ -1,0 +1,324 @@
+//! What lies in a journal's folder: segments by their headers, those that left it, and how far the log is on the disk.
+
+use super::{LogError, frames_at};
+use crate::folder::segment_numbers;
+use crate::format::{Began, FormatError, HEADER_BYTES, Hash, Header};
+use crate::frames::Source;
+use crate::note::unhex;
+use crate::recover::scan;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// A longer `node.json`, or line of the list of retired segments, is none.
+const SMALL_BYTES_MAX: u64 = 64 << 10;
+
+/// Up to where the log is on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Durable {
+    pub segment: u64,
+    /// Of its file.
+    pub bytes: u64,
+}
+
+/// A segment as its own header and the next one's tell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentFacts {
+    pub segment: u64,
+    pub first_seq: u64,
+    /// That count.
+    pub frames: u64,
+    /// Of the file, with what was allocated ahead.
+    pub bytes: u64,
+    pub began: Began,
+    pub created_unix_ns: i64,
+    /// Another one follows it.
+    pub sealed: bool,
+    pub root: Hash,
+    pub last: Hash,
+}
+
+/// A segment that compaction has taken away, as `state/retired.json` tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retired {
+    pub segment: u64,
+    pub first_seq: u64,
+    pub frames: u64,
+    pub root: Hash,
+    pub last: Hash,
+}
+
+pub(crate) struct Listed {
+    pub(crate) number: u64,
+    pub(crate) header: Result<Header, FormatError>,
+}
+
+impl Listed {
+    pub(crate) fn header(&self) -> Result<&Header, LogError> {
+        self.header.as_ref().map_err(|cause| LogError::Header { segment: self.number, cause: *cause })
+    }
+}
+
+/// The journal's id, and the key that signs.
+type Node = ([u8; 16], [u8; 32]);
+
+pub(crate) struct Listing {
+    pub(crate) node: Option<Node>,
+    /// Of the file of checkpoints. Looked at first: what is in them is on the disk by then.
+    pub(crate) notes_bytes: u64,
+    pub(crate) durable: Option<Durable>,
+    pub(crate) segments: Vec<Listed>,
+    pub(crate) retired: Vec<Retired>,
+}
+
+pub(crate) fn segment_path(folder: &Path, number: u64) -> PathBuf {
+    folder.join("segments").join(format!("{number:016}.fbj"))
+}
+
+pub(crate) fn notes_path(folder: &Path) -> PathBuf {
+    folder.join("checkpoints")
+}
+
+impl Listing {
+    pub(crate) fn read(folder: &Path) -> Result<Listing, LogError> {
+        if !folder.join("segments").is_dir() {
+            return Err(LogError::NoJournal(folder.to_owned()));
+        }
+        let mut listing = Listing {
+            node: node(folder)?,
+            notes_bytes: 0,
+            durable: None,
+            segments: Vec::new(),
+            retired: Vec::new(),
+        };
+        listing.refresh(folder)?;
+        Ok(listing)
+    }
+
+    /// Headers never change: those that are known are not read again.
+    pub(crate) fn refresh(&mut self, folder: &Path) -> Result<(), LogError> {
+        let notes = notes_path(folder);
+        self.notes_bytes =
+            missing(notes.metadata()).map_err(LogError::at(&notes))?.map_or(0, |facts| facts.len());
+        self.durable = durable(folder)?;
+        let mut known = std::mem::take(&mut self.segments).into_iter().peekable();
+        for number in numbers(folder)? {
+            while known.next_if(|listed| listed.number < number).is_some() {}
+            let listed = match known.next_if(|listed| listed.number == number && listed.header.is_ok()) {
+                Some(listed) => listed,
+                None => Listed { number, header: header(folder, number)? },
+            };
+            self.segments.push(listed);
+        }
+        // After the files: compaction lists a segment, then removes its file. So what was not there any more is listed.
+        self.retired = retired(folder)?;
+        Ok(())
+    }
+
+    pub(crate) fn segment(&self, number: u64) -> Option<&Listed> {
+        let place = self.segments.binary_search_by_key(&number, |listed| listed.number).ok()?;
+        self.segments.get(place)
+    }
+
+    pub(crate) fn retired(&self, number: u64) -> Option<&Retired> {
+        let place = self.retired.binary_search_by_key(&number, |retired| retired.segment).ok()?;
+        self.retired.get(place)
+    }
+
+    /// The header behind a segment, which says how that one ended.
+    pub(crate) fn next(&self, place: usize) -> Option<&Header> {
+        let (listed, next) = (self.segments.get(place)?, self.segments.get(place + 1)?);
+        next.header.as_ref().ok().filter(|_| listed.number + 1 == next.number)
+    }
+
+    /// How many of its frames count. None: nothing says so.
+    pub(crate) fn counted(&self, place: usize) -> Option<u64> {
+        self.next(place).map(|next| next.prev_frames)
+    }
+
+    /// Where its part ends that is known to be on the disk. None: all of it is, as it always is before another is begun.
+    pub(crate) fn durable_bytes(&self, place: usize) -> Option<u64> {
+        let (durable, number) = (self.durable?, self.segments[place].number);
+        if place + 1 < self.segments.len() {
+            return None;
+        }
+        match number.cmp(&durable.segment) {
+            std::cmp::Ordering::Less => None,
+            std::cmp::Ordering::Equal => Some(durable.bytes),
+            std::cmp::Ordering::Greater => Some(HEADER_BYTES as u64),
+        }
+    }
+
+    /// Whether the frames of a segment may end here: nothing says otherwise.
+    pub(crate) fn may_end(&self, place: usize, at: u64) -> bool {
+        self.next(place).is_none() && self.durable_bytes(place).is_none_or(|bytes| at >= bytes)
+    }
+
+    /// Whether what stands here may be half of a frame: it is not known to be on the disk.
+    pub(crate) fn may_be_torn(&self, place: usize, at: u64) -> bool {
+        self.next(place).is_none() && self.durable_bytes(place).is_some_and(|bytes| at >= bytes)
+    }
+
+    /// The last segment that begins at this number or before.
+    pub(crate) fn first_with(&self, seq: u64) -> usize {
+        let after = |listed: &Listed| listed.header.as_ref().is_ok_and(|header| header.first_seq > seq);
+        let end = self.segments.iter().position(after).unwrap_or(self.segments.len());
+        end.saturating_sub(1)
+    }
+
+    /// A segment that should stand before this one, does not, and has frames from `from_seq` on.
+    pub(crate) fn gap_before(&self, place: usize, from_seq: u64) -> Result<(), LogError> {
+        let listed = &self.segments[place];
+        let first = listed.header()?.first_seq;
+        let Some(before) = listed.number.checked_sub(1).filter(|number| *number > 0) else { return Ok(()) };
+        let there = place > 0 && self.segments[place - 1].number == before;
+        if there || first <= from_seq {
+            return Ok(());
+        }
+        // Passing over it would lose its records for whoever reads on from here.
+        Err(if self.retired(before).is_some() { LogError::Moved(before) } else { LogError::Missing(before) })
+    }
+
+    pub(crate) fn facts(&self, folder: &Path) -> Result<Vec<SegmentFacts>, LogError> {
+        let mut facts = Vec::with_capacity(self.segments.len());
+        for (place, listed) in self.segments.iter().enumerate() {
+            let header = listed.header()?;
+            let path = segment_path(folder, listed.number);
+            let file = File::open(&path).map_err(LogError::at(&path))?;
+            let bytes = file.metadata().map_err(LogError::at(&path))?.len();
+            let (frames, root, last) = match self.next(place) {
+                Some(next) => (next.prev_frames, next.prev_root, next.prev),
+                None => {
+                    let scan = scan(file).map_err(LogError::at(&path))?;
+                    let scan = scan.map_err(|cause| LogError::Header { segment: listed.number, cause })?;
+                    (scan.frames, scan.root, scan.last)
+                }
+            };
+            facts.push(SegmentFacts {
+                segment: listed.number,
+                first_seq: header.first_seq,
+                frames,
+                bytes,
+                began: header.began,
+                created_unix_ns: header.created_unix_ns,
+                // Also where the next one is in quarantine: nothing is ever added to it.
+                sealed: place + 1 < self.segments.len(),
+                root,
+                last,
+            });
+        }
+        Ok(facts)
+    }
+}
+
+fn numbers(folder: &Path) -> Result<Vec<u64>, LogError> {
+    let path = folder.join("segments");
+    segment_numbers(&path).map_err(LogError::at(&path))
+}
+
+fn header(folder: &Path, number: u64) -> Result<Result<Header, FormatError>, LogError> {
+    let path = segment_path(folder, number);
+    frames_at(&path, Some(HEADER_BYTES as u64))?.header().map_err(LogError::at(&path))
+}
+
+/// None: there is no such file.
+fn missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn small(path: &Path) -> Result<Option<Vec<u8>>, LogError> {
+    let facts = missing(path.metadata()).map_err(LogError::at(path))?;
+    if facts.is_some_and(|facts| facts.len() > SMALL_BYTES_MAX) {
+        return Err(LogError::File {
+            path: path.to_owned(),
+            why: format!("it has more than {SMALL_BYTES_MAX} bytes"),
+        });
+    }
+    missing(fs::read(path)).map_err(LogError::at(path))
+}
+
+fn durable(folder: &Path) -> Result<Option<Durable>, LogError> {
+    let path = folder.join("durable");
+    let Some(file) = missing(File::open(&path)).map_err(LogError::at(&path))? else { return Ok(None) };
+    let read = || -> Result<[u8; 16], LogError> {
+        let mut bytes = [0; 16];
+        Source::read_at(&file, 0, &mut bytes).map_err(LogError::at(&path))?;
+        Ok(bytes)
+    };
+    // The writer may be changing it just now; two looks that agree saw no half of it.
+    let mut bytes = read()?;
+    for _ in 0..8 {
+        let again = read()?;
+        if again == bytes {
+            break;
+        }
+        bytes = again;
+    }
+    let half = |place: usize| u64::from_le_bytes(*bytes[place..].first_chunk().expect("it has 16 bytes"));
+    let durable = Durable { segment: half(0), bytes: half(8) };
+    // Nothing was noted in it yet.
+    Ok(Some(durable).filter(|durable| durable.segment > 0))
+}
+
+fn node(folder: &Path) -> Result<Option<Node>, LogError> {
+    #[derive(Deserialize)]
+    struct NodeFile {
+        node: String,
+        key: String,
+    }
+    let path = folder.join("node.json");
+    let Some(bytes) = small(&path)? else { return Ok(None) };
+    let wrong = |why: String| LogError::File { path: path.clone(), why };
+    let file: NodeFile = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+    match (unhex(&file.node), unhex(&file.key)) {
+        (Some(node), Some(key)) => Ok(Some((node, key))),
+        _ => Err(wrong("its id or key is not lower-case hex of 16 and 32 bytes".to_owned())),
+    }
+}
+
+/// One JSON object a line, in the order of writing: a later line of a segment counts instead of an earlier one. A last line
+/// without its end was not written whole, and does not count.
+fn retired(folder: &Path) -> Result<Vec<Retired>, LogError> {
+    let path = folder.join("state").join("retired.json");
+    let Some(file) = missing(File::open(&path)).map_err(LogError::at(&path))? else { return Ok(Vec::new()) };
+    let mut lines = BufReader::new(file);
+    let (mut line, mut retired) = (Vec::new(), BTreeMap::new());
+    loop {
+        line.clear();
+        lines.by_ref().take(SMALL_BYTES_MAX).read_until(b'\n', &mut line).map_err(LogError::at(&path))?;
+        if line.last() != Some(&b'\n') {
+            if line.len() as u64 == SMALL_BYTES_MAX {
+                let why = format!("a line has more than {SMALL_BYTES_MAX} bytes");
+                return Err(LogError::File { path, why });
+            }
+            return Ok(retired.into_values().collect());
+        }
+        let found = retired_of(&line).map_err(|why| LogError::File { path: path.clone(), why })?;
+        retired.insert(found.segment, found);
+    }
+}
+
+fn retired_of(line: &[u8]) -> Result<Retired, String> {
+    #[derive(Deserialize)]
+    struct Line {
+        segment: u64,
+        first_seq: u64,
+        frames: u64,
+        root: String,
+        last: String,
+    }
+    let Line { segment, first_seq, frames, root, last } =
+        serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    match (unhex(&root), unhex(&last)) {
+        (Some(root), Some(last)) => {
+            Ok(Retired { segment, first_seq, frames, root: Hash(root), last: Hash(last) })
+        }
+        _ => Err(format!("a hash of segment {segment} is not lower-case hex of 32 bytes")),
+    }
+}

@@ -1,0 +1,150 @@
+//! An entry as the payload of a frame: one CBOR map whose first pairs are the kind and the id. What is personal is encrypted
+//! here, and a long input goes to a file of its own. Knows no segment.
+
+use crate::blobs::{BlobError, Blobs};
+use crate::counts::OwnKind;
+use crate::format::{Hash, PAYLOAD_BYTES_MAX};
+use crate::keys::{KeyError, Keys};
+use flyball_core::{DecisionId, Entry, EntryKind, Served};
+use minicbor::Encoder;
+use minicbor::encode::Write;
+use std::convert::Infallible;
+
+/// A longer input lies beside the log, under its digest.
+pub(crate) const INPUT_BYTES_MAX: usize = 16 << 10;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PayloadError {
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+    #[error(transparent)]
+    Blobs(#[from] BlobError),
+    #[error(
+        "a record of {0} bytes is longer than any may be ({PAYLOAD_BYTES_MAX}); mask or leave out what is long in it"
+    )]
+    Long(usize),
+}
+
+/// Where parts of a record go that do not stand in it as they are.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    pub(crate) keys: Keys,
+    pub(crate) blobs: Blobs,
+    sealed: Vec<u8>,
+    /// How long the last one was that could not be put beside the log; nothing: all were.
+    unput: usize,
+}
+
+impl Beside {
+    pub(crate) fn new(keys: Keys, blobs: Blobs) -> Beside {
+        Beside { keys, blobs, sealed: Vec::new(), unput: 0 }
+    }
+
+    /// Writes the payload of an entry. Of `Erased`, the subject's key is gone for good before the record of it exists.
+    pub(crate) fn payload(&mut self, entry: &Entry, out: &mut Vec<u8>) -> Result<(), PayloadError> {
+        if entry.kind == EntryKind::Erased {
+            self.keys.erase(&entry.subject)?;
+        }
+        let personal = !entry.personal.is_empty();
+        let subject = personal || !entry.subject.is_empty();
+        let pairs = u64::from(entry.pairs_count)
+            + u64::from(!entry.input.is_empty())
+            + u64::from(subject)
+            + u64::from(personal);
+        let mut map = begin(out, entry.kind.label(), entry.id, pairs);
+        let _ = map.writer_mut().write_all(&entry.pairs);
+        if entry.input.len() > INPUT_BYTES_MAX {
+            let digest = put(&self.blobs, &mut self.unput, &entry.input)?;
+            let length = entry.input.len() as u64;
+            done(map.str("input_blob").and_then(|map| map.array(2)?.bytes(&digest.0)?.u64(length)));
+        } else if !entry.input.is_empty() {
+            done(map.str("input"));
+            let _ = map.writer_mut().write_all(&entry.input);
+        }
+        if personal {
+            self.sealed.clear();
+            let token = self.keys.seal(&entry.subject, entry.id, &entry.personal, &mut self.sealed)?;
+            done(
+                map.str("subject").and_then(|map| map.bytes(&token.0)?.str("personal")?.bytes(&self.sealed)),
+            );
+        } else if subject {
+            let token = self.keys.token(&entry.subject, entry.id);
+            done(map.str("subject").and_then(|map| map.bytes(&token.0)));
+        }
+        if out.len() > PAYLOAD_BYTES_MAX {
+            return Err(PayloadError::Long(out.len()));
+        }
+        Ok(())
+    }
+
+    /// The entry of how a decision serves; what it refers to lies beside the log then.
+    pub(crate) fn served(&mut self, served: &Served, unix_ns: i64) -> Result<Entry, PayloadError> {
+        let deployment = put(&self.blobs, &mut self.unput, &served.deployment)?;
+        let runtime = put(&self.blobs, &mut self.unput, &served.runtime)?;
+        let mut entry = Entry { kind: EntryKind::Served, pairs_count: 8, ..Entry::default() };
+        let mut map = Encoder::new(&mut entry.pairs);
+        done(map.str("at").and_then(|map| map.i64(unix_ns)?.str("decision")?.str(&served.decision)));
+        let digests = [
+            ("document", served.document.bytes()),
+            ("policy", served.policy.bytes()),
+            ("schema", served.schema.bytes()),
+            ("deployment", &deployment.0),
+            ("runtime", &runtime.0),
+        ];
+        for (key, digest) in digests {
+            done(map.str(key).and_then(|map| map.bytes(digest)));
+        }
+        done(map.str("base").and_then(|map| map.str(&served.base)));
+        Ok(entry)
+    }
+
+    /// Keys that a frame refers to outlive this process, once this has returned.
+    pub(crate) fn flush(&self) -> Result<(), PayloadError> {
+        Ok(self.keys.flush()?)
+    }
+
+    /// Whether what failed would go well now: keys find room, and so does what was as long as the last that did not.
+    pub(crate) fn probe(&mut self, subjects: u32) -> Result<(), PayloadError> {
+        self.sync()?;
+        self.keys.make_room(subjects)?;
+        if self.unput > 0 {
+            self.blobs.probe(self.unput)?;
+        }
+        self.unput = 0;
+        Ok(())
+    }
+
+    /// And the machine.
+    pub(crate) fn sync(&self) -> Result<(), PayloadError> {
+        self.keys.sync()?;
+        Ok(self.blobs.sync()?)
+    }
+}
+
+fn put(blobs: &Blobs, unput: &mut usize, bytes: &[u8]) -> Result<Hash, BlobError> {
+    blobs.put(bytes).inspect_err(|_| *unput = bytes.len())
+}
+
+/// A record of the journal's own: `pairs` writes as many pairs as `count` says.
+pub(crate) fn own(
+    out: &mut Vec<u8>,
+    kind: OwnKind,
+    count: u64,
+    pairs: impl FnOnce(&mut Encoder<&mut Vec<u8>>) -> Result<(), minicbor::encode::Error<Infallible>>,
+) {
+    let mut map = begin(out, kind.label(), DecisionId(0), count);
+    done(pairs(&mut map));
+}
+
+fn begin<'a>(out: &'a mut Vec<u8>, kind: &str, id: DecisionId, pairs: u64) -> Encoder<&'a mut Vec<u8>> {
+    out.clear();
+    let mut map = Encoder::new(out);
+    let id = id.0.to_be_bytes();
+    done(map.map(pairs + 2).and_then(|map| map.str("kind")?.str(kind)?.str("id")?.bytes(&id)));
+    map
+}
+
+/// Memory takes whatever is written to it.
+fn done<T>(written: Result<T, minicbor::encode::Error<Infallible>>) {
+    debug_assert!(written.is_ok());
+}

@@ -1,0 +1,172 @@
+//! A lane's way to the writer: entries one way, empty ones back, both bounded, and no lock. One thread offers, one takes.
+//!
+//! Knows how long the oldest entry waits, and what all of them weigh; not what they say.
+
+use crossbeam_queue::ArrayQueue;
+use flyball_core::Entry;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+pub(crate) const RING_ENTRIES: usize = 8192;
+pub(crate) const RING_BYTES_MAX: usize = 32 << 20;
+/// More than wait at once on a lane that keeps up.
+const BLANKS_MAX: usize = 1024;
+/// A buffer that one long entry made larger is not kept for short ones.
+const BLANK_BYTES_MAX: usize = 64 << 10;
+
+#[derive(Debug)]
+pub(crate) struct Ring {
+    entries: ArrayQueue<Box<Entry>>,
+    blanks: ArrayQueue<Box<Entry>>,
+    bytes: AtomicUsize,
+    offered: AtomicU64,
+    /// When the oldest entry came, or earlier. Says nothing while there is none.
+    since_ns: AtomicU64,
+}
+
+impl Default for Ring {
+    fn default() -> Ring {
+        Ring {
+            entries: ArrayQueue::new(RING_ENTRIES),
+            blanks: ArrayQueue::new(BLANKS_MAX),
+            bytes: AtomicUsize::new(0),
+            offered: AtomicU64::new(0),
+            since_ns: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Ring {
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Entries that came, ever.
+    pub(crate) fn offered(&self) -> u64 {
+        self.offered.load(Ordering::Relaxed)
+    }
+
+    /// Since when the oldest entry waits.
+    pub(crate) fn since_ns(&self) -> Option<u64> {
+        (!self.entries.is_empty()).then(|| self.since_ns.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn blank(&self) -> Box<Entry> {
+        self.blanks.pop().unwrap_or_default()
+    }
+
+    /// Which one it is, counted from one. Gives it back where there is no room, which those that hold a place never see.
+    pub(crate) fn push(&self, entry: Box<Entry>, now_ns: impl FnOnce() -> u64) -> Result<u64, Box<Entry>> {
+        if self.entries.is_empty() {
+            self.since_ns.store(now_ns(), Ordering::Relaxed);
+        }
+        let bytes = weight(&entry);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        match self.entries.push(entry) {
+            Ok(()) => Ok(self.offered.fetch_add(1, Ordering::Relaxed) + 1),
+            Err(entry) => {
+                self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+                Err(entry)
+            }
+        }
+    }
+
+    /// Takes as many as there are now, at most `most`, and gives how many that were.
+    pub(crate) fn drain(&self, most: usize, now_ns: u64, mut take: impl FnMut(Box<Entry>)) -> usize {
+        let length = self.entries.len();
+        for taken in 0..length.min(most) {
+            let Some(entry) = self.entries.pop() else { return taken };
+            self.bytes.fetch_sub(weight(&entry), Ordering::Relaxed);
+            take(entry);
+        }
+        if length <= most {
+            // What is here now came after the length was read. A lane may have stored a later time meanwhile: an earlier
+            // one is only more careful, until the next round.
+            self.since_ns.store(now_ns, Ordering::Relaxed);
+        }
+        length.min(most)
+    }
+
+    pub(crate) fn give_back(&self, mut entry: Box<Entry>) {
+        entry.clear();
+        if weight_of_buffers(&entry) <= BLANK_BYTES_MAX {
+            // Where there are blanks enough, this one is freed.
+            let _ = self.blanks.push(entry);
+        }
+    }
+}
+
+fn weight(entry: &Entry) -> usize {
+    let Entry { pairs, input, personal, subject, .. } = entry;
+    size_of::<Entry>() + pairs.len() + input.len() + personal.len() + subject.len()
+}
+
+fn weight_of_buffers(entry: &Entry) -> usize {
+    let Entry { pairs, input, personal, subject, .. } = entry;
+    pairs.capacity() + input.capacity() + personal.capacity() + subject.capacity()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flyball_core::DecisionId;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    fn entry(number: u64, bytes: usize) -> Box<Entry> {
+        Box::new(Entry { id: DecisionId(u128::from(number)), pairs: vec![0; bytes], ..Entry::default() })
+    }
+
+    proptest! {
+        #[test]
+        fn a_ring_gives_what_it_took_in_order_and_knows_what_it_holds(
+            steps in prop::collection::vec((any::<bool>(), 1..200_usize), 1..200),
+        ) {
+            let ring = Ring::default();
+            let mut model = VecDeque::new();
+            let mut offered = 0;
+            for (now, (push, count)) in steps.into_iter().enumerate() {
+                let now = now as u64 + 1;
+                if push {
+                    for bytes in 0..count {
+                        offered += 1;
+                        prop_assert_eq!(ring.push(entry(offered, bytes), || now).unwrap(), offered);
+                        model.push_back((offered, size_of::<Entry>() + bytes, now));
+                    }
+                } else {
+                    let mut taken = Vec::new();
+                    let had = model.len().min(count);
+                    let drained = ring.drain(count, now, |entry| taken.push(entry.id.0 as u64));
+                    let expected: Vec<u64> = model.drain(..had).map(|(number, ..)| number).collect();
+                    prop_assert_eq!((drained, taken), (had, expected));
+                }
+                prop_assert_eq!((ring.len(), ring.offered()), (model.len(), offered));
+                prop_assert_eq!(ring.bytes(), model.iter().map(|(_, bytes, _)| bytes).sum::<usize>());
+                let oldest = model.front().map(|(.., since)| *since);
+                prop_assert_eq!(ring.since_ns().is_some(), oldest.is_some());
+                prop_assert!(ring.since_ns() <= oldest, "younger than it is");
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_ring_gives_an_entry_back() {
+        let ring = Ring::default();
+        (0..RING_ENTRIES as u64).for_each(|number| assert!(ring.push(entry(number, 0), || 1).is_ok()));
+        let bytes = ring.bytes();
+        assert!(ring.push(entry(0, 9), || 1).is_err());
+        assert_eq!((ring.bytes(), ring.offered()), (bytes, RING_ENTRIES as u64));
+    }
+
+    #[test]
+    fn buffers_are_used_again_unless_they_are_large() {
+        let ring = Ring::default();
+        ring.give_back(entry(1, 100));
+        assert_eq!(ring.blank().pairs.capacity(), 100);
+        ring.give_back(entry(1, BLANK_BYTES_MAX + 1));
+        assert_eq!(ring.blank().pairs.capacity(), 0);
+    }
+}

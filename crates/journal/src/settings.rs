@@ -1,0 +1,72 @@
+//! How a journal is to be kept: its folder and its limits. Knows nothing of where they were configured.
+
+use crate::keys::KekPlace;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+#[derive(Clone, Debug)]
+pub struct JournalSettings {
+    pub folder: PathBuf,
+    /// Each has a ring of its own.
+    pub lanes: usize,
+    /// What nobody waits for is on the disk after so long.
+    pub sync: Duration,
+    /// Nothing more is taken while something older than this is not on the disk.
+    pub loss_max: Duration,
+    pub segment_bytes: u64,
+    pub segment_age: Duration,
+    pub checkpoint_every: Duration,
+    /// Where the seed of the key that signs is; none: in the folder.
+    pub key: Option<PathBuf>,
+    /// Where the key is that subjects' keys are encrypted under; none: in the folder.
+    pub kek: Option<KekPlace>,
+    pub wall: Wall,
+}
+
+impl JournalSettings {
+    pub fn new(folder: impl Into<PathBuf>, lanes: usize) -> JournalSettings {
+        JournalSettings {
+            folder: folder.into(),
+            lanes,
+            sync: Duration::from_millis(200),
+            loss_max: Duration::from_secs(2),
+            segment_bytes: 64 << 20,
+            segment_age: Duration::from_secs(3600),
+            checkpoint_every: Duration::from_secs(60),
+            key: None,
+            kek: None,
+            wall: Wall::default(),
+        }
+    }
+}
+
+/// The time of day, in nanoseconds since 1970.
+#[derive(Clone)]
+pub struct Wall(Arc<dyn Fn() -> i64 + Send + Sync>);
+
+impl Wall {
+    pub fn new(read: impl Fn() -> i64 + Send + Sync + 'static) -> Wall {
+        Wall(Arc::new(read))
+    }
+
+    pub fn unix_ns(&self) -> i64 {
+        (self.0)()
+    }
+}
+
+impl Default for Wall {
+    fn default() -> Wall {
+        Wall::new(|| {
+            let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+        })
+    }
+}
+
+impl fmt::Debug for Wall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wall")
+    }
+}

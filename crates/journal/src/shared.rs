@@ -1,0 +1,316 @@
+//! What lanes, other threads and the writer share: rings, tickets, whether something can be kept, and when the writer sleeps.
+//! Atomics only on the lanes' side; the inbox of other threads has a lock, that lanes never take.
+
+use crate::counts::{Counters, JournalCounts};
+use crate::ring::Ring;
+use crate::settings::{JournalSettings, Wall};
+use crate::tickets::Tickets;
+use crate::writer::SealThen;
+use flyball_core::{Entry, EntryKind, Served, Unkept};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+/// Of other threads than lanes; each of them waits for its own.
+const INBOX_MAX: usize = 1024;
+const AWAKE: u8 = 0;
+/// Comes back within milliseconds by itself.
+const NAPS: u8 = 1;
+const SLEEPS: u8 = 2;
+
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    pub(crate) ring: Ring,
+    pub(crate) tickets: Tickets,
+}
+
+/// What another thread wants written.
+#[derive(Debug)]
+pub(crate) enum Letter {
+    Entry(Box<Entry>, SyncSender<Result<u64, Unkept>>),
+    Served(Box<Served>, SyncSender<Result<u64, Unkept>>),
+    Seal(SealThen),
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) counters: Counters,
+    pub(crate) wall: Wall,
+    pub(crate) loss_max_ns: u64,
+    begun: Instant,
+    /// One more than the index of why not; nothing: something can be kept.
+    unkept: AtomicU8,
+    /// When the oldest that was taken from a ring and is not on the disk came to it; nothing: there is none.
+    pub(crate) pending_since_ns: AtomicU64,
+    pub(crate) closing: AtomicBool,
+    /// There is no writer any more.
+    pub(crate) ended: AtomicBool,
+    inbox: Mutex<VecDeque<Letter>>,
+    inbox_length: AtomicUsize,
+    writer: OnceLock<Thread>,
+    sleep: AtomicU8,
+    /// Somebody waits for what is in a ring.
+    urgent: AtomicBool,
+    missed: [AtomicU64; Unkept::ALL.len()],
+    missed_others: [AtomicU64; EntryKind::ALL.len()],
+    missed_first: AtomicI64,
+    missed_last: AtomicI64,
+}
+
+/// Decisions without a record, and other records that were lost, since they were asked for the last time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Missed {
+    pub(crate) by_why: [u64; Unkept::ALL.len()],
+    pub(crate) others: [u64; EntryKind::ALL.len()],
+    pub(crate) first_unix_ns: i64,
+    pub(crate) last_unix_ns: i64,
+}
+
+impl Shared {
+    pub(crate) fn new(settings: &JournalSettings) -> Shared {
+        Shared {
+            lanes: (0..settings.lanes).map(|_| Lane::default()).collect(),
+            counters: Counters::default(),
+            wall: settings.wall.clone(),
+            loss_max_ns: nanoseconds(settings.loss_max),
+            begun: Instant::now(),
+            unkept: AtomicU8::new(0),
+            pending_since_ns: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            inbox: Mutex::default(),
+            inbox_length: AtomicUsize::new(0),
+            writer: OnceLock::new(),
+            sleep: AtomicU8::new(AWAKE),
+            urgent: AtomicBool::new(false),
+            missed: Default::default(),
+            missed_others: Default::default(),
+            missed_first: AtomicI64::new(0),
+            missed_last: AtomicI64::new(0),
+        }
+    }
+
+    /// Never nothing.
+    pub(crate) fn now_ns(&self) -> u64 {
+        nanoseconds(self.begun.elapsed()) + 1
+    }
+
+    pub(crate) fn unkept(&self) -> Option<Unkept> {
+        let index = self.unkept.load(Ordering::Relaxed).checked_sub(1)?;
+        Unkept::ALL.get(usize::from(index)).copied()
+    }
+
+    pub(crate) fn set_unkept(&self, unkept: Option<Unkept>) {
+        let state = unkept.map_or(0, |why| why.index() as u8 + 1);
+        self.unkept.store(state, Ordering::Relaxed);
+    }
+
+    /// Something that is not on the disk, in the file or in this ring, came earlier than may be.
+    pub(crate) fn behind(&self, ring: &Ring) -> bool {
+        let pending = self.pending_since_ns.load(Ordering::Relaxed);
+        let waits = ring.since_ns();
+        if pending == 0 && waits.is_none() {
+            return false;
+        }
+        let oldest = waits.unwrap_or(u64::MAX).min(if pending == 0 { u64::MAX } else { pending });
+        self.now_ns().saturating_sub(oldest) > self.loss_max_ns
+    }
+
+    pub(crate) fn counts(&self) -> JournalCounts {
+        let now = self.now_ns();
+        let rings = self.lanes.iter().filter_map(|lane| lane.ring.since_ns());
+        let pending = Some(self.pending_since_ns.load(Ordering::Relaxed)).filter(|since| *since > 0);
+        let oldest = rings.chain(pending).min();
+        let mut counts = self.counters.read();
+        counts.unsynced_records += self.lanes.iter().map(|lane| lane.ring.len() as u64).sum::<u64>();
+        counts.unsynced_ns = oldest.map_or(0, |since| now.saturating_sub(since));
+        counts.loss_max_ns = self.loss_max_ns;
+        counts.available = self.unkept();
+        counts
+    }
+}
+
+/// Decisions that were answered without a record.
+impl Shared {
+    pub(crate) fn miss(&self, decisions: u64, why: Unkept) {
+        self.miss_now();
+        self.counters.gap_decisions[why.index()].fetch_add(decisions, Ordering::Relaxed);
+        self.missed[why.index()].fetch_add(decisions, Ordering::Release);
+        self.wake(false);
+    }
+
+    /// Records that are no decisions.
+    pub(crate) fn miss_others(&self, others: &[u64; EntryKind::ALL.len()]) {
+        let count = others.iter().sum();
+        if count == 0 {
+            return;
+        }
+        self.miss_now();
+        self.counters.lost_others.fetch_add(count, Ordering::Relaxed);
+        for (missed, lost) in self.missed_others.iter().zip(others) {
+            missed.fetch_add(*lost, Ordering::Release);
+        }
+        self.wake(false);
+    }
+
+    fn miss_now(&self) {
+        let now = self.wall.unix_ns();
+        let _ = self.missed_first.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        self.missed_last.store(now, Ordering::Relaxed);
+    }
+
+    fn any_missed(&self) -> bool {
+        self.missed.iter().chain(&self.missed_others).any(|count| count.load(Ordering::Relaxed) > 0)
+    }
+
+    /// An entry will not be kept. Whoever waits for it is told, and counts by himself; nobody else would.
+    pub(crate) fn lose(&self, entry: &Entry, why: Unkept) {
+        if entry.sync {
+            return;
+        }
+        if is_decision(entry.kind) {
+            self.miss(1, why);
+        } else {
+            let mut others = [0; EntryKind::ALL.len()];
+            others[entry.kind as usize] = 1;
+            self.miss_others(&others);
+        }
+    }
+
+    /// All that a lane offered up to `last` and that is not settled is lost; what nobody waits for any more is counted.
+    pub(crate) fn lose_tickets(&self, lane: &Lane, last: u64, why: Unkept) {
+        let orphans = lane.tickets.lose(last, why);
+        if orphans > 0 {
+            self.miss(orphans, why);
+        }
+    }
+
+    pub(crate) fn take_missed(&self) -> Option<Missed> {
+        if !self.any_missed() {
+            return None;
+        }
+        let by_why = self.missed.each_ref().map(|count| count.swap(0, Ordering::Acquire));
+        let others = self.missed_others.each_ref().map(|count| count.swap(0, Ordering::Acquire));
+        let last_unix_ns = self.missed_last.load(Ordering::Relaxed);
+        let first = self.missed_first.swap(0, Ordering::Relaxed);
+        // Another count may have taken the first time with it.
+        let first_unix_ns = if first == 0 { last_unix_ns } else { first };
+        Some(Missed { by_why, others, first_unix_ns, last_unix_ns })
+    }
+}
+
+/// Of other threads than lanes.
+impl Shared {
+    pub(crate) fn post(&self, letter: Letter) -> Result<(), Unkept> {
+        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.closing.load(Ordering::Acquire) {
+            return Err(Unkept::Closed);
+        }
+        if inbox.len() >= INBOX_MAX {
+            return Err(Unkept::Behind);
+        }
+        inbox.push_back(letter);
+        self.inbox_length.store(inbox.len(), Ordering::Relaxed);
+        drop(inbox);
+        self.wake(true);
+        Ok(())
+    }
+
+    pub(crate) fn take_letter(&self) -> Option<Letter> {
+        if self.inbox_length.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let letter = inbox.pop_front();
+        self.inbox_length.store(inbox.len(), Ordering::Relaxed);
+        letter
+    }
+
+    /// The writer is gone, as it should be or not: whoever still waits is told, and so is who comes.
+    pub(crate) fn end(&self) {
+        self.close();
+        self.set_unkept(Some(Unkept::Closed));
+        self.ended.store(true, Ordering::SeqCst);
+        for lane in &self.lanes {
+            lane.ring.drain(usize::MAX, 0, |entry| self.lose(&entry, Unkept::Closed));
+            self.lose_tickets(lane, lane.ring.offered(), Unkept::Closed);
+        }
+        while let Some(letter) = self.take_letter() {
+            match letter {
+                Letter::Entry(_, reply) | Letter::Served(_, reply) => {
+                    let _ = reply.try_send(Err(Unkept::Closed));
+                }
+                Letter::Seal(then) => then.tell(Err(Unkept::Closed)),
+            }
+        }
+    }
+
+    /// Nothing is posted from here on.
+    pub(crate) fn close(&self) {
+        let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        self.closing.store(true, Ordering::Release);
+        drop(inbox);
+        self.wake(true);
+    }
+}
+
+/// The writer's sleep. What is put somewhere before `wake` is seen before the writer sleeps, or wakes it.
+impl Shared {
+    /// `urgent`: at once, and not only where it sleeps until it is woken.
+    pub(crate) fn wake(&self, urgent: bool) {
+        if urgent {
+            self.urgent.store(true, Ordering::Relaxed);
+        }
+        fence(Ordering::SeqCst);
+        let sleep = self.sleep.load(Ordering::Relaxed);
+        if (sleep == SLEEPS || (urgent && sleep == NAPS))
+            && self.sleep.swap(AWAKE, Ordering::Relaxed) != AWAKE
+            && let Some(writer) = self.writer.get()
+        {
+            writer.unpark();
+        }
+    }
+
+    /// This thread is the writer.
+    pub(crate) fn write_here(&self) {
+        let _ = self.writer.set(thread::current());
+    }
+
+    /// What is urgent now is seen by what follows.
+    pub(crate) fn begin_round(&self) {
+        self.urgent.store(false, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    pub(crate) fn nap(&self, at_most: Duration) {
+        self.rest(NAPS, at_most, || false);
+    }
+
+    /// Until something comes.
+    pub(crate) fn sleep(&self, at_most: Duration) {
+        let something = || self.lanes.iter().any(|lane| lane.ring.len() > 0) || self.any_missed();
+        self.rest(SLEEPS, at_most, something);
+    }
+
+    fn rest(&self, how: u8, at_most: Duration, something: impl FnOnce() -> bool) {
+        self.sleep.store(how, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if !self.urgent.load(Ordering::Relaxed) && !something() {
+            thread::park_timeout(at_most);
+        }
+        self.sleep.store(AWAKE, Ordering::Relaxed);
+    }
+}
+
+/// Gap records count these; rows that failed are no decisions, and stand there among the others.
+pub(crate) fn is_decision(kind: EntryKind) -> bool {
+    kind == EntryKind::Decision
+}
+
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

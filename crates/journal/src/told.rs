@@ -1,0 +1,241 @@
+//! What is told of decisions after they were made, as entries: the truth, what people decided instead, holds, erasures.
+//!
+//! One form for all ways in, the server's and the command line's. Whether there is such a decision is not asked: a truth
+//! may come to another node than the decision was made on.
+
+use flyball_core::{DecisionId, Entry, EntryKind};
+use minicbor::Encoder;
+use minicbor::encode::Error;
+use serde::Deserialize;
+use serde_json::Value;
+use std::convert::Infallible;
+
+/// Of a text in what is told.
+pub const TOLD_BYTES_MAX: usize = 4096;
+/// Of a truth that is a map.
+const TRUTH_PAIRS_MAX: usize = 64;
+
+/// As it comes in JSON. Times are nanoseconds since 1970.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Told {
+    Outcome { id: String, truth: Value, when: Option<i64>, source: Option<String>, caller: Option<String> },
+    Override { id: String, outcome: String, by: String, why: String, caller: Option<String> },
+    Erased { subject: String, by: String, why: String, caller: Option<String> },
+    Hold(Held),
+    Release(Held),
+}
+
+/// Records that must not be removed: of a decision or of all, from a time or to one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Held {
+    pub name: String,
+    pub by: String,
+    pub why: String,
+    pub decision: Option<String>,
+    pub from: Option<i64>,
+    pub to: Option<i64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ToldError {
+    #[error("'{0}' is no decision's id")]
+    Id(String),
+    #[error("{0} is empty")]
+    Empty(&'static str),
+    #[error("{0} is longer than {TOLD_BYTES_MAX} bytes")]
+    Long(&'static str),
+    #[error(
+        "truth must be a text, a number, a boolean, null, or an object with at most {TRUTH_PAIRS_MAX} of these"
+    )]
+    Truth,
+}
+
+type Pairs<'a> = Encoder<&'a mut Vec<u8>>;
+
+impl Told {
+    /// The entry for it; whoever gives it to the journal waits for the disk.
+    pub fn entry(&self, unix_ns: i64) -> Result<Entry, ToldError> {
+        let mut entry = Entry { sync: true, ..Entry::default() };
+        let mut pairs = Encoder::new(&mut entry.pairs);
+        number(&mut pairs, "at", Some(unix_ns));
+        entry.pairs_count = 1 + match self {
+            Told::Outcome { id, truth, when, source, caller } => {
+                (entry.kind, entry.id) = (EntryKind::Outcome, parsed(id)?);
+                number(&mut pairs, "when", *when);
+                written(pairs.str("truth"));
+                truth_into(&mut pairs, truth)?;
+                text(&mut pairs, "source", source.as_deref())?;
+                text(&mut pairs, "caller", caller.as_deref())?;
+                4
+            }
+            Told::Override { id, outcome, by, why, caller } => {
+                (entry.kind, entry.id) = (EntryKind::Override, parsed(id)?);
+                text(&mut pairs, "outcome", Some(filled("outcome", outcome)?))?;
+                text(&mut pairs, "by", Some(filled("by", by)?))?;
+                text(&mut pairs, "why", Some(filled("why", why)?))?;
+                text(&mut pairs, "caller", caller.as_deref())?;
+                4
+            }
+            Told::Erased { subject, by, why, caller } => {
+                entry.kind = EntryKind::Erased;
+                text(&mut pairs, "by", Some(filled("by", by)?))?;
+                text(&mut pairs, "why", Some(filled("why", why)?))?;
+                text(&mut pairs, "caller", caller.as_deref())?;
+                entry.subject = filled("subject", subject)?.as_bytes().to_vec();
+                3
+            }
+            Told::Hold(held) | Told::Release(held) => {
+                let release = matches!(self, Told::Release(_));
+                entry.kind = if release { EntryKind::Release } else { EntryKind::Hold };
+                held.write_pairs(&mut pairs)?
+            }
+        };
+        Ok(entry)
+    }
+}
+
+impl Held {
+    fn write_pairs(&self, pairs: &mut Pairs<'_>) -> Result<u32, ToldError> {
+        text(pairs, "name", Some(filled("name", &self.name)?))?;
+        text(pairs, "by", Some(filled("by", &self.by)?))?;
+        text(pairs, "why", Some(filled("why", &self.why)?))?;
+        text(pairs, "decision", self.decision.as_deref())?;
+        number(pairs, "from", self.from);
+        number(pairs, "to", self.to);
+        Ok(6)
+    }
+}
+
+fn parsed(id: &str) -> Result<DecisionId, ToldError> {
+    id.parse().map_err(|_| ToldError::Id(id.chars().take(64).collect()))
+}
+
+fn filled<'a>(name: &'static str, value: &'a str) -> Result<&'a str, ToldError> {
+    if value.trim().is_empty() { Err(ToldError::Empty(name)) } else { Ok(value) }
+}
+
+fn text(pairs: &mut Pairs<'_>, name: &'static str, value: Option<&str>) -> Result<(), ToldError> {
+    if value.is_some_and(|value| value.len() > TOLD_BYTES_MAX) {
+        return Err(ToldError::Long(name));
+    }
+    written(pairs.str(name).and_then(|pairs| pairs.encode(value)));
+    Ok(())
+}
+
+fn number(pairs: &mut Pairs<'_>, name: &str, value: Option<i64>) {
+    written(pairs.str(name).and_then(|pairs| pairs.encode(value)));
+}
+
+fn truth_into(to: &mut Pairs<'_>, truth: &Value) -> Result<(), ToldError> {
+    let Value::Object(parts) = truth else { return scalar(to, truth) };
+    let fits = |name: &String| name.len() <= TOLD_BYTES_MAX;
+    if parts.len() > TRUTH_PAIRS_MAX || !parts.keys().all(fits) {
+        return Err(ToldError::Truth);
+    }
+    written(to.map(parts.len() as u64));
+    parts.iter().try_for_each(|(name, value)| {
+        written(to.str(name));
+        scalar(to, value)
+    })
+}
+
+fn scalar(to: &mut Pairs<'_>, value: &Value) -> Result<(), ToldError> {
+    match value {
+        Value::Null => written(to.null()),
+        Value::Bool(value) => written(to.bool(*value)),
+        Value::Number(value) => match (value.as_i64(), value.as_f64()) {
+            (Some(value), _) => written(to.i64(value)),
+            (None, Some(value)) => written(to.f64(value)),
+            (None, None) => return Err(ToldError::Truth),
+        },
+        Value::String(value) if value.len() <= TOLD_BYTES_MAX => written(to.str(value)),
+        Value::String(_) => return Err(ToldError::Long("truth")),
+        Value::Array(_) | Value::Object(_) => return Err(ToldError::Truth),
+    }
+    Ok(())
+}
+
+/// Memory takes whatever is written to it.
+fn written<T>(result: Result<T, Error<Infallible>>) {
+    debug_assert!(result.is_ok());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Map, json};
+
+    const ID: &str = "0192f6c1-2345-7fff-bfff-ffffffffffff";
+
+    fn entry(told: Value) -> Result<Entry, ToldError> {
+        serde_json::from_value::<Told>(told).unwrap().entry(7)
+    }
+
+    /// The keys of the pairs, each with the kind of its value.
+    fn keys(entry: &Entry) -> Vec<String> {
+        let mut decoder = minicbor::Decoder::new(&entry.pairs);
+        let keys = (0..entry.pairs_count).map(|_| {
+            let key = decoder.str().unwrap().to_owned();
+            decoder.skip().unwrap();
+            key
+        });
+        let keys = keys.collect();
+        assert_eq!(decoder.position(), entry.pairs.len(), "as many pairs as are counted");
+        keys
+    }
+
+    #[test]
+    fn an_outcome_has_its_pairs_in_the_order_of_the_format() {
+        let outcome =
+            entry(json!({"kind": "outcome", "id": ID, "truth": {"fraud": true, "loss": 12.5}})).unwrap();
+        assert_eq!(
+            (outcome.kind, outcome.id.to_string().as_str(), outcome.sync),
+            (EntryKind::Outcome, ID, true)
+        );
+        assert_eq!(keys(&outcome), ["at", "when", "truth", "source", "caller"]);
+    }
+
+    #[test]
+    fn an_override_says_who_and_why() {
+        let told = json!({"kind": "override", "id": ID, "outcome": "pass", "by": "ana", "why": "known", "caller": "desk"});
+        assert_eq!(keys(&entry(told).unwrap()), ["at", "outcome", "by", "why", "caller"]);
+        let silent = json!({"kind": "override", "id": ID, "outcome": "pass", "by": " ", "why": "known"});
+        assert_eq!(entry(silent), Err(ToldError::Empty("by")));
+    }
+
+    #[test]
+    fn an_erasure_names_its_subject_beside_the_pairs_so_that_only_its_token_is_recorded() {
+        let erased =
+            entry(json!({"kind": "erased", "subject": "4242", "by": "ana", "why": "asked"})).unwrap();
+        assert_eq!(
+            (keys(&erased), erased.subject.as_slice()),
+            (vec!["at".into(), "by".into(), "why".into(), "caller".into()], &b"4242"[..])
+        );
+    }
+
+    #[test]
+    fn a_hold_and_its_release_have_the_same_pairs() {
+        let pairs = ["at", "name", "by", "why", "decision", "from", "to"];
+        for (kind, expected) in [("hold", EntryKind::Hold), ("release", EntryKind::Release)] {
+            let held = entry(json!({"kind": kind, "name": "case 7", "by": "ana", "why": "court", "from": 3}))
+                .unwrap();
+            assert_eq!((keys(&held), held.kind), (pairs.map(String::from).to_vec(), expected));
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_or_has_no_place_in_a_record_is_refused() {
+        let outcome = |truth: Value| entry(json!({"kind": "outcome", "id": ID, "truth": truth}));
+        assert_eq!(outcome(json!([1])), Err(ToldError::Truth));
+        assert_eq!(outcome(json!({"a": {"b": 1}})), Err(ToldError::Truth));
+        assert_eq!(outcome(json!("x".repeat(TOLD_BYTES_MAX + 1))), Err(ToldError::Long("truth")));
+        let many: Map<String, Value> =
+            (0..=TRUTH_PAIRS_MAX).map(|name| (name.to_string(), json!(1))).collect();
+        assert_eq!(outcome(many.into()), Err(ToldError::Truth));
+        assert_eq!(entry(json!({"kind": "outcome", "id": "7", "truth": 1})), Err(ToldError::Id("7".into())));
+        let long = json!({"kind": "outcome", "id": ID, "truth": 1, "source": "x".repeat(TOLD_BYTES_MAX + 1)});
+        assert_eq!(entry(long), Err(ToldError::Long("source")));
+    }
+}

@@ -1,0 +1,272 @@
+//! Whether a log is what was written: every frame, every link, every segment, every checkpoint. Names each place that is
+//! not, and never stops at the first.
+//!
+//! Reads each byte once, in order, and keeps no more than a few hashes. Changes nothing.
+
+mod finding;
+mod frames;
+mod gap;
+mod notes;
+mod retired;
+mod segment;
+
+pub use finding::{Finding, NotePlace, What};
+pub use frames::verify_frames;
+pub(crate) use notes::NoteFile;
+
+use crate::format::{Hash, Header};
+use crate::log::{Log, LogError, notes_path};
+use crate::merkle::{Growing, leaf_of_segment};
+use notes::Streams;
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// More findings than this are counted, not kept.
+const FINDINGS_MAX: usize = 1000;
+
+#[derive(Clone, Debug, Default)]
+pub struct VerifyOptions {
+    /// This segment alone. Checkpoints are still checked against all segments' roots.
+    pub segment: Option<u64>,
+    /// A note that was kept elsewhere.
+    pub checkpoint: Option<String>,
+    /// The key that must have signed every checkpoint. None: the one that the headers name, which whoever can rewrite the
+    /// whole log can replace.
+    pub key: Option<[u8; 32]>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// That hold.
+    pub frames: u64,
+    pub segments: u64,
+    /// Segments that left the folder; their roots were checked.
+    pub retired: u64,
+    /// Notes that were checked, the outside one too.
+    pub checkpoints: u64,
+    /// How far they sign the log. None: nothing of it is signed.
+    pub signed: Option<Signed>,
+    /// Frames behind that: only a later checkpoint will show whether somebody changed them.
+    pub unsigned: u64,
+    pub findings: Vec<Finding>,
+    /// And so many more.
+    pub findings_beyond: u64,
+    /// What a writer that was stopped has left behind: nobody was promised it, and the next one cuts it.
+    pub unfinished: Option<Finding>,
+}
+
+/// All segments before this one, and so many of its frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Signed {
+    pub segment: u64,
+    pub frames: u64,
+}
+
+impl Verified {
+    pub fn holds(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    /// A note that holds for itself. They come in the order of what they sign.
+    fn note(&mut self, note: &crate::Checkpoint) {
+        let signs = Signed { segment: note.open, frames: note.open_frames };
+        self.signed = self.signed.max(Some(signs));
+        self.unsigned = 0;
+    }
+
+    fn add(&mut self, finding: Finding) {
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        } else {
+            self.findings_beyond += 1;
+        }
+    }
+}
+
+impl Log {
+    /// `told` hears how many segments are done, and of how many; where it breaks off, the rest is not looked at.
+    pub fn verify(
+        &self,
+        options: &VerifyOptions,
+        told: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<Verified, LogError> {
+        let mut run = Run::begin(self, options)?;
+        run.retired();
+        let total = self.listing.segments.len() as u64;
+        for place in 0..self.listing.segments.len() {
+            run.missing_before(place);
+            if options.segment.is_none_or(|segment| segment == self.listing.segments[place].number) {
+                run.segment(place)?;
+            }
+            if told(place as u64 + 1, total).is_break() {
+                return Ok(run.verified);
+            }
+        }
+        run.after_last();
+        match run.notes.failed() {
+            Some(error) => Err(LogError::at(&notes_path(self.folder()))(error)),
+            None => Ok(run.verified),
+        }
+    }
+}
+
+struct Run<'a> {
+    log: &'a Log,
+    verified: Verified,
+    notes: Streams,
+    /// Over the roots of the first segments. None: one of them is not known.
+    roots: Option<Growing>,
+    /// As the writer noted them: for segments that are not there.
+    noted_roots: Option<File>,
+    /// The last segment that was walked to its end, and its root.
+    walked: Option<(u64, Hash)>,
+    /// Somebody writes to the log just now.
+    live: bool,
+}
+
+impl<'a> Run<'a> {
+    fn begin(log: &'a Log, options: &VerifyOptions) -> Result<Run<'a>, LogError> {
+        let mut verified = Verified { retired: log.retired().len() as u64, ..Verified::default() };
+        let notes = Streams::open(log, options, &mut verified)?;
+        let noted_roots = File::open(log.folder().join("roots")).ok();
+        let (roots, walked) = (Some(Growing::default()), None);
+        Ok(Run { log, verified, notes, roots, noted_roots, walked, live: is_live(log.folder()) })
+    }
+
+    /// Numbers between this segment and the one before that nobody has.
+    fn missing_before(&mut self, place: usize) {
+        let listing = &self.log.listing;
+        let number = listing.segments[place].number;
+        let first = place.checked_sub(1).map_or(1, |before| listing.segments[before].number + 1);
+        self.missing(first, number);
+        self.pass_before(number);
+    }
+
+    /// Segments from `first` up to `end`, but those that are retired.
+    fn missing(&mut self, first: u64, end: u64) {
+        let log = self.log;
+        let inside = log
+            .retired()
+            .iter()
+            .map(|retired| retired.segment)
+            .filter(|number| (first..end).contains(number));
+        let mut from = first;
+        for number in inside.chain([end]) {
+            if from < number {
+                let what = What::Missing { until: number - 1, quarantined: quarantined(log.folder(), from) };
+                self.verified.add(Finding::of_segment(from, what));
+            }
+            from = number + 1;
+        }
+    }
+
+    /// What the log says beyond the last segment that is there.
+    fn after_last(&mut self) {
+        let last = self.log.listing.segments.last().map_or(0, |listed| listed.number);
+        let retired = self.log.retired().last().map_or(0, |retired| retired.segment);
+        let durable = self.log.durable().map_or(0, |durable| durable.segment);
+        let known = last.max(retired).max(durable);
+        self.missing(last + 1, known + 1);
+        self.pass_before(known + 1);
+        let mut until = known;
+        while let Some((place, note)) = self.notes.pop_before(u64::MAX, &mut self.verified) {
+            self.verified.note(&note);
+            if note.open > until {
+                let what = What::Missing { until: note.open, quarantined: false };
+                self.verified.add(Finding { note: Some(place), ..Finding::of_segment(until + 1, what) });
+                until = note.open;
+            }
+        }
+        self.unsigned(known);
+    }
+
+    /// Segments that others follow, and no note signs. The last of them may wait for its note: it is written right behind the
+    /// header of the next, and a writer may have been stopped, or be at work, between the two.
+    fn unsigned(&mut self, last: u64) {
+        let signed = self.verified.signed.map_or(0, |signed| signed.segment);
+        if signed + 1 < last {
+            let what = What::Unsigned { until: last - 1 };
+            self.verified.add(Finding::of_segment(signed.max(1), what));
+        }
+    }
+
+    /// Notes whose open segment is one of those before: whether they sign the roots that are here.
+    fn pass_before(&mut self, number: u64) {
+        while let Some((place, note)) = self.notes.pop_before(number, &mut self.verified) {
+            self.check_roots(place, &note);
+        }
+    }
+
+    fn check_roots(&mut self, place: NotePlace, note: &crate::Checkpoint) {
+        if note.sealed.checked_add(1) != Some(note.open) {
+            self.verified.add(Finding::of_note(note, place, What::NoteShape));
+            return;
+        }
+        self.verified.note(note);
+        self.grow_to(note.sealed);
+        let Some(roots) = &self.roots else { return };
+        if roots.root() == note.root {
+            self.notes.fits = self.notes.fits.max(note.sealed);
+        } else {
+            let (fits, sealed) = (self.notes.fits, note.sealed);
+            // Once: the same fault is in every later one.
+            self.roots = None;
+            let what = What::NoteRoot { fits, sealed };
+            self.verified.add(Finding { note: Some(place), ..Finding::of_segment(fits + 1, what) });
+        }
+    }
+
+    fn grow_to(&mut self, count: u64) {
+        while self.roots.as_ref().is_some_and(|roots| roots.count() < count) {
+            let number = self.roots.as_ref().map_or(0, Growing::count) + 1;
+            match (self.root_of(number), &mut self.roots) {
+                (Some(root), Some(roots)) => roots.push(&leaf_of_segment(&root)),
+                (_, roots) => *roots = None,
+            }
+        }
+    }
+
+    /// As the next header has it, or whoever else knows.
+    fn root_of(&self, number: u64) -> Option<Hash> {
+        let listing = &self.log.listing;
+        let next = listing.segment(number + 1).and_then(|next| next.header.as_ref().ok());
+        next.map(|next| next.prev_root)
+            .or_else(|| listing.retired(number).map(|retired| retired.root))
+            .or_else(|| self.walked.filter(|(walked, _)| *walked == number).map(|(_, root)| root))
+            .or_else(|| noted_root(self.noted_roots.as_ref()?, number))
+    }
+
+    /// What the header behind a segment says of it, or whoever else knows: frames, root, last leaf.
+    fn end_of(&self, number: u64) -> Option<(u64, Hash, Hash)> {
+        let listing = &self.log.listing;
+        let next = listing.segment(number + 1).and_then(|next| next.header.as_ref().ok());
+        let retired = || listing.retired(number).map(|retired| (retired.frames, retired.root, retired.last));
+        next.map(|next| (next.prev_frames, next.prev_root, next.prev)).or_else(retired)
+    }
+
+    fn next_of(&self, number: u64) -> Option<&'a Header> {
+        self.log.listing.segment(number + 1)?.header.as_ref().ok()
+    }
+}
+
+pub(crate) fn noted_root(file: &File, number: u64) -> Option<Hash> {
+    let mut root = Hash::default();
+    let at = number.checked_sub(1)?.checked_mul(32)?;
+    let read = crate::frames::Source::read_at(file, at, &mut root.0).ok()?;
+    (read == 32 && root != Hash::default()).then_some(root)
+}
+
+fn quarantined(folder: &Path, number: u64) -> bool {
+    folder.join("quarantine").join(format!("{number:016}.fbj")).exists()
+}
+
+/// Whether a writer holds the log.
+fn is_live(folder: &Path) -> bool {
+    use rustix::fs::{FlockOperation, flock};
+    let Ok(file) = File::open(folder.join("lock")) else { return false };
+    flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
+}
+
+#[cfg(test)]
+mod tests;

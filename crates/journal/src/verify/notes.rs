@@ -1,0 +1,238 @@
+//! Checkpoints in the order of what they sign: those of the folder, and one from elsewhere, each checked for itself as it
+//! comes. What they say of frames and roots is compared where those are read.
+
+use super::{Finding, NotePlace, Verified, VerifyOptions, What};
+use crate::log::{Log, LogError, notes_path};
+use crate::note::{Checkpoint, NOTE_BYTES_MAX, note_length};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Take};
+use std::path::Path;
+
+const ORIGIN: &[u8] = b"flyball-journal/";
+
+/// One note after the other, whatever stands between them.
+pub(crate) struct NoteFile {
+    file: Option<Take<BufReader<File>>>,
+    /// The first line of the next one.
+    line: Vec<u8>,
+    at: u64,
+    number: u64,
+}
+
+/// What stands at a place of the file of checkpoints.
+pub(crate) struct Noted {
+    pub(crate) place: NotePlace,
+    /// None: no whole note.
+    pub(crate) text: Option<String>,
+    /// Something that belongs to none stands behind it.
+    pub(crate) more: Option<u64>,
+}
+
+impl NoteFile {
+    pub(crate) fn open(path: &Path, bytes: u64) -> io::Result<NoteFile> {
+        let file = match File::open(path) {
+            Ok(file) => Some(BufReader::new(file).take(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        Ok(NoteFile { file, line: Vec::new(), at: 0, number: 0 })
+    }
+
+    pub(crate) fn next(&mut self) -> io::Result<Option<Noted>> {
+        let Some(file) = &mut self.file else { return Ok(None) };
+        let mut piece = std::mem::take(&mut self.line);
+        while piece.len() <= NOTE_BYTES_MAX {
+            self.line.clear();
+            if file.by_ref().take(NOTE_BYTES_MAX as u64).read_until(b'\n', &mut self.line)? == 0 {
+                break;
+            }
+            if self.line.starts_with(ORIGIN) && !piece.is_empty() {
+                break;
+            }
+            piece.append(&mut self.line);
+        }
+        if piece.is_empty() {
+            return Ok(None);
+        }
+        self.number += 1;
+        let place = NotePlace { outside: false, number: self.number, offset: self.at };
+        self.at += piece.len() as u64;
+        let mut text = String::from_utf8(piece).ok();
+        let length = text.as_deref().and_then(note_length);
+        let more = text.as_ref().zip(length).filter(|(text, length)| *length < text.len());
+        let more = more.map(|(_, length)| place.offset + length as u64);
+        match (&mut text, length) {
+            (Some(text), Some(length)) => text.truncate(length),
+            (text, _) => *text = None,
+        }
+        Ok(Some(Noted { place, text, more }))
+    }
+}
+
+struct Stream {
+    file: Option<NoteFile>,
+    next: Option<(NotePlace, Checkpoint)>,
+    /// What the last one signed.
+    reached: (u64, u64),
+}
+
+/// The folder's notes and the outside one.
+pub(super) struct Streams {
+    streams: [Stream; 2],
+    keys: Keys,
+    /// Segments whose roots some note has proven.
+    pub(super) fits: u64,
+    failed: Option<io::Error>,
+}
+
+/// By whom a note must be signed.
+struct Keys {
+    given: Option<[u8; 32]>,
+    node: Option<[u8; 16]>,
+    own: Option<[u8; 32]>,
+    /// From which segment on another key signs.
+    named: Vec<(u64, [u8; 32])>,
+}
+
+impl Keys {
+    fn of(&self, segment: u64) -> Option<[u8; 32]> {
+        let named = || self.named.iter().rev().find(|(from, _)| *from <= segment).map(|(_, key)| *key);
+        self.given.or_else(named).or(self.own)
+    }
+}
+
+impl Streams {
+    pub(super) fn open(
+        log: &Log,
+        options: &VerifyOptions,
+        verified: &mut Verified,
+    ) -> Result<Streams, LogError> {
+        let path = notes_path(log.folder());
+        let file = NoteFile::open(&path, log.listing.notes_bytes).map_err(LogError::at(&path))?;
+        let headers = log
+            .listing
+            .segments
+            .iter()
+            .filter_map(|listed| Some((listed.number, listed.header.as_ref().ok()?)));
+        let mut named: Vec<(u64, [u8; 32])> = headers.map(|(number, header)| (number, header.key)).collect();
+        named.dedup_by_key(|(_, key)| *key);
+        let keys = Keys { given: options.key, node: log.node(), own: log.key(), named };
+        let stream = |file| Stream { file, next: None, reached: (0, 0) };
+        let mut streams =
+            Streams { streams: [stream(Some(file)), stream(None)], keys, fits: 0, failed: None };
+        if let Some(text) = &options.checkpoint {
+            let place = NotePlace { outside: true, number: 1, offset: 0 };
+            streams.streams[1].next = streams.checked(place, text, verified).map(|note| (place, note));
+        }
+        Ok(streams)
+    }
+
+    /// The next note, in the order of what they sign, whose open segment is before this one.
+    pub(super) fn pop_before(
+        &mut self,
+        segment: u64,
+        verified: &mut Verified,
+    ) -> Option<(NotePlace, Checkpoint)> {
+        self.pop(verified, |note| note.open < segment)
+    }
+
+    /// And one that signs at most so many frames of it.
+    pub(super) fn pop_up_to(
+        &mut self,
+        segment: u64,
+        frames: u64,
+        verified: &mut Verified,
+    ) -> Option<(NotePlace, Checkpoint)> {
+        self.pop(verified, |note| (note.open, note.open_frames) <= (segment, frames))
+    }
+
+    fn pop(
+        &mut self,
+        verified: &mut Verified,
+        wanted: impl Fn(&Checkpoint) -> bool,
+    ) -> Option<(NotePlace, Checkpoint)> {
+        self.fill(verified);
+        let next = |stream: &Stream| stream.next.as_ref().map(|(_, note)| (note.open, note.open_frames));
+        let first = (0..self.streams.len()).filter(|place| next(&self.streams[*place]).is_some());
+        let first = first.min_by_key(|place| next(&self.streams[*place]))?;
+        self.streams[first].next.take_if(|(_, note)| wanted(note))
+    }
+
+    /// Reads on in the file, past what is broken, which is told.
+    fn fill(&mut self, verified: &mut Verified) {
+        while self.streams[0].next.is_none() {
+            let noted = match self.streams[0].file.as_mut().map(NoteFile::next) {
+                Some(Ok(Some(noted))) => noted,
+                Some(Err(error)) => {
+                    self.failed = Some(error);
+                    return;
+                }
+                Some(Ok(None)) | None => return,
+            };
+            let place = noted.place;
+            let lost = |offset| Finding {
+                segment: None,
+                frame: None,
+                seq: None,
+                offset: Some(offset),
+                note: Some(place),
+                what: What::NoNote,
+            };
+            let note = match &noted.text {
+                Some(text) => self.checked(place, text, verified),
+                None => {
+                    verified.add(lost(place.offset));
+                    None
+                }
+            };
+            if let Some(more) = noted.more {
+                verified.add(lost(more));
+            }
+            let Some(note) = note else { continue };
+            let signs = (note.open, note.open_frames);
+            if signs < self.streams[0].reached {
+                verified.add(Finding::of_note(&note, place, What::NoteOrder));
+                continue;
+            }
+            self.streams[0].reached = signs;
+            self.streams[0].next = Some((place, note));
+        }
+    }
+
+    /// A note for itself: its form, its journal, its signature.
+    fn checked(&self, place: NotePlace, text: &str, verified: &mut Verified) -> Option<Checkpoint> {
+        verified.checkpoints += 1;
+        let note = match Checkpoint::parse(text) {
+            Ok(note) => note,
+            Err(error) => {
+                let offset = (!place.outside).then_some(place.offset);
+                let what = What::Note(error);
+                verified.add(Finding {
+                    segment: None,
+                    frame: None,
+                    seq: None,
+                    offset,
+                    note: Some(place),
+                    what,
+                });
+                return None;
+            }
+        };
+        let what = if self.keys.node.is_some_and(|node| node != note.node) {
+            What::NoteNode
+        } else {
+            match self.keys.of(note.open).map(|key| Checkpoint::verify(text, &key)) {
+                None => What::NoteKey,
+                Some(Err(error)) => What::Note(error),
+                Some(Ok(note)) => return Some(note),
+            }
+        };
+        verified.add(Finding::of_note(&note, place, what));
+        None
+    }
+
+    /// The file could not be read on.
+    pub(super) fn failed(&mut self) -> Option<io::Error> {
+        self.failed.take()
+    }
+}

@@ -1,0 +1,70 @@
+//! Signed checkpoints over what is on the disk, one behind the other in a file: when a segment is sealed, at the end, and
+//! every so often besides, so that silence can be told from removal.
+
+use super::Writer;
+use crate::disk::Disk;
+use crate::folder::Folder;
+use crate::note::Checkpoint;
+use crate::settings::JournalSettings;
+use crate::shared::nanoseconds;
+use std::fs::File;
+use std::io;
+
+#[derive(Debug)]
+pub(super) struct Checkpoints {
+    file: File,
+    bytes: u64,
+    every_ns: u64,
+    last_ns: u64,
+    pub(super) due: bool,
+}
+
+impl Checkpoints {
+    /// Behind all that is there but the half of one.
+    pub(super) fn open(
+        disk: &dyn Disk,
+        folder: &Folder,
+        bytes: u64,
+        settings: &JournalSettings,
+    ) -> io::Result<Checkpoints> {
+        let file = disk.open(&folder.file("checkpoints"))?;
+        disk.truncate(&file, bytes)?;
+        let every_ns = nanoseconds(settings.checkpoint_every);
+        Ok(Checkpoints { file, bytes, every_ns, last_ns: 0, due: true })
+    }
+}
+
+impl Writer {
+    pub(super) fn tend_checkpoint(&mut self, closing: bool) {
+        let now = self.shared.now_ns();
+        let Checkpoints { due, last_ns, every_ns, .. } = self.checkpoints;
+        if !due && !closing && now.saturating_sub(last_ns) < every_ns {
+            return;
+        }
+        // One that fails is not tried again before the next is due: nobody waits for it.
+        (self.checkpoints.due, self.checkpoints.last_ns) = (false, now);
+        if let Err(error) = self.write_checkpoint() {
+            tracing::error!(%error, "a checkpoint of the journal was not written");
+        }
+    }
+
+    /// The note, once it is on the disk.
+    pub(super) fn write_checkpoint(&mut self) -> io::Result<String> {
+        let checkpoint = Checkpoint {
+            node: self.node.id,
+            sealed: self.sealed.count(),
+            root: self.sealed.root(),
+            open: self.segment.header.segment,
+            open_frames: self.segment.durable_frames(),
+            open_last: self.segment.durable.last,
+            unix_ms: self.shared.wall.unix_ns() / 1_000_000,
+        };
+        let note = checkpoint.sign(&self.node.key);
+        let Checkpoints { file, bytes, .. } = &mut self.checkpoints;
+        self.disk.fdatasync(&self.roots)?;
+        self.disk.write_all_at(file, note.as_bytes(), *bytes)?;
+        self.disk.fdatasync(file)?;
+        *bytes += note.len() as u64;
+        Ok(note)
+    }
+}

@@ -1,0 +1,236 @@
+//! What the writer does when the disk fails. A file that could not be synced is final at its last durable byte: what it was
+//! to hold besides is written again, into a new segment. Where that fails too, it is given up, counted, and told.
+
+use super::{GAP_ROOM_BYTES, RETRY, ROUND_ENTRIES, Writer};
+use crate::blobs::BlobError;
+use crate::format::Began;
+use crate::keys::KeyError;
+use crate::payload::PayloadError;
+use crate::ring::RING_ENTRIES;
+use crate::shared::nanoseconds;
+use crate::writer::segment::Segment;
+use flyball_core::{Entry, Unkept};
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Records in flight when the room for the next segment is found missing still have a place.
+const MARGIN_BYTES_MAX: u64 = 16 << 20;
+
+#[derive(Debug, Default)]
+pub(super) struct Fault {
+    /// The file cannot be written to any more, and there is no other.
+    pub(super) given_up: Option<Unkept>,
+    /// There is no next segment.
+    pub(super) rotation: Option<Unkept>,
+    /// Keys or long inputs cannot be written.
+    beside: Option<Unkept>,
+    /// And never will be.
+    beside_ended: bool,
+    retry_ns: u64,
+    loud_ns: u64,
+    told: Option<Unkept>,
+}
+
+impl Fault {
+    pub(super) fn state(&self, segment: &Segment, next: bool) -> Option<Unkept> {
+        let margin = (segment.capacity / 4).min(MARGIN_BYTES_MAX) + GAP_ROOM_BYTES;
+        let cramped = !next && segment.room() < margin;
+        self.given_up.or(self.beside).or(self.rotation.filter(|_| cramped))
+    }
+}
+
+pub(super) fn why(error: &io::Error) -> Unkept {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Unkept::Full,
+        _ => Unkept::Broken,
+    }
+}
+
+impl Writer {
+    pub(super) fn retry_due(&self) -> bool {
+        self.shared.now_ns() >= self.fault.retry_ns
+    }
+
+    pub(super) fn retry_later(&mut self) {
+        self.fault.retry_ns = self.shared.now_ns() + nanoseconds(RETRY);
+    }
+
+    /// Once a second: what fails again and again is counted, and told once.
+    fn loud(&mut self) -> bool {
+        let now = self.shared.now_ns();
+        let loud = now >= self.fault.loud_ns;
+        if loud {
+            self.fault.loud_ns = now + nanoseconds(Duration::from_secs(1));
+        }
+        loud
+    }
+
+    /// The file failed. What is not on the disk goes to a new segment, behind the keys and long inputs that it refers to;
+    /// false: it is lost.
+    pub(super) fn abandon(&mut self, error: &io::Error) -> bool {
+        if self.loud() {
+            let segment = self.segment.header.segment;
+            tracing::error!(%error, segment, "a segment of the journal is given up: the disk failed");
+        }
+        self.shared.counters.abandoned.fetch_add(1, Ordering::Relaxed);
+        if self.group.beside
+            && let Err(error) = self.beside.sync()
+        {
+            let why = self.note_beside(&error);
+            self.give_up(why);
+            return false;
+        }
+        if let Err(error) = self.begin_next(Began::Abandoned).and_then(|()| self.write_again()) {
+            self.note_fault(&error);
+            self.give_up(why(&error));
+            return false;
+        }
+        self.settle();
+        true
+    }
+
+    fn write_again(&mut self) -> io::Result<()> {
+        let mut frames = Vec::with_capacity(self.group.frames.len());
+        for payload in self.group.payloads() {
+            self.segment.push(&mut frames, payload);
+        }
+        self.group.frames = frames;
+        self.group.written = 0;
+        self.write_out()?;
+        self.sync_segment()
+    }
+
+    /// All that is not on the disk is lost.
+    pub(super) fn give_up(&mut self, why: Unkept) {
+        self.fault.given_up = Some(why);
+        self.retry_later();
+        self.lose_group(why);
+    }
+
+    /// Keys or long inputs cannot be written: what refers to them is lost. The file itself can still take a gap record.
+    pub(super) fn forgo(&mut self, error: &PayloadError) {
+        let why = self.note_beside(error);
+        // What of it the file has already must not stand behind what comes next.
+        let zeros = vec![0; self.group.written];
+        match self.disk.write_all_at(&self.segment.file, &zeros, self.segment.durable.bytes) {
+            Ok(()) => self.lose_group(why),
+            Err(_) => self.give_up(why),
+        }
+    }
+
+    fn lose_group(&mut self, why: Unkept) {
+        self.segment.forget();
+        if self.group.answered > 0 {
+            self.shared.miss(self.group.answered, why);
+        }
+        self.shared.miss_others(&self.group.others);
+        for (_, reply) in self.group.replies.drain(..) {
+            let _ = reply.try_send(Err(why));
+        }
+        let served = std::mem::take(&mut self.group.served);
+        self.serve_later(served);
+        self.group.clear();
+        self.publish();
+        // Refused from here on, before those who waited come again.
+        self.tell_state();
+        for (lane, taken) in self.shared.lanes.iter().zip(&self.taken) {
+            self.shared.lose_tickets(lane, *taken, why);
+        }
+    }
+
+    /// One entry cannot be written; those that the lane offered before it can.
+    pub(super) fn lose_one(&mut self, lane: usize, entry: &Entry, why: Unkept) {
+        self.commit();
+        self.taken[lane] += 1;
+        self.shared.lose(entry, why);
+        self.shared.lose_tickets(&self.shared.lanes[lane], self.taken[lane], why);
+    }
+
+    /// A key or a blob could not be written, or a record is too long.
+    pub(super) fn note_beside(&mut self, error: &PayloadError) -> Unkept {
+        if self.loud() {
+            tracing::error!(%error, "a record cannot be kept");
+        }
+        let why = match error {
+            PayloadError::Keys(KeyError::Io { cause, .. })
+            | PayloadError::Blobs(BlobError::Io { cause, .. }) => why(cause),
+            _ => Unkept::Broken,
+        };
+        self.fault.beside_ended |= matches!(error, PayloadError::Keys(KeyError::TooMany(_)));
+        if !matches!(error, PayloadError::Long(_)) {
+            self.fault.beside = Some(why);
+            self.retry_later();
+        }
+        why
+    }
+
+    pub(super) fn note_fault(&mut self, error: &io::Error) {
+        if self.loud() {
+            tracing::error!(%error, "the journal has no next segment");
+        }
+        self.fault.rotation = Some(why(error));
+        self.retry_later();
+    }
+
+    /// The last time.
+    pub(super) fn retry_now(&mut self) {
+        self.fault.retry_ns = 0;
+        self.retry();
+    }
+
+    /// Tries again what failed, once a second.
+    pub(super) fn retry(&mut self) {
+        if !self.retry_due() {
+            return;
+        }
+        let ended = self.fault.beside_ended;
+        if self.fault.beside.is_some() && !ended {
+            match self.beside.probe(self.subjects_ahead()) {
+                Ok(()) => self.fault.beside = None,
+                Err(_) => self.retry_later(),
+            }
+        }
+        if self.fault.given_up.is_some() && (self.fault.beside.is_none() || ended) {
+            match self.begin_next(Began::Abandoned) {
+                Ok(()) => self.fault.given_up = None,
+                Err(error) => {
+                    self.fault.given_up = Some(why(&error));
+                    self.retry_later();
+                }
+            }
+        }
+    }
+
+    /// A full disk is known before a subject comes whose key finds no room.
+    pub(super) fn prepare_keys(&mut self) {
+        if self.fault.beside.is_none()
+            && let Err(error) = self.beside.keys.make_room(self.subjects_ahead())
+        {
+            self.note_beside(&error.into());
+        }
+    }
+
+    /// As many as there may be in the rings, and taken from them in one round.
+    fn subjects_ahead(&self) -> u32 {
+        u32::try_from(self.settings.lanes * (RING_ENTRIES + ROUND_ENTRIES)).unwrap_or(u32::MAX / 4)
+    }
+
+    /// Lanes refuse, or take again, from here on.
+    pub(super) fn tell_state(&mut self) {
+        let state = self.fault.state(&self.segment, self.next.is_some());
+        if state != self.fault.told {
+            match state {
+                Some(why) => tracing::error!(
+                    why = why.label(),
+                    "the journal keeps nothing; it tries again every second"
+                ),
+                None => tracing::info!("the journal keeps records again"),
+            }
+            self.fault.told = state;
+        }
+        if !self.shared.closing.load(Ordering::Relaxed) {
+            self.shared.set_unkept(state);
+        }
+    }
+}

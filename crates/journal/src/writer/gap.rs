@@ -1,0 +1,98 @@
+//! Decisions that were answered and have no record stand in a gap record: from when to when, how many, and why, signed; and
+//! beside them, records of other kinds that were lost. One that is open is written as soon as it can be; the one that closes it, with the same `from`, has the final count.
+
+use super::Writer;
+use crate::counts::OwnKind;
+use crate::payload;
+use crate::shared::{Missed, nanoseconds};
+use flyball_core::{EntryKind, Unkept};
+use std::time::Duration;
+
+/// Misses that come closer to each other than this are in one gap.
+const QUIET: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(1) };
+
+#[derive(Debug)]
+pub(super) struct Gap {
+    missed: Missed,
+    /// On the disk as an open one.
+    opened: bool,
+    last_ns: u64,
+}
+
+impl Gap {
+    fn add(&mut self, more: &Missed) {
+        self.missed.last_unix_ns = more.last_unix_ns.max(self.missed.last_unix_ns);
+        self.missed.by_why.iter_mut().zip(more.by_why).for_each(|(count, more)| *count += more);
+        self.missed.others.iter_mut().zip(more.others).for_each(|(count, more)| *count += more);
+    }
+
+    /// The payload, and that of it which is signed: all but the last pair.
+    fn payload(&self, open: bool, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
+        let (mut signed, mut payload) = (Vec::new(), Vec::new());
+        self.write(open, None, &mut signed);
+        self.write(open, Some(&sign(&signed)), &mut payload);
+        payload
+    }
+
+    fn write(&self, open: bool, signature: Option<&[u8]>, out: &mut Vec<u8>) {
+        let Missed { by_why, others, first_unix_ns, last_unix_ns } = &self.missed;
+        let reasons: Vec<Unkept> = Unkept::ALL.into_iter().filter(|why| by_why[why.index()] > 0).collect();
+        let lost: Vec<EntryKind> =
+            EntryKind::ALL.into_iter().filter(|kind| others[*kind as usize] > 0).collect();
+        let pairs = 5 + u64::from(!lost.is_empty()) + u64::from(signature.is_some());
+        payload::own(out, OwnKind::Gap, pairs, |map| {
+            map.str("from")?.i64(*first_unix_ns)?.str("to")?.i64(*last_unix_ns)?;
+            map.str("count")?.u64(by_why.iter().sum())?;
+            map.str("reasons")?.map(reasons.len() as u64)?;
+            for why in &reasons {
+                map.str(why.label())?.u64(by_why[why.index()])?;
+            }
+            if !lost.is_empty() {
+                map.str("others")?.map(lost.len() as u64)?;
+            }
+            for kind in &lost {
+                map.str(kind.label())?.u64(others[*kind as usize])?;
+            }
+            map.str("open")?.bool(open)?;
+            if let Some(signature) = signature {
+                map.str("signature")?.bytes(signature)?;
+            }
+            Ok(())
+        });
+    }
+}
+
+impl Writer {
+    pub(super) fn tend_gap(&mut self, closing: bool) {
+        let now = self.shared.now_ns();
+        if let Some(missed) = self.shared.take_missed() {
+            match &mut self.gap {
+                Some(gap) => {
+                    gap.add(&missed);
+                    gap.last_ns = now;
+                }
+                None => self.gap = Some(Gap { missed, opened: false, last_ns: now }),
+            }
+        }
+        let Some(gap) = &self.gap else { return };
+        let quiet = now - gap.last_ns >= nanoseconds(QUIET)
+            && self.fault.state(&self.segment, self.next.is_some()).is_none();
+        let open = !(closing || (gap.opened && quiet));
+        if (gap.opened && open) || self.fault.given_up.is_some() {
+            if closing {
+                tracing::error!(
+                    decisions = gap.missed.by_why.iter().sum::<u64>(),
+                    "a gap in the journal has no record"
+                );
+            }
+            return;
+        }
+        let payload = gap.payload(open, |bytes| self.node.key.sign(bytes).as_ref().to_vec());
+        let kept = self.add_own(OwnKind::Gap, &payload).is_ok() && self.commit();
+        match (kept, &mut self.gap) {
+            (true, Some(gap)) if open => gap.opened = true,
+            (true, gap) => *gap = None,
+            (false, _) => {}
+        }
+    }
+}

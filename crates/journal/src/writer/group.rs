@@ -1,0 +1,73 @@
+//! What was taken and is not on the disk yet: the frames themselves, so that they can be written again elsewhere, and what
+//! is to be told about them once they are there, or are not.
+
+use crate::counts::KINDS;
+use crate::format::Frame;
+use flyball_core::{Entry, EntryKind, Served, Unkept};
+use std::sync::mpsc::SyncSender;
+
+pub(super) type Reply = SyncSender<Result<u64, Unkept>>;
+
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    pub(super) frames: Vec<u8>,
+    /// How much of them the file has.
+    pub(super) written: usize,
+    pub(super) records: u64,
+    pub(super) kinds: [u64; KINDS],
+    /// Decisions whose answer does not wait for the disk.
+    pub(super) answered: u64,
+    /// And records that are no decisions, by kind.
+    pub(super) others: [u64; EntryKind::ALL.len()],
+    /// One of them may refer to keys or long inputs, which are on the disk before it is.
+    pub(super) beside: bool,
+    /// Somebody waits for one of them.
+    pub(super) urgent: bool,
+    pub(super) replies: Vec<(u64, Reply)>,
+    /// To be written again, should this be lost.
+    pub(super) served: Vec<Served>,
+    /// When the oldest came to its ring; nothing: there is none.
+    pub(super) since_ns: u64,
+}
+
+impl Group {
+    pub(super) fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    pub(super) fn note(&mut self, kind: usize, since_ns: u64) {
+        self.records += 1;
+        self.kinds[kind] += 1;
+        if self.since_ns == 0 {
+            self.since_ns = since_ns;
+        }
+    }
+
+    pub(super) fn note_entry(&mut self, entry: &Entry, since_ns: u64) {
+        self.note(entry.kind as usize, since_ns);
+        self.urgent |= entry.sync;
+        self.beside = true;
+        // How a decision serves is not lost with the group: it is written again.
+        if !entry.sync && entry.kind != EntryKind::Served {
+            let decision = crate::shared::is_decision(entry.kind);
+            *(if decision { &mut self.answered } else { &mut self.others[entry.kind as usize] }) += 1;
+        }
+    }
+
+    /// Nothing is in it; its buffers stay.
+    pub(super) fn clear(&mut self) {
+        let Group { frames, replies, .. } = std::mem::take(self);
+        *self = Group { frames, replies, ..Group::default() };
+        self.frames.clear();
+        self.replies.clear();
+    }
+
+    pub(super) fn payloads(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &self.frames[..];
+        std::iter::from_fn(move || {
+            let frame = Frame::decode(rest).ok().flatten()?;
+            rest = &rest[frame.length()..];
+            Some(frame.payload)
+        })
+    }
+}

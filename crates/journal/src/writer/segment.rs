@@ -1,0 +1,110 @@
+//! The segment that is written to: how far it reaches, and how far of that is on the disk. Touches no file.
+
+use crate::format::{Began, HEADER_BYTES, Hash, Header, frame_into};
+use crate::merkle::Growing;
+use std::fs::File;
+
+/// How far a segment goes.
+#[derive(Clone, Debug)]
+pub(crate) struct Reach {
+    pub(crate) bytes: u64,
+    pub(crate) next_seq: u64,
+    /// The leaf of the last frame, or of the header.
+    pub(crate) last: Hash,
+    tree: Growing,
+}
+
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) file: File,
+    pub(crate) header: Header,
+    pub(crate) capacity: u64,
+    pub(crate) begun_ns: u64,
+    /// With what is not on the disk yet.
+    pub(crate) reach: Reach,
+    pub(crate) durable: Reach,
+}
+
+/// What the header of a segment says of the one before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Before {
+    /// Nothing: there is none.
+    pub(crate) segment: u64,
+    pub(crate) last: Hash,
+    pub(crate) root: Hash,
+    pub(crate) frames: u64,
+    pub(crate) next_seq: u64,
+}
+
+impl Before {
+    /// Of the first segment of all.
+    pub(crate) fn nothing() -> Before {
+        let (last, root) = (Hash::default(), Hash::default());
+        Before { segment: 0, last, root, frames: 0, next_seq: 1 }
+    }
+
+    pub(crate) fn header(&self, began: Began, node: &crate::node::Node, created_unix_ns: i64) -> Header {
+        Header {
+            node: node.id,
+            boot: node.boot,
+            key: node.public,
+            segment: self.segment + 1,
+            first_seq: self.next_seq,
+            prev: self.last,
+            prev_root: self.root,
+            prev_frames: self.frames,
+            created_unix_ns,
+            began,
+        }
+    }
+}
+
+impl Segment {
+    pub(crate) fn new(file: File, header: Header, capacity: u64, begun_ns: u64) -> Segment {
+        let last = header.leaf();
+        let mut tree = Growing::default();
+        tree.push(&last);
+        let durable = Reach { bytes: HEADER_BYTES as u64, next_seq: header.first_seq, last, tree };
+        Segment { file, header, capacity, begun_ns, reach: durable.clone(), durable }
+    }
+
+    /// Appends a frame to those that are to be written.
+    pub(crate) fn push(&mut self, frames: &mut Vec<u8>, payload: &[u8]) -> u64 {
+        let Reach { bytes, next_seq, last, tree } = &mut self.reach;
+        let (start, seq) = (frames.len(), *next_seq);
+        *last = frame_into(frames, seq, last, payload);
+        tree.push(last);
+        *bytes += (frames.len() - start) as u64;
+        *next_seq += 1;
+        seq
+    }
+
+    pub(crate) fn room(&self) -> u64 {
+        self.capacity.saturating_sub(self.reach.bytes)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.reach.next_seq == self.header.first_seq
+    }
+
+    /// All that was pushed is on the disk.
+    pub(crate) fn keep(&mut self) {
+        self.durable = self.reach.clone();
+    }
+
+    /// What is not on the disk is not there.
+    pub(crate) fn forget(&mut self) {
+        self.reach = self.durable.clone();
+    }
+
+    pub(crate) fn durable_frames(&self) -> u64 {
+        self.durable.next_seq - self.header.first_seq
+    }
+
+    /// As the next one's header will say it.
+    pub(crate) fn as_before(&self) -> Before {
+        let Reach { next_seq, last, tree, .. } = &self.durable;
+        let (segment, frames) = (self.header.segment, self.durable_frames());
+        Before { segment, last: *last, root: tree.root(), frames, next_seq: *next_seq }
+    }
+}

@@ -1,0 +1,415 @@
+//! The decision log for Python: what it holds, whether it holds, and what is told of decisions where no server does it.
+
+use crate::error::{Failure, guarded, json as bytes_of};
+use flyball_core::{DecisionId, FaultKind};
+use flyball_journal::{
+    Blobs, Frame, Hash, JournalError, JournalSettings, KekPlace, Kept, Keys, Log, LogError, Placed,
+    SegmentFacts, Told, VerifyOptions, Wall, head_of_record, unhex,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Exit code of a log that is not as it was written.
+const BROKEN: u8 = 4;
+/// What was asked for lies in Parquet by now: look at the list of retired segments again.
+const MOVED: &str = "journal_moved";
+/// One call of `records` gives no more than this, whatever is asked for, and looks at no more frames.
+const RECORDS_BYTES_MAX: usize = 32 << 20;
+const FRAMES_LOOKED_AT_MAX: u64 = 1 << 18;
+const FRAMES_BYTES_MAX: usize = 64 << 20;
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct LogOptions {
+    kek: Option<String>,
+    reveal: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct RecordOptions {
+    durable_only: bool,
+    kinds: Option<Vec<String>>,
+    decision: Option<String>,
+    since_ns: Option<i64>,
+    until_ns: Option<i64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct Verification {
+    segment: Option<u64>,
+    checkpoint: Option<String>,
+    key: Option<String>,
+}
+
+#[pyclass(frozen, module = "flyball._native")]
+pub(crate) struct JournalLog {
+    log: Mutex<Log>,
+    keys: Option<Keys>,
+    blobs: Blobs,
+}
+
+/// Sequence number, hash before, own hash, payload, segment.
+type PyFrame<'py> = (u64, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, u64);
+
+#[pymethods]
+impl JournalLog {
+    #[new]
+    fn new(py: Python<'_>, folder: &str, options: &[u8]) -> PyResult<JournalLog> {
+        guarded(py, || {
+            let (folder, options) = (Path::new(folder), read::<LogOptions>(options)?);
+            let log = Log::open(folder).map_err(|error| failed(&error))?;
+            let keys = if options.reveal { Some(keys(folder, options.kek.as_deref())?) } else { None };
+            Ok(JournalLog { log: Mutex::new(log), keys, blobs: Blobs::read_only(folder) })
+        })
+    }
+
+    fn segments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let facts = guarded(py, || self.fresh()?.segments().map_err(|error| failed(&error)))?;
+        bytes_of(py, &facts.iter().map(facts_json).collect::<Vec<_>>())
+    }
+
+    fn records<'py>(
+        &self,
+        py: Python<'py>,
+        from_seq: u64,
+        most: usize,
+        options: &[u8],
+    ) -> PyResult<(Bound<'py, PyBytes>, u64, bool)> {
+        let (lines, next_seq, end) = guarded(py, || self.read(from_seq, most, &read(options)?))?;
+        Ok((PyBytes::new(py, &lines), next_seq, end))
+    }
+
+    fn frames<'py>(&self, py: Python<'py>, from_seq: u64, most: usize) -> PyResult<Vec<PyFrame<'py>>> {
+        let kept = guarded(py, || {
+            let (mut kept, mut bytes) = (Vec::new(), 0);
+            let visit = |placed: &Placed<'_>| {
+                kept.push(Kept::from(placed));
+                bytes += placed.frame.payload.len();
+                stop_if(kept.len() >= most || bytes >= FRAMES_BYTES_MAX)
+            };
+            if most > 0 {
+                self.fresh()?.read(from_seq, true, visit).map_err(|error| failed(&error))?;
+            }
+            Ok(kept)
+        })?;
+        let bytes = |hash: &Hash| PyBytes::new(py, &hash.0);
+        let tuple = |kept: &Kept| {
+            let payload = PyBytes::new(py, &kept.payload);
+            (kept.seq, bytes(&kept.prev), bytes(&kept.leaf), payload, kept.segment)
+        };
+        Ok(kept.iter().map(tuple).collect())
+    }
+
+    fn find<'py>(&self, py: Python<'py>, decision_id: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let found = guarded(py, || {
+            let id: DecisionId =
+                decision_id.parse().map_err(|_| refused(format!("'{decision_id}' is no decision's id")))?;
+            let finds = self.fresh()?.find(id);
+            if finds.records.is_empty()
+                && let Some(error) = finds.broken.first()
+            {
+                return Err(failed(error));
+            }
+            finds.records.iter().map(|kept| self.placed(kept)).collect::<Result<Vec<Value>, Failure>>()
+        })?;
+        bytes_of(py, &found)
+    }
+
+    #[pyo3(signature = (options, told=None))]
+    fn verify<'py>(
+        &self,
+        py: Python<'py>,
+        options: &[u8],
+        told: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let mut raised = None;
+        let verified = guarded(py, || {
+            let options = verification(read(options)?)?;
+            let mut tell = |done: u64, total: u64| {
+                let call = |told: &Py<PyAny>| Python::attach(|py| told.call1(py, (done, total)).map(drop));
+                raised = told.as_ref().and_then(|told| call(told).err());
+                stop_if(raised.is_some())
+            };
+            self.fresh()?.verify(&options, &mut tell).map_err(|error| failed(&error))
+        })?;
+        match raised {
+            Some(error) => Err(error),
+            None => bytes_of(py, &verified.to_json()),
+        }
+    }
+
+    fn prove<'py>(&self, py: Python<'py>, seq: u64) -> PyResult<Bound<'py, PyBytes>> {
+        let proof = guarded(py, || {
+            let log = self.fresh()?;
+            let proof = log.prove(seq).map_err(|error| failed(&error))?;
+            Ok(proof.to_json(log.key().as_ref()))
+        })?;
+        bytes_of(py, &proof)
+    }
+
+    fn render<'py>(&self, py: Python<'py>, payload: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let record = guarded(py, || self.rendered(payload))?;
+        bytes_of(py, &record)
+    }
+
+    fn header<'py>(&self, py: Python<'py>, segment: u64) -> PyResult<Bound<'py, PyBytes>> {
+        let header = guarded(py, || self.fresh()?.header(segment).map_err(|error| failed(&error)))?;
+        Ok(PyBytes::new(py, &header))
+    }
+
+    fn checkpoints(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        guarded(py, || {
+            let mut notes = Vec::new();
+            self.fresh()?.each_note(|note| notes.push(note)).map_err(|error| failed(&error))?;
+            Ok(notes)
+        })
+    }
+
+    fn token(&self, py: Python<'_>, subject: &str) -> PyResult<String> {
+        guarded(py, || {
+            let keys = self.keys.as_ref().ok_or_else(|| refused("the log was opened without a key"))?;
+            Ok(keys.token(subject.as_bytes(), DecisionId(0)).to_string())
+        })
+    }
+
+    fn blob<'py>(&self, py: Python<'py>, digest: &str) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let bytes = guarded(py, || {
+            let hash = digest.strip_prefix("sha256:").and_then(unhex);
+            let hash = hash.ok_or_else(|| refused(format!("'{digest}' is no digest; write sha256:HEX")))?;
+            self.blobs.get(&Hash(hash)).map_err(|error| broken(&error))
+        })?;
+        Ok(bytes.map(|bytes| PyBytes::new(py, &bytes)))
+    }
+}
+
+impl JournalLog {
+    /// With what was written since the last call.
+    fn fresh(&self) -> Result<MutexGuard<'_, Log>, Failure> {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.refresh().map_err(|error| failed(&error))?;
+        Ok(log)
+    }
+
+    /// JSON lines, where to read on, and whether nothing more is there.
+    fn read(
+        &self,
+        from_seq: u64,
+        most: usize,
+        options: &RecordOptions,
+    ) -> Result<(Vec<u8>, u64, bool), Failure> {
+        let (mut lines, mut given, mut looked_at, mut fault) = (Vec::new(), 0, 0, None);
+        let visit = |placed: &Placed<'_>| {
+            looked_at += 1;
+            if options.want(placed.frame.payload) {
+                match self.placed(&Kept::from(placed)) {
+                    Ok(record) if options.wants_decision(&record) => {
+                        given += 1;
+                        lines.extend_from_slice(record.to_string().as_bytes());
+                        lines.push(b'\n');
+                    }
+                    Ok(_) => (),
+                    Err(failure) => fault = Some(failure),
+                }
+            }
+            let enough = given >= most || lines.len() >= RECORDS_BYTES_MAX;
+            stop_if(enough || looked_at >= FRAMES_LOOKED_AT_MAX || fault.is_some())
+        };
+        let log = self.fresh()?;
+        let reached = log.read(from_seq, options.durable_only, visit).map_err(|error| failed(&error))?;
+        match fault {
+            Some(failure) => Err(failure),
+            None => Ok((lines, reached.next_seq, !reached.stopped)),
+        }
+    }
+
+    /// A record with its place in the log.
+    fn placed(&self, kept: &Kept) -> Result<Value, Failure> {
+        let mut record = self.rendered(&kept.payload)?;
+        record["seq"] = kept.seq.into();
+        record["segment"] = kept.segment.into();
+        record["frame"] = kept.index.into();
+        record["leaf"] = kept.leaf.to_string().into();
+        record["prev"] = kept.prev.to_string().into();
+        Ok(record)
+    }
+
+    fn rendered(&self, payload: &[u8]) -> Result<Value, Failure> {
+        flyball_journal::render(payload, self.keys.as_ref()).map_err(|error| broken(&error))
+    }
+}
+
+impl RecordOptions {
+    /// By what stands first in a record, so that most need not be read whole. The decision is looked at afterwards.
+    fn want(&self, payload: &[u8]) -> bool {
+        let Some((kind, _)) = head_of_record(payload) else { return true };
+        if self.kinds.as_ref().is_some_and(|kinds| !kinds.iter().any(|wanted| wanted == kind)) {
+            return false;
+        }
+        if self.since_ns.is_none() && self.until_ns.is_none() {
+            return true;
+        }
+        let Some(at) = flyball_journal::time_of_record(payload) else { return true };
+        self.since_ns.is_none_or(|since| at >= since) && self.until_ns.is_none_or(|until| at < until)
+    }
+
+    fn wants_decision(&self, record: &Value) -> bool {
+        self.decision.is_none() || record["decision"].as_str() == self.decision.as_deref()
+    }
+}
+
+/// A journal that this process writes to.
+#[pyclass(frozen, module = "flyball._native")]
+pub(crate) struct Journal(Mutex<Option<Arc<flyball_journal::Journal>>>);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JournalOptions {
+    folder: PathBuf,
+    kek: Option<String>,
+    key: Option<PathBuf>,
+}
+
+#[pymethods]
+impl Journal {
+    #[new]
+    fn new(py: Python<'_>, options: &[u8]) -> PyResult<Journal> {
+        guarded(py, || {
+            let options: JournalOptions = read(options)?;
+            let kek = options.kek.as_deref().map(place).transpose()?;
+            let settings =
+                JournalSettings { kek, key: options.key, ..JournalSettings::new(options.folder, 0) };
+            let journal = flyball_journal::Journal::open(settings).map_err(|error| unwritten(&error))?;
+            Ok(Journal(Mutex::new(Some(journal))))
+        })
+    }
+
+    fn append(&self, py: Python<'_>, event: &[u8]) -> PyResult<u64> {
+        guarded(py, || self.tell(&read(event)?))
+    }
+
+    fn erase(&self, py: Python<'_>, subject: &str, by: &str, why: &str) -> PyResult<u64> {
+        guarded(py, || {
+            self.tell(&Told::Erased { subject: subject.into(), by: by.into(), why: why.into(), caller: None })
+        })
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        guarded(py, || {
+            if let Some(journal) = self.open().take() {
+                journal.close();
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Journal {
+    fn open(&self) -> MutexGuard<'_, Option<Arc<flyball_journal::Journal>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, told: &Told) -> Result<u64, Failure> {
+        let journal = self.open().clone().ok_or_else(|| refused("the journal is closed; open it again"))?;
+        let entry = told.entry(Wall::default().unix_ns()).map_err(refused)?;
+        journal.append(entry).map_err(|error| unwritten(&error))
+    }
+}
+
+#[pyfunction]
+pub(crate) fn verify_frames<'py>(
+    py: Python<'py>,
+    header: &[u8],
+    frames: Vec<(u64, Vec<u8>, Vec<u8>)>,
+    root: &[u8],
+) -> PyResult<Bound<'py, PyBytes>> {
+    let findings = guarded(py, || {
+        let frames = frames.iter().map(frame).collect::<Result<Vec<Frame<'_>>, Failure>>()?;
+        flyball_journal::verify_frames(header, frames, &hash(root)?).map_err(|error| broken(&error))
+    })?;
+    bytes_of(py, &findings.iter().map(|finding| finding.to_json()).collect::<Vec<_>>())
+}
+
+fn hash(bytes: &[u8]) -> Result<Hash, Failure> {
+    bytes.try_into().map(Hash).map_err(|_| refused("a hash has 32 bytes"))
+}
+
+fn frame((seq, prev, payload): &(u64, Vec<u8>, Vec<u8>)) -> Result<Frame<'_>, Failure> {
+    Ok(Frame { seq: *seq, prev: hash(prev)?, payload })
+}
+
+fn facts_json(facts: &SegmentFacts) -> Value {
+    let SegmentFacts { segment, first_seq, frames, bytes, began, created_unix_ns, sealed, root, last } =
+        facts;
+    json!({
+        "segment": segment,
+        "first_seq": first_seq,
+        "frames": frames,
+        "bytes": bytes,
+        "began": format!("{began:?}").to_lowercase(),
+        "created_unix_ns": created_unix_ns,
+        "sealed": sealed,
+        "root": root.to_string(),
+        "last": last.to_string(),
+    })
+}
+
+fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Failure> {
+    serde_json::from_slice(bytes).map_err(refused)
+}
+
+fn keys(folder: &Path, kek: Option<&str>) -> Result<Keys, Failure> {
+    let place = kek.map_or_else(|| Ok(KekPlace::own(folder)), place)?;
+    Keys::read_only(folder, &place).map_err(refused)
+}
+
+fn place(text: &str) -> Result<KekPlace, Failure> {
+    text.parse().map_err(refused)
+}
+
+fn verification(written: Verification) -> Result<VerifyOptions, Failure> {
+    let key = written.key.as_deref().map(|hex| {
+        unhex(hex).ok_or_else(|| refused(format!("'{hex}' is no public key: 64 lower-case hex digits")))
+    });
+    Ok(VerifyOptions { segment: written.segment, checkpoint: written.checkpoint, key: key.transpose()? })
+}
+
+fn stop_if(stop: bool) -> ControlFlow<()> {
+    if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+fn refused(error: impl ToString) -> Failure {
+    Failure::refused("journal_refused", error)
+}
+
+fn broken(error: &impl ToString) -> Failure {
+    Failure { code: "journal_broken", message: error.to_string(), exit_code: BROKEN, faults: None }
+}
+
+fn failed(error: &LogError) -> Failure {
+    match error {
+        LogError::Moved(_) => Failure { code: MOVED, ..broken(error) },
+        // A segment that was there a moment ago: compaction may have taken it away.
+        LogError::Io { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => {
+            Failure { code: MOVED, ..broken(error) }
+        }
+        LogError::Header { .. } | LogError::Broken { .. } | LogError::Missing(_) => broken(error),
+        _ => refused(error),
+    }
+}
+
+fn unwritten(error: &JournalError) -> Failure {
+    let unavailable = FaultKind::RecordFailed;
+    let code = match error {
+        JournalError::Locked(_) => "journal_locked",
+        JournalError::Unkept(_) | JournalError::NoAnswer => unavailable.label(),
+        _ => return refused(error),
+    };
+    Failure { code, message: error.to_string(), exit_code: unavailable.exit_code(), faults: None }
+}

@@ -1,0 +1,267 @@
+//! The server's side of the journal: opened before the lanes start, closed after they have gone, counted for the page of
+//! metrics; and what people tell of decisions later. Decisions themselves reach it through the walk.
+
+mod families;
+
+pub(crate) use families::{families, spread};
+
+use crate::ServerConfig;
+use crate::errands::aside;
+use crate::lane_thread::{LaneContext, Shared};
+use flyball_core::{Entry, EntryKind, Fault, FaultKind, Stage, Unkept};
+use flyball_journal::{Journal, JournalCounts, JournalError, JournalSettings, NOTE_BYTES_MAX, Sealed, Told};
+use flyball_wire::told::{Erasure, JournalFacts, Outcome, Override};
+use std::fs::File;
+use std::future::poll_fn;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// A disk that takes longer is not waited for: the record may still come to be kept.
+const KEPT_TIME_MAX: Duration = Duration::from_secs(30);
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// What came over the wire, by its end.
+#[derive(Default)]
+pub(crate) struct Tellings {
+    taken: [AtomicU64; 3],
+    refused: [AtomicU64; 3],
+}
+
+impl Tellings {
+    const KINDS: [EntryKind; 3] = [EntryKind::Outcome, EntryKind::Override, EntryKind::Erased];
+
+    pub(crate) fn count(&self, kind: EntryKind, taken: bool) {
+        let Some(place) = Tellings::KINDS.iter().position(|known| *known == kind) else { return };
+        let counts = if taken { &self.taken } else { &self.refused };
+        counts[place].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Kind, whether it was taken, and how many requests.
+    fn counts(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Tellings::KINDS.iter().enumerate().flat_map(move |(place, kind)| {
+            let (taken, refused) = (read(&self.taken[place]), read(&self.refused[place]));
+            [(kind.label(), "recorded", taken), (kind.label(), "refused", refused)]
+        })
+    }
+}
+
+/// None: nothing is to be recorded. Offline rows are nobody's decisions.
+pub(crate) fn open(config: &ServerConfig, lanes: usize) -> Result<Option<Arc<Journal>>, JournalError> {
+    let Some(folder) = config.journal_folder.clone().filter(|_| !config.offline) else { return Ok(None) };
+    let settings = JournalSettings {
+        sync: Duration::from_millis(config.journal_sync_ms),
+        loss_max: Duration::from_millis(config.journal_loss_ms_max),
+        segment_bytes: config.journal_segment_bytes,
+        segment_age: Duration::from_secs(config.journal_segment_s),
+        checkpoint_every: Duration::from_secs(config.journal_checkpoint_s),
+        key: config.journal_key.clone(),
+        kek: config.journal_kek.as_deref().map(str::parse).transpose()?,
+        ..JournalSettings::new(folder, lanes)
+    };
+    Journal::open(settings).map(Some)
+}
+
+/// Keeps outcomes; how many.
+pub(crate) async fn outcomes(
+    context: &LaneContext,
+    caller: Option<&str>,
+    outcomes: Vec<Outcome>,
+) -> Result<usize, Fault> {
+    let several = outcomes.len() > 1;
+    let entry = |(place, Outcome { id, truth, when, source }): (usize, Outcome)| {
+        let told = |when| Told::Outcome { id, truth, when, source, caller: caller.map(str::to_owned) };
+        let entry = when.as_deref().map(unix_ns).transpose().and_then(|when| entry(context, &told(when)));
+        entry.map_err(|why| if several { format!("outcomes[{place}]: {why}") } else { why })
+    };
+    let entries: Result<Vec<_>, _> = outcomes.into_iter().enumerate().map(entry).collect();
+    keep(context, entries.map_err(Fault::malformed)?).await
+}
+
+pub(crate) async fn overridden(
+    context: &LaneContext,
+    caller: Option<&str>,
+    Override { id, outcome, by, why }: Override,
+) -> Result<usize, Fault> {
+    let told = Told::Override { id, outcome, by, why, caller: caller.map(str::to_owned) };
+    keep(context, vec![entry(context, &told).map_err(Fault::malformed)?]).await
+}
+
+/// `near`: from this machine, where nobody is a known caller. Who else may do it is the callers' file's to say.
+pub(crate) async fn erased(
+    context: &LaneContext,
+    caller: Option<&str>,
+    (control, near): (bool, bool),
+    Erasure { subject, by, why }: Erasure,
+) -> Result<usize, Fault> {
+    demand_control(context, (control, near), "an erasure")?;
+    let told = Told::Erased { subject, by, why, caller: caller.map(str::to_owned) };
+    keep(context, vec![entry(context, &told).map_err(Fault::malformed)?]).await
+}
+
+/// Seals what was recorded so far. The lane waits for the writer's word alone, and so does nobody else.
+pub(crate) async fn sealed(context: &LaneContext, rights: (bool, bool)) -> Result<Sealed, Fault> {
+    demand_control(context, rights, "sealing the journal")?;
+    let (asker, answer) = oneshot::channel();
+    aside(&context.shared, move |shared| {
+        let journal = shared.journal.as_ref().ok_or_else(nothing_kept)?;
+        journal.seal_then(move |sealed| _ = asker.send(sealed)).map_err(unsealed)
+    })
+    .await??;
+    match tokio::time::timeout(KEPT_TIME_MAX, answer).await {
+        Ok(Ok(sealed)) => sealed.map_err(unsealed),
+        Ok(Err(_gone)) => Err(unsealed(Unkept::Closed)),
+        Err(_late) => {
+            let text = "the disk takes too long; whether the journal was sealed is not known";
+            Err(Fault::new(FaultKind::RecordFailed, Stage::Record, text))
+        }
+    }
+}
+
+fn unsealed(why: Unkept) -> Fault {
+    let text = format!("the journal could not be sealed: {}; try again", why.label());
+    Fault::new(FaultKind::RecordFailed, Stage::Record, text).retry_after(TRY_AGAIN)
+}
+
+fn demand_control(context: &LaneContext, (control, near): (bool, bool), what: &str) -> Result<(), Fault> {
+    if control || (near && context.shared.callers.is_none()) {
+        return Ok(());
+    }
+    let text = format!(
+        "{what} needs a caller with control; set \"control\": true for it in the callers' file, or ask from the \
+         server's own machine where there is none"
+    );
+    Err(Fault::new(FaultKind::Forbidden, Stage::Admit, text))
+}
+
+fn entry(context: &LaneContext, told: &Told) -> Result<Box<Entry>, String> {
+    let now = context.shared.plane.means.wall.now_ns();
+    told.entry(now).map(Box::new).map_err(|error| error.to_string())
+}
+
+fn unix_ns(text: &str) -> Result<i64, String> {
+    let time: Option<jiff::Timestamp> = text.parse().ok();
+    let ns = time.and_then(|time| i64::try_from(time.as_nanosecond()).ok());
+    let wrong = "when is no time; write RFC 3339 with a zone, as 2026-11-16T09:30:00Z, from 1678 to 2262";
+    ns.ok_or_else(|| wrong.to_owned())
+}
+
+/// All of them or none, on the disk when this returns.
+#[expect(clippy::vec_box, reason = "the ring takes them boxed, and moves them on so")]
+async fn keep(context: &LaneContext, entries: Vec<Box<Entry>>) -> Result<usize, Fault> {
+    let recorder = context.lane.recorder().ok_or_else(nothing_kept)?;
+    let count = entries.len();
+    recorder.reserve(count).map_err(unkept)?;
+    let tickets: Vec<_> = entries.into_iter().map(|entry| recorder.offer(entry)).collect();
+    let kept = async {
+        for ticket in tickets {
+            poll_fn(|task| recorder.poll_kept(ticket, task)).await.map_err(unkept)?;
+        }
+        Ok(count)
+    };
+    tokio::time::timeout(KEPT_TIME_MAX, kept).await.unwrap_or_else(|_late| {
+        let text = "the disk takes too long; whether it was recorded is not known";
+        Err(Fault::new(FaultKind::RecordFailed, Stage::Record, text))
+    })
+}
+
+fn unkept(why: Unkept) -> Fault {
+    let text = format!("it could not be recorded: {}; try again", why.label());
+    Fault::new(FaultKind::RecordFailed, Stage::Record, text).retry_after(TRY_AGAIN)
+}
+
+pub(crate) fn nothing_kept() -> Fault {
+    let text = "nothing is recorded here; start the server with --journal-folder FOLDER";
+    Fault::new(FaultKind::RecordFailed, Stage::Record, text)
+}
+
+/// How the journal is. Reads a file: not for a lane.
+pub(crate) fn facts(shared: &Shared) -> Result<JournalFacts, Fault> {
+    let journal = shared.journal.as_ref().ok_or_else(nothing_kept)?;
+    let counts: JournalCounts = journal.counts();
+    let checkpoint = last_note(&journal.folder().join("checkpoints")).map_err(|error| {
+        Fault::new(FaultKind::RecordFailed, Stage::Record, format!("the checkpoints cannot be read: {error}"))
+    })?;
+    Ok(JournalFacts {
+        unavailable: counts.available.map(Unkept::label),
+        records: counts.records.iter().copied().collect(),
+        bytes: counts.bytes,
+        gap_decisions: counts.gap_decisions.iter().map(|(why, count)| (why.label(), *count)).collect(),
+        unsynced_records: counts.unsynced_records,
+        unsynced_ms: counts.unsynced_ns as f64 / 1e6,
+        loss_ms_max: counts.loss_max_ns / 1_000_000,
+        segment: counts.segment,
+        checkpoint,
+    })
+}
+
+/// Notes stand one after the other; each begins with the journal's name and a number, and ends with a signature.
+fn last_note(path: &Path) -> io::Result<Option<String>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    let length = file.metadata()?.len();
+    // The last one whole, with what was being written after it.
+    let from = length.saturating_sub(2 * NOTE_BYTES_MAX as u64);
+    let mut bytes = vec![0; (length - from) as usize];
+    file.read_exact_at(&mut bytes, from)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let Some(signature) = text.rfind("\n\n\u{2014} ") else { return Ok(None) };
+    let end = text[signature + 2..].find('\n').map(|end| signature + 2 + end + 1);
+    let begin = text[..signature]
+        .rfind("\n\u{2014} ")
+        .map_or(Some(0), |before| text[before + 1..signature].find('\n').map(|line| before + 1 + line + 1));
+    Ok(begin.zip(end).map(|(begin, end)| text[begin..end].to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_whole_note_is_found_among_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("checkpoints");
+        assert_eq!(last_note(&path).expect("no file"), None);
+        let note = |number: u64| {
+            format!(
+                "flyball-journal/ab\n{number}\nroot=\nopen 1 2 cd\ntime 3\n\n\u{2014} flyball-journal/ab sig=\n"
+            )
+        };
+        for (written, wanted) in [
+            (String::new(), None),
+            (note(1), Some(note(1))),
+            (note(1) + &note(2), Some(note(2))),
+            (note(1) + &note(2) + &note(3)[..30], Some(note(2))),
+        ] {
+            std::fs::write(&path, &written).expect("written");
+            assert_eq!(last_note(&path).expect("read"), wanted, "{written}");
+        }
+        std::fs::write(&path, (0..1000).map(note).collect::<String>()).expect("written");
+        assert_eq!(last_note(&path).expect("read"), Some(note(999)));
+    }
+
+    #[test]
+    fn a_time_without_a_zone_or_beyond_what_a_record_holds_is_refused() {
+        assert_eq!(unix_ns("1970-01-01T01:00:01+01:00"), Ok(1_000_000_000));
+        for when in ["yesterday", "2026-11-16T09:30:00", "2026-11-16", "9999-01-01T00:00:00Z"] {
+            assert!(unix_ns(when).is_err(), "{when}");
+        }
+    }
+
+    #[test]
+    fn offline_no_journal_is_opened() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = parent.path().join("journal");
+        let config =
+            ServerConfig { journal_folder: Some(folder.clone()), offline: true, ..ServerConfig::default() };
+        assert!(open(&config, 1).expect("nothing to open").is_none());
+        assert!(!folder.exists());
+    }
+}

@@ -1,0 +1,137 @@
+//! What is told of decisions after they were made: the truth, what a person decided instead, a subject to be erased; and
+//! what is told of the journal itself. JSON alone. What a record may hold, and how it is kept, is not known here.
+
+use crate::body;
+use crate::metadata::json;
+use bytes::Bytes;
+use flyball_core::Fault;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Of outcomes in one request.
+pub const OUTCOMES_MAX: usize = 1024;
+/// Enough for as many as that; reading it takes a lane about a millisecond.
+const OUTCOMES_BYTES_MAX: usize = 256 << 10;
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outcome {
+    pub id: String,
+    /// What turned out to be so.
+    pub truth: Value,
+    /// Since when it is so, RFC 3339.
+    pub when: Option<String>,
+    pub source: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Outcomes {
+    outcomes: Vec<Outcome>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Override {
+    pub id: String,
+    pub outcome: String,
+    pub by: String,
+    pub why: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Erasure {
+    pub subject: String,
+    pub by: String,
+    pub why: String,
+}
+
+/// One outcome, or a list of them.
+pub fn outcomes(body: &[u8]) -> Result<Vec<Outcome>, Fault> {
+    const ONE: &str = "an outcome, {\"id\", \"truth\", \"when\"?, \"source\"?}, or {\"outcomes\": [...]}";
+    // A single one has no such key; one whose texts have it is read twice.
+    let several = body.windows(10).any(|part| part == b"\"outcomes\"");
+    let single = || body::demand::<Outcome>(body, ONE, OUTCOMES_BYTES_MAX).map(|one| vec![one]);
+    let told = if several {
+        let list = body::demand::<Outcomes>(body, ONE, OUTCOMES_BYTES_MAX).map(|list| list.outcomes);
+        list.or_else(|fault| single().map_err(|_| fault))?
+    } else {
+        single()?
+    };
+    if !(1..=OUTCOMES_MAX).contains(&told.len()) {
+        let text = format!("there are {} outcomes; send 1 to {OUTCOMES_MAX} at once", told.len());
+        return Err(Fault::malformed(text));
+    }
+    Ok(told)
+}
+
+impl Override {
+    pub fn from_json(body: &[u8]) -> Result<Override, Fault> {
+        body::demand(body, "an override, {\"id\", \"outcome\", \"by\", \"why\"}", body::BYTES_MAX)
+    }
+}
+
+impl Erasure {
+    pub fn from_json(body: &[u8]) -> Result<Erasure, Fault> {
+        body::demand(body, "an erasure, {\"subject\", \"by\", \"why\"}", body::BYTES_MAX)
+    }
+}
+
+/// The answer to all of them, once what was told is on the disk.
+pub fn recorded_json(count: usize) -> Bytes {
+    #[derive(Serialize)]
+    struct Recorded {
+        recorded: usize,
+    }
+    json(&Recorded { recorded: count })
+}
+
+/// Where there is nothing to tell: no body, or an object without a key.
+pub fn nothing(body: &[u8]) -> Result<(), Fault> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Nothing {}
+    if body.is_empty() {
+        return Ok(());
+    }
+    body::demand::<Nothing>(body, "no body, or {}", body::BYTES_MAX).map(drop)
+}
+
+/// The answer to a seal: the last sealed segment, and the note over it.
+pub fn sealed_json(segment: u64, checkpoint: &str) -> Bytes {
+    #[derive(Serialize)]
+    struct Sealed<'a> {
+        segment: u64,
+        checkpoint: &'a str,
+    }
+    json(&Sealed { segment, checkpoint })
+}
+
+/// What `GET /v1/journal` answers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct JournalFacts {
+    /// Why nothing is kept just now; null: it is.
+    pub unavailable: Option<&'static str>,
+    /// On the disk, by kind, since the server started.
+    pub records: BTreeMap<&'static str, u64>,
+    pub bytes: u64,
+    /// Decisions that were answered without a record, by why.
+    pub gap_decisions: BTreeMap<&'static str, u64>,
+    pub unsynced_records: u64,
+    pub unsynced_ms: f64,
+    pub loss_ms_max: u64,
+    pub segment: u64,
+    /// The last signed note, as it is kept.
+    pub checkpoint: Option<String>,
+}
+
+impl JournalFacts {
+    pub fn to_json(&self) -> Bytes {
+        json(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;
