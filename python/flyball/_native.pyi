@@ -11,6 +11,8 @@ from typing import Literal, final
 __all__ = [
     "Echo",
     "FeaturePush",
+    "Journal",
+    "JournalLog",
     "LoadRun",
     "NativeError",
     "Server",
@@ -23,7 +25,9 @@ __all__ = [
     "machine",
     "model_files",
     "read_histograms",
+    "runtime_fingerprint",
     "transform_columns",
+    "verify_frames",
 ]
 
 class NativeError(Exception):
@@ -117,6 +121,90 @@ def read_histograms(document: bytes) -> bytes:
 
     {"count", "min_us", "max_us", "mean_us", "values_us": [...], "counts": [...]}; a value is the middle of its bucket.
     """
+
+@final
+class JournalLog:
+    """Reads a journal, beside its writer too. Options: {"kek": PLACE | null, "reveal": bool}, both optional.
+
+    With `reveal` what is personal is opened by the key in PLACE, which is the folder's own where it is null; without it
+    what is personal stays "sealed". A record is JSON as docs/reference/decision-records.md has it.
+    """
+
+    def __new__(cls, folder: str, options: bytes) -> JournalLog: ...
+    def segments(self) -> bytes:
+        """[{"segment", "first_seq", "frames", "bytes", "began", "created_unix_ns", "sealed", "root", "last"}], in order."""
+
+    def records(self, from_seq: int, most: int, options: bytes) -> tuple[bytes, int, bool]:
+        """JSON lines, the sequence number to go on from, and whether the end of the log was reached.
+
+        Options, all optional: {"durable_only": bool, "kinds": [str], "decision": str, "since_ns": int, "until_ns": int}.
+        At most so many records; fewer where many frames had to be passed over.
+        """
+
+    def frames(self, from_seq: int, most: int) -> list[tuple[int, bytes, bytes, bytes, int]]:
+        """Durable frames as they lie there: (seq, prev, leaf, payload, segment). None: the end."""
+
+    def find(self, decision_id: str) -> bytes:
+        """All records of a decision, oldest first, as a JSON list: itself, and what was told of it later."""
+
+    def verify(self, options: bytes, told: Callable[[int, int], None] | None = None) -> bytes:
+        """{"frames", "segments", "checkpoints", "findings": [{"segment", "frame", "seq", "offset", "what"}]}.
+
+        Options: {"segment": int, "checkpoint": a note kept elsewhere, "key": hex}, all optional. `told` hears how many
+        segments are done, of how many; what it raises ends the verification.
+        """
+
+    def prove(self, seq: int) -> bytes:
+        """That a record is in its segment, and its segment under the last checkpoint.
+
+        {"seq", "segment", "index", "leaf", "path": [hex], "root", "leaves", "checkpoint_path": [hex] | null,
+         "checkpoint": the note | null, "findings": [str]}; without findings the proof holds.
+        """
+
+    def render(self, payload: bytes) -> bytes:
+        """A payload as JSON, as `records` gives it, without its place in the log."""
+
+    def header(self, segment: int) -> bytes:
+        """The 256 bytes that a segment begins with."""
+
+    def checkpoints(self) -> list[str]:
+        """The signed notes, oldest first."""
+
+    def token(self, subject: str) -> str:
+        """Under which records name a subject, in hex; needs `reveal`, for it takes the key."""
+
+    def blob(self, digest: str) -> bytes | None:
+        """What lies beside the log under "sha256:hex"; none: it is not there."""
+
+@final
+class Journal:
+    """Writes to a journal that no server holds. Options: {"folder", "kek": PLACE | null, "key": PATH | null}.
+
+    Where another process holds it, the code of the error is "journal_locked".
+    """
+
+    def __new__(cls, options: bytes) -> Journal: ...
+    def append(self, event: bytes) -> int:
+        """Returns once it is on the disk, with its sequence number.
+
+        {"kind": "outcome", "id", "truth", "when"?: unix ns, "source"?, "caller"?} or {"kind": "override", "id", "outcome",
+        "by", "why", "caller"?} or {"kind": "hold" | "release", "name", "by", "why", "decision"?, "from"?, "to"?}.
+        """
+
+    def erase(self, subject: str, by: str, why: str) -> int:
+        """Deletes a subject's key and records that; the event's sequence number."""
+
+    def close(self) -> None:
+        """Seals what was written; the next call raises."""
+
+def runtime_fingerprint(ort_path: str) -> bytes:
+    """What makes a run differ from machine to machine, as `served` records have it.
+
+    {"onnxruntime", "provider", "intra_threads", "inter_threads", "arch", "os", "cpu", "cpu_features", "flyball", "commit"}
+    """
+
+def verify_frames(header: bytes, frames: list[tuple[int, bytes, bytes]], root: bytes) -> bytes:
+    """Whether (seq, prev, payload)s, all of one segment, are those under its root: [{"frame", "seq", "what"}], or []."""
 
 @final
 class LoadRun:

@@ -1,4 +1,5 @@
-"""The only module that imports `_native`: typed calls over its JSON documents, and where ONNX Runtime's library lies.
+"""Typed calls over `_native`'s JSON documents, and where ONNX Runtime's library lies. Only this module and `journal`
+import it.
 
 Never imports the `onnxruntime` package: that maps a second copy of the library and costs 0.3 s at start.
 Must not know the command line, nor what a snapshot contains.
@@ -71,6 +72,7 @@ __all__ = [
     "VersionAck",
     "WarmedUp",
     "Warmup",
+    "boundary",
     "build_info",
     "check_decision",
     "check_snapshot",
@@ -271,7 +273,7 @@ def ort_library() -> Path:
 
 def build_info() -> BuildInfo:
     """How the extension was built."""
-    with _boundary():
+    with boundary():
         from flyball import _native
 
         return BuildInfo.model_validate_json(_native.build_info())
@@ -279,7 +281,7 @@ def build_info() -> BuildInfo:
 
 def machine() -> Machine:
     """What this machine allows to this process."""
-    with _boundary():
+    with boundary():
         from flyball import _native
 
         return Machine.model_validate_json(_native.machine())
@@ -287,7 +289,7 @@ def machine() -> Machine:
 
 def model_files(path: Path) -> ModelFiles:
     """Digests of a model's file and of its external data, and what the file says of itself."""
-    with _naming(path), _boundary():
+    with _naming(path), boundary():
         from flyball import _native
 
         return ModelFiles.model_validate_json(_native.model_files(str(path)))
@@ -296,7 +298,7 @@ def model_files(path: Path) -> ModelFiles:
 def inspect(path: Path, rows_max: int = 64) -> Inspection:
     """Load, probe and time a model."""
     options = {"ort_path": str(ort_library()), "rows_max": rows_max}
-    with _naming(path), _boundary():
+    with _naming(path), boundary():
         from flyball import _native
 
         return Inspection.model_validate_json(_native.inspect(str(path), json.dumps(options).encode()))
@@ -304,7 +306,7 @@ def inspect(path: Path, rows_max: int = 64) -> Inspection:
 
 def check_snapshot(kind: Literal["index", "deployment"], document: bytes) -> list[Fault]:
     """All faults of a document, by the native reader."""
-    with _boundary():
+    with boundary():
         from flyball import _native
 
         return [Fault.from_document(item) for item in json.loads(_native.check_snapshot(kind, document))]
@@ -312,7 +314,7 @@ def check_snapshot(kind: Literal["index", "deployment"], document: bytes) -> lis
 
 def contributions(sidecar: bytes, rows: bytes, columns: int) -> bytes:
     """What each column added to a row's raw margin, and last the base: little-endian, f32 rows in, f64 rows out."""
-    with _boundary():
+    with boundary():
         from flyball import _native
 
         return _native.contributions(sidecar, rows, columns)
@@ -320,7 +322,7 @@ def contributions(sidecar: bytes, rows: bytes, columns: int) -> bytes:
 
 def check_decision(document: dict[str, Any], models: list[dict[str, Any]]) -> DecisionCheck:
     """What the data plane's compiler says of a decision: its faults, or its stages."""
-    with _boundary():
+    with boundary():
         from flyball import _native
 
         answer = json.loads(_native.check_decision(json.dumps(document).encode(), json.dumps(models).encode()))
@@ -330,7 +332,7 @@ def check_decision(document: dict[str, Any], models: list[dict[str, Any]]) -> De
 
 def read_histograms(encoded: Sequence[str]) -> MergedHistogram:
     """Merge histograms of load results."""
-    with _boundary():
+    with boundary():
         from flyball import _native
 
         document = json.dumps({"histograms": list(encoded)}).encode()
@@ -344,50 +346,50 @@ class Server:
         """`on_load`: asked on another thread for the newest snapshot that has a model, when a client wants it loaded."""
         if config.ort_path is None:
             config = config.model_copy(update={"ort_path": str(ort_library())})
-        with _boundary():
+        with boundary():
             from flyball import _native
 
             self._server = _native.Server(config.model_dump_json().encode(), bundle, on_load)
 
     def addresses(self) -> list[str]:
         """The bound addresses: "127.0.0.1:8080", "tls://127.0.0.1:8443", "unix:/run/flyball.sock"."""
-        with _boundary():
+        with boundary():
             return self._server.addresses()
 
     def ready_line(self) -> str:
         """The one line that says that the server is ready, the same as `flyballd`'s."""
-        with _boundary():
+        with boundary():
             return self._server.ready_line()
 
     def acks(self) -> list[Ack]:
         """What became of each deployment."""
-        with _boundary():
+        with boundary():
             return _ACKS.validate_json(self._server.acks())
 
     def apply(self, bundle: bytes) -> list[Ack]:
         """Apply another snapshot, deployment by deployment."""
-        with _boundary():
+        with boundary():
             return _ACKS.validate_json(self._server.apply(bundle))
 
     def drain(self) -> None:
         """Begin to drain; does not wait."""
-        with _boundary():
+        with boundary():
             self._server.drain()
 
     def wait(self, timeout_s: float) -> bool:
         """Whether the server stopped within the time."""
-        with _boundary():
+        with boundary():
             return self._server.wait(timeout_s)
 
     def totals(self) -> Totals:
         """Requests so far."""
-        with _boundary():
+        with boundary():
             return Totals.model_validate_json(self._server.totals())
 
 
 def push_features(options: dict[str, Any], batches: Iterable[bytes]) -> dict[str, int]:
     """Fill a set of features, whole or not at all where the target can: {"rows", "bytes"}."""
-    with _boundary():
+    with boundary():
         from flyball import _native
 
         push = _native.FeaturePush(json.dumps(options).encode())
@@ -401,7 +403,7 @@ def push_features(options: dict[str, Any], batches: Iterable[bytes]) -> dict[str
 
 def feature_record(options: dict[str, Any], key: str) -> bytes | None:
     """One record of a set as it lies there; none: no such key."""
-    with _boundary():
+    with boundary():
         from flyball import _native
 
         return _native.feature_record(json.dumps(options).encode(), key)
@@ -411,34 +413,34 @@ class LoadRun:
     """A load on a server, from threads of its own; begins at once."""
 
     def __init__(self, plan: LoadPlan, payloads: bytes) -> None:
-        with _boundary():
+        with boundary():
             from flyball import _native
 
             self._run = _native.LoadRun(plan.model_dump_json().encode(), payloads)
 
     def progress(self) -> tuple[float, int]:
         """Seconds gone, requests finished."""
-        with _boundary():
+        with boundary():
             return self._run.progress()
 
     def phase(self) -> Literal["warming", "beginning", "measuring", "ended"]:
         """How far the run is; "beginning" lasts long enough to read the server's counters before measuring begins."""
-        with _boundary():
+        with boundary():
             return self._run.phase()
 
     def finished(self) -> bool:
         """Whether the run has ended."""
-        with _boundary():
+        with boundary():
             return self._run.finished()
 
     def stop(self) -> None:
         """End the run early."""
-        with _boundary():
+        with boundary():
             self._run.stop()
 
     def result(self) -> LoadResult:
         """Wait for the end and tell what was measured."""
-        with _boundary():
+        with boundary():
             return LoadResult.model_validate_json(self._run.result())
 
 
@@ -446,24 +448,24 @@ class Echo:
     """A bare HTTP/1.1 server in this process, on a thread of its own."""
 
     def __init__(self, options: EchoOptions | None = None) -> None:
-        with _boundary():
+        with boundary():
             from flyball import _native
 
             self._echo = _native.Echo((options or EchoOptions()).model_dump_json().encode())
 
     def url(self) -> str:
         """Where it listens."""
-        with _boundary():
+        with boundary():
             return self._echo.url()
 
     def stop(self) -> None:
         """End it, and wait until it has ended."""
-        with _boundary():
+        with boundary():
             self._echo.stop()
 
 
 @contextmanager
-def _boundary() -> Iterator[None]:
+def boundary() -> Iterator[None]:
     """Turns what the extension raises, or its absence, into our own errors."""
     try:
         yield

@@ -113,11 +113,30 @@ class GateRefusedError(FlyballError):
     exit_code = 4
 
 
+class EvidenceError(FlyballError):
+    """A journal that does not verify, or a proof that does not hold; `findings` are told before."""
+
+    code = "journal_broken"
+    exit_code = 4
+
+
 class UnavailableError(FlyballError):
     """The server cannot be reached or is leaving, or the model is not ready."""
 
     code = "unavailable"
     exit_code = 5
+
+
+class LockedError(UnavailableError):
+    """Another process holds the journal, so this one cannot write to it."""
+
+    code = "journal_locked"
+
+
+class JournalRefusedError(RefusedError):
+    """A folder that is no journal, a key that does not open it, or a record that is not there."""
+
+    code = "journal_refused"
 
 
 class UnreachableError(UnavailableError):
@@ -167,6 +186,10 @@ _BY_KIND: dict[str, type[FlyballError]] = {
     "model_refused": ModelRefusedError,
     "snapshot_refused": SnapshotRefusedError,
     "invalid_config": ConfigRefusedError,
+    "journal_refused": JournalRefusedError,
+    "journal_locked": LockedError,
+    "journal_broken": EvidenceError,
+    "journal_moved": EvidenceError,
     "model_not_ready": UnavailableError,
     "client_gone": UnavailableError,
     "feature_unavailable": UnavailableError,
@@ -198,6 +221,7 @@ _BY_HTTP_STATUS: dict[int, type[FlyballError]] = {
     401: UnauthenticatedError,
     403: ForbiddenError,
     404: NotFoundError,
+    405: NotFoundError,
     408: DeadlineError,
     409: KeyConflictError,
     413: InvalidInputError,

@@ -12,6 +12,7 @@ from flyball.cli.bench import bench
 from flyball.cli.caller import caller
 from flyball.cli.check import check
 from flyball.cli.decide import decide
+from flyball.cli.decisions import decisions
 from flyball.cli.demo import demo
 from flyball.cli.doctor import doctor
 from flyball.cli.features import features
@@ -42,6 +43,7 @@ for _decision_verb in (check, plan, decide, score):
 app.add_typer(bench, name="bench")
 app.add_typer(caller, name="caller")
 app.add_typer(features, name="features", rich_help_panel="Decisions")
+app.add_typer(decisions, name="decisions", rich_help_panel="Decisions")
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""Flags of `flyball serve` that say where it listens and whom it serves.
+"""Flags of `flyball serve` that say where it listens, whom it serves and what it records.
 
 Only what they are called: limits and meaning are the settings' own, in `flyball.config`.
 """
@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 _PANEL = "Where it listens, and whom it serves"
+_RECORDS = "What it records"
 
 Listen = Annotated[
     list[str] | None,
@@ -52,6 +53,24 @@ CorsOrigin = Annotated[
     list[str] | None,
     typer.Option(
         metavar="ORIGIN", help="Web pages of this origin may read answers; may be repeated.", rich_help_panel=_PANEL
+    ),
+]
+JournalFolder = Annotated[
+    Path | None, typer.Option(help="Record decisions in this folder.", show_default=False, rich_help_panel=_RECORDS)
+]
+JournalKey = Annotated[
+    Path | None,
+    typer.Option(
+        help="File of the key that signs checkpoints. [in the folder]", show_default=False, rich_help_panel=_RECORDS
+    ),
+]
+JournalKek = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PLACE",
+        help="Where the key for personal data is: file:PATH, env:NAME or command:ARGV. [in the folder]",
+        show_default=False,
+        rich_help_panel=_RECORDS,
     ),
 ]
 

@@ -28,6 +28,11 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
 
 
+def counted(number: int, thing: str) -> str:
+    """How many there are: "1 segment", "2 segments"."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
 def report(error: FlyballError, *, as_json: bool = False) -> None:
     """An error on stderr: one red word, what is wrong, every fault, and what to do next."""
     if as_json:

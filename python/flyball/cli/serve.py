@@ -17,12 +17,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flyball.cli.compacting import CompactEvery, Keep, schedule_of
 from flyball.cli.listening import (
     AllowAnonymous,
     AllowModelControl,
     AllowSharedMemory,
     Callers,
     CorsOrigin,
+    JournalFolder,
+    JournalKek,
+    JournalKey,
     Listen,
     TlsCert,
     TlsClientCa,
@@ -38,6 +42,7 @@ from flyball.errors import FlyballError, ModelRefusedError, ServerFaultError, Sn
 if TYPE_CHECKING:
     from flyball.cli.sources import Source
     from flyball.config import ServerConfig
+    from flyball.decisions.beside import Schedule
     from flyball.engine import Server
     from flyball.snapshot import Bundle
 
@@ -77,11 +82,16 @@ def serve(
     allow_model_control: AllowModelControl = False,
     allow_shared_memory: AllowSharedMemory = False,
     cors_origin: CorsOrigin = None,
+    journal_folder: JournalFolder = None,
+    journal_key: JournalKey = None,
+    journal_kek: JournalKek = None,
     deadline_ms: DeadlineMs = None,
     batch_rows_max: BatchRowsMax = None,
     batch_size: BatchSize = None,
     batch_window_ms: BatchWindowMs = None,
     queue_wait_ms_max: QueueWaitMsMax = None,
+    compact_every: CompactEvery = None,
+    keep: Keep = None,
 ) -> None:
     """Serve ONNX models over HTTP and gRPC on one port; no configuration needed."""
     flags = {
@@ -89,31 +99,34 @@ def serve(
         "tls_client_ca": _text(tls_client_ca), "unix_mode": unix_mode, "callers": _text(callers),
         "allow_anonymous": allow_anonymous or None, "allow_model_control": allow_model_control or None,
         "allow_shared_memory": allow_shared_memory or None, "cors_origins": cors_origin or None,
+        "journal_folder": _text(journal_folder), "journal_key": _text(journal_key), "journal_kek": journal_kek,
     }  # fmt: skip
     settings = _settings(config, flags)
     terms = terms_of(
-        "serve",
-        deadline_ms=deadline_ms,
-        batch_rows_max=batch_rows_max,
-        batch_size=batch_size,
-        batch_window_ms=batch_window_ms,
-        queue_wait_ms_max=queue_wait_ms_max,
-    )
+        "serve", deadline_ms=deadline_ms, batch_rows_max=batch_rows_max, batch_size=batch_size,
+        batch_window_ms=batch_window_ms, queue_wait_ms_max=queue_wait_ms_max,
+    )  # fmt: skip
+    schedule = schedule_of(settings.journal_folder, compact_every, keep)
     source = source_of(models, snapshot, model_repository, terms, decision)
     bundle = source.read()
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     from flyball.engine import Server
 
     server = Server(settings, bundle.to_bytes(), source.on_load if settings.allow_model_control else None)
-    if signal.SIGINT in signal.sigpending():
-        server.drain()
-        server.wait(_REFUSED_STOP_S)
-        raise typer.Exit(_INTERRUPTED)
+    _stop_if_interrupted(server)
     closer = _closer(models, decision, bundle)
     _refuse_if_not_served(server, closer, must_all_serve=bool(models or decision))
     sys.stdout.write(server.ready_line() + "\n")
     sys.stdout.flush()
-    _until_signalled(server, source)
+    _until_signalled(server, source, schedule)
+
+
+def _stop_if_interrupted(server: Server) -> None:
+    """Ctrl-C while models were loaded."""
+    if signal.SIGINT in signal.sigpending():
+        server.drain()
+        server.wait(_REFUSED_STOP_S)
+        raise typer.Exit(_INTERRUPTED)
 
 
 def _text(path: Path | None) -> str | None:
@@ -170,10 +183,12 @@ def _refuse_if_not_served(server: Server, closer: dict[str, tuple[str, str]], *,
         raise ModelRefusedError(reasons, next_step=f"look closer:  flyball {verb} {shlex.quote(file)}" if verb else None)
 
 
-def _until_signalled(server: Server, source: Source) -> None:
+def _until_signalled(server: Server, source: Source, schedule: Schedule | None) -> None:
     """Wait for signals: SIGHUP reads the snapshot or the repository again, SIGTERM and SIGINT drain."""
     while True:
         received = signal.sigtimedwait(_SIGNALS, _POLL_S)
+        if schedule is not None:
+            schedule.tick()
         if received is None:
             if server.wait(0):
                 raise ServerFaultError("the server stopped by itself; its log on stderr tells why", code="server_stopped")
@@ -182,6 +197,8 @@ def _until_signalled(server: Server, source: Source) -> None:
                 _apply_again(server, source)
         else:
             _drain(server)
+            if schedule is not None:
+                schedule.stop()
             return
 
 

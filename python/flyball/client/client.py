@@ -16,10 +16,12 @@ from flyball.client.deadline import Deadline
 from flyball.client.decisions import ROWS_MAX, DecideCall, Decided, DecidedRow, decided_from, rows_from
 from flyball.client.fields import plain_row
 from flyball.client.tensors import Array, InferCall, as_array, encode
+from flyball.client.told import Truth, outcome_of, recorded_from
 from flyball.errors import InvalidInputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
     from types import TracebackType
 
     from flyball.client.grpc import GrpcTransport
@@ -105,15 +107,61 @@ class Client:
         idempotency_key: str | None = None,
         explain: bool = False,
         timings: bool = False,
+        ways: Sequence[Mapping[str, object] | None] | None = None,
         deadline_ms: float | None = None,
     ) -> list[DecidedRow]:
-        """Ask for up to 1024 decisions at once. A row that cannot be decided has its own fault, and harms no other."""
+        """Ask for up to 1024 decisions at once. A row that cannot be decided has its own fault, and harms no other.
+
+        `ways`, for a server that is offline: which way each row is made to go, {"variant": NAME} or {"rules": true}.
+        """
         if not 1 <= len(rows) <= ROWS_MAX:
             raise InvalidInputError(f"{len(rows)} rows; allowed: 1 to {ROWS_MAX} at once")
-        if ids is not None and len(ids) != len(rows):
-            raise InvalidInputError(f"{len(ids)} ids for {len(rows)} rows")
-        call = DecideCall(decision, [plain_row(row) for row in rows], ids, False, idempotency_key, explain, timings)
+        for given, what in ((ids, "ids"), (ways, "ways")):
+            if given is not None and len(given) != len(rows):
+                raise InvalidInputError(f"{len(given)} {what} for {len(rows)} rows")
+        call = DecideCall(decision, [plain_row(row) for row in rows], ids, False, idempotency_key, explain, timings, ways)
         return rows_from(self._transport.decide(call, self._deadline(deadline_ms)))
+
+    def outcome(
+        self,
+        id: str,  # noqa: A002 - the API's own name
+        truth: Truth,
+        *,
+        when: datetime | None = None,
+        source: str | None = None,
+        deadline_ms: float | None = None,
+    ) -> None:
+        """Tell what turned out to be true of a decision; late, and more than once where it changes."""
+        self.outcomes([outcome_of(id, truth, when=when, source=source)], deadline_ms=deadline_ms)
+
+    def outcomes(self, outcomes: Sequence[Mapping[str, object]], *, deadline_ms: float | None = None) -> int:
+        """Tell up to 1024 truths at once, each {"id", "truth", "when"?, "source"?}; how many are on the disk now."""
+        if not 1 <= len(outcomes) <= ROWS_MAX:
+            raise InvalidInputError(f"{len(outcomes)} outcomes; allowed: 1 to {ROWS_MAX} at once")
+        document = {"outcomes": [dict(item) for item in outcomes]}
+        return recorded_from(self._transport.tell("/v1/outcomes", document, self._deadline(deadline_ms)))
+
+    def override(
+        self,
+        id: str,  # noqa: A002 - the API's own name
+        outcome: str,
+        *,
+        by: str,
+        why: str,
+        deadline_ms: float | None = None,
+    ) -> None:
+        """Record what a person decided instead, who that was, and why."""
+        document = {"id": id, "outcome": outcome, "by": by, "why": why}
+        recorded_from(self._transport.tell("/v1/overrides", document, self._deadline(deadline_ms)))
+
+    def erase(self, subject: str, *, by: str, why: str, deadline_ms: float | None = None) -> None:
+        """Delete the key of everything personal about a subject: the value of the decision's key field."""
+        document = {"subject": subject, "by": by, "why": why}
+        recorded_from(self._transport.tell("/v1/erasures", document, self._deadline(deadline_ms)))
+
+    def seal(self, *, deadline_ms: float | None = None) -> None:
+        """Have the journal's open segment sealed and signed, so that what it holds can be proven to others."""
+        self._transport.tell("/v1/journal/seals", {}, self._deadline(deadline_ms))
 
     def metadata(self, model: str, *, version: str | int | None = None, deadline_ms: float | None = None) -> ModelMetadata:
         """A model's inputs and outputs, as the server tells them."""

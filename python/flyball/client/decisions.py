@@ -83,14 +83,17 @@ class DecideCall:
     idempotency_key: str | None = None
     explain: bool = False
     timings: bool = False
+    ways: Sequence[Mapping[str, object] | None] | None = None
+    """Offline: which way each row is made to go, {"variant": NAME} or {"rules": true}; none: by itself."""
 
     def document(self) -> dict[str, Any]:
         """The request's body, as JSON has it."""
         asked = {key: True for key in ("explain", "timings") if getattr(self, key)}
         if self.single:
             return {"input": dict(self.rows[0]), **asked}
-        named = zip(self.row_ids(), self.rows, strict=True)
-        return {"rows": [{"id": name, "input": dict(row)} for name, row in named], **asked}
+        named = zip(self.row_ids(), self.rows, self.ways or [None] * len(self.rows), strict=True)
+        rows = [{"id": name, "input": dict(row), **({"as": dict(way)} if way else {})} for name, row, way in named]
+        return {"rows": rows, **asked}
 
     def row_ids(self) -> Sequence[str]:
         """The caller's own names of the rows, else their numbers."""

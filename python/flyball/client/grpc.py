@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from flyball.client.grpc_decisions import document_of, request_of
 from flyball.client.metadata import ModelMetadata
 from flyball.client.tensors import Array, InferCall, Tensor, decode
-from flyball.errors import MissingExtraError, ServerFaultError, UnavailableError, UnreachableError, from_grpc
+from flyball.errors import MissingExtraError, ServerFaultError, UnavailableError, UnreachableError, UsageError, from_grpc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from flyball.client.deadline import Deadline
     from flyball.client.decisions import DecideCall
@@ -96,8 +96,15 @@ class GrpcTransport:
         pairs = zip(answer.outputs, answer.raw_output_contents, strict=True)
         return {item.name: decode(Tensor(item.name, item.datatype, tuple(item.shape), raw)) for item, raw in pairs}
 
+    def tell(self, path: str, document: Mapping[str, object], deadline: Deadline) -> dict[str, Any]:
+        """What is told of decisions goes over HTTP alone."""
+        del path, document, deadline
+        raise UsageError("outcomes and overrides are told over HTTP", next_step="connect to  http://HOST:PORT")
+
     def decide(self, call: DecideCall, deadline: Deadline) -> dict[str, Any]:
         """One request for decisions; answers with the document that JSON would have."""
+        if call.ways is not None:
+            raise UsageError("rows are made to go a way over HTTP alone", next_step="connect to  unix:/PATH")
         from flyball.client import _decisions_pb2
 
         request = request_of(call, _decisions_pb2)

@@ -47,6 +47,22 @@ def _no_more_than_lanes(value: int | None, info: ValidationInfo) -> int | None:
     return value
 
 
+def _twice_sync(value: int, info: ValidationInfo) -> int:
+    sync = info.data.get("journal_sync_ms")  # not there when it is wrong itself
+    if sync is not None and value < 2 * sync:
+        raise ValueError("less than two rounds to the disk")
+    return value
+
+
+def _kek_place(text: str | None) -> str | None:
+    if text is not None:
+        kind, _, rest = text.partition(":")
+        named = rest.strip() and kind in ("file", "env", "command")
+        if not named or (kind == "env" and ("=" in rest or "\0" in rest)):
+            raise ValueError("no place of a key")
+    return text
+
+
 def _tls_file(value: str | None, listen: list[str] | None, *, needed: bool) -> None:
     """Certificate and key belong to `tls://` addresses: one without the other would serve what nobody meant."""
     if listen is None:  # refused itself
@@ -219,6 +235,58 @@ class ServerConfig(BaseModel):
             "Not opened with `offline`."
         ),
         Allowed("null, or the path of a folder"),
+    ] = None
+    journal_folder: Annotated[
+        str | None,
+        Field(min_length=1, json_schema_extra={"unit": "path"}),
+        Field(
+            description="Folder that decisions are recorded in; null records none. One server writes to it. "
+            "Not opened with `offline`."
+        ),
+        Allowed("null, or the path of a folder"),
+    ] = None
+    journal_sync_ms: Annotated[int, _range(10, 10_000)] = _whole(
+        "ms", 10, 10_000, 200, "A record that nobody waits for is on the disk after this at the latest."
+    )
+    journal_loss_ms_max: Annotated[
+        int,
+        AfterValidator(_twice_sync),
+        Field(validate_default=True),
+        Allowed("a whole number, 100 to 60000, twice journal_sync_ms or more"),
+    ] = _whole(
+        "ms", 100, 60_000, 2000,
+        "Nothing more is recorded while the oldest that is not on the disk is older; twice `journal_sync_ms` or more.",
+    )  # fmt: skip
+    journal_segment_bytes: Annotated[int, _range(_KIB * _KIB, 4 * _KIB**3)] = _whole(
+        "bytes",
+        _KIB * _KIB,
+        4 * _KIB**3,
+        64 * _KIB * _KIB,
+        "A file of the journal is sealed, and the next begun, at this size.",
+    )
+    journal_segment_s: Annotated[int, _range(1, 604_800)] = _whole(
+        "s", 1, 604_800, 3600, "A file of the journal is sealed, and the next begun, at this age."
+    )
+    journal_checkpoint_s: Annotated[int, _range(1, 3600)] = _whole(
+        "s", 1, 3600, 60, "A signed checkpoint is written this often, also when nothing was decided."
+    )
+    journal_key: Annotated[
+        str | None,
+        Field(min_length=1, json_schema_extra={"unit": "path"}),
+        Field(
+            description="File of the key that signs checkpoints, 64 hex digits; null for the folder's own, which is made."
+        ),
+        Allowed("null, or the path of a file"),
+    ] = None
+    journal_kek: Annotated[
+        str | None,
+        AfterValidator(_kek_place),
+        Field(
+            json_schema_extra={"unit": "place", "limit": "`file:PATH`, `env:NAME`, `command:PROGRAM ARGUMENT…` or `null`"},
+            description="Where the key is that subjects' keys are encrypted under, 64 hex digits: a file that others cannot "
+            "read, a variable, or what a program prints within 10 s; null for the folder's own, which is made.",
+        ),
+        Allowed("null, or file:PATH, env:NAME or command:PROGRAM ARGUMENT…"),
     ] = None
     offline: Annotated[
         bool,

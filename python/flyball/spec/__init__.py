@@ -6,6 +6,7 @@ from flyball.spec.faults import DecisionRefusedError
 from flyball.spec.fields import Cache, Feature, Field, Reaction, Source, Window
 from flyball.spec.models import Explain, Idempotency, Model, Remedies, Route, Score, Variant
 from flyball.spec.policy import Band, Policy, Range, Reasons, Rule, Segment
+from flyball.spec.record import Record
 from flyball.spec.root import SLO, Spec
 from flyball.spec.transforms import Transform
 
@@ -24,6 +25,7 @@ __all__ = [
     "Range",
     "Reaction",
     "Reasons",
+    "Record",
     "Remedies",
     "Route",
     "Rule",

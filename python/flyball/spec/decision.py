@@ -115,7 +115,7 @@ class Decision:
             if self._server is None:
                 from flyball.spec.local import LocalServer
 
-                self._server = LocalServer(self.bundle())
+                self._server = LocalServer(self.bundle(), journal=self.spec.record is not None)
             return self._server
 
     def __enter__(self) -> Self:

@@ -69,6 +69,7 @@ def compile_spec(spec: Spec, base: Path, origin: Origin) -> Compiled:
         "policy": policy_document(spec.policy, files, ("policy",)),
         "remedies": {name: _remedy(part) for name, part in spec.remedies},
         "idempotency": spec.idempotency.model_dump(),
+        **({"record": spec.record.model_dump()} if spec.record is not None else {}),
     }
     if files.faults:
         raise refusal(origin, files.faults)

@@ -19,7 +19,7 @@ from flyball.errors import FlyballError
 if TYPE_CHECKING:
     from flyball.client import Client
     from flyball.config import ServerConfig
-    from flyball.engine import Server
+    from flyball.engine import Ack, Server
     from flyball.snapshot import Bundle
 
 _STOP_S = 10.0
@@ -29,14 +29,16 @@ _running: weakref.WeakSet[LocalServer] = weakref.WeakSet()
 class LocalServer:
     """A data plane of this process that nobody else can reach; close it, or let the process end."""
 
-    def __init__(self, bundle: Bundle, *, deadline_ms: float = 60_000, **settings: object) -> None:
-        """`settings` are those of the server configuration, beside where it listens."""
+    def __init__(self, bundle: Bundle, *, deadline_ms: float = 60_000, journal: bool = False, **settings: object) -> None:
+        """`settings` are those of the server configuration, beside where it listens; a `journal` goes when it is closed."""
         from flyball.client import Client
         from flyball.engine import Server
 
         self._folder = Path(tempfile.mkdtemp(prefix="flyball-"))
         self._lock = threading.Lock()
         address = f"unix:{self._folder / 's'}"
+        if journal:
+            settings["journal_folder"] = str(self._folder / "journal")
         try:
             self._server: Server | None = _started(_config(address, settings), bundle, Server)
             self._refuse_if_not_served()
@@ -57,8 +59,12 @@ class LocalServer:
             server.wait(_STOP_S)
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def acks(self) -> list[Ack]:
+        """What became of each deployment."""
+        return self._server.acks() if self._server else []
+
     def _refuse_if_not_served(self) -> None:
-        refused = [ack for ack in self._server.acks() if ack.state == "refused"] if self._server else []
+        refused = [ack for ack in self.acks() if ack.state == "refused"]
         if refused:
             raise FlyballError("; ".join(f"{ack.name}: {ack.reason}" for ack in refused), code="decision_refused")
 

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from flyball.faults import Allowed
-from flyball.spec import fields, models, policy, root, transforms
+from flyball.spec import fields, models, policy, record, root, transforms
 from flyball.spec.shorthand import Duration, Rate
 from flyball.spec.written import written_value
 
@@ -105,6 +105,7 @@ _SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("policy: reasons", policy.Reasons),
     ("remedies", models.Remedies),
     ("idempotency", models.Idempotency),
+    ("record", record.Record),
 ]
 _STEPS: dict[str, type[BaseModel]] = {
     "impute": transforms.Impute,

@@ -14,6 +14,7 @@ from flyball.spec.fields import Feature, Field, Source
 from flyball.spec.models import Idempotency, Model, Remedies, Route, Variant
 from flyball.spec.parts import Key, Name, Part, Path, Text, words
 from flyball.spec.policy import Policy
+from flyball.spec.record import Record
 from flyball.spec.shorthand import Duration, Rate, WholeMs, not_allowed
 from flyball.spec.transforms import Transform
 
@@ -58,6 +59,7 @@ class Spec(Part):
     policy: Policy = Words(description="an object: from a score to an outcome")
     remedies: Remedies = Words(default=Remedies(), description="an object: what is done instead of failing")
     idempotency: Idempotency = Words(default=Idempotency(), description="an object: how long retries are known")
+    record: Record | None = words("an object: how its records are kept; with it, a server without a journal refuses it")
 
     @model_validator(mode="after")
     def _model_or_models(self) -> Spec:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections import Counter, deque
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flyball.errors import OverloadedError, RefusedError
+from flyball.errors import RefusedError
+from flyball.spec.asking import DEADLINE_MS, QUEUE_WAIT_MS, in_order, patiently
 from flyball.spec.bundle import bundle_of
 from flyball.spec.columns import kinds
 from flyball.spec.local import LocalServer
@@ -39,10 +38,6 @@ ADDED = {
 """The columns of results. Reasons are JSON; a row that was not decided has only its fault."""
 
 _CHUNK_ROWS = 256
-_DEADLINE_MS = 600_000
-_QUEUE_WAIT_MS = 600_000
-_ATTEMPTS_MAX = 100
-_PAUSE_S = 0.05
 
 
 @dataclass(slots=True)
@@ -73,12 +68,12 @@ def score_file(
     added = {f"{prefix}{name}": kind for name, kind in ADDED.items()}
     _refuse_clashes(rows, added, source)
     scored = Scored()
-    bundle = bundle_of([checked.compiled], queue_wait_ms_max=_QUEUE_WAIT_MS)
-    server = LocalServer(bundle, offline=True, deadline_ms=_DEADLINE_MS)
+    bundle = bundle_of([checked.compiled], queue_wait_ms_max=QUEUE_WAIT_MS)
+    server = LocalServer(bundle, offline=True, deadline_ms=DEADLINE_MS)
     try:
         with _whole(target) as beside, closing(open_out(beside, rows, added)) as out:
             ask = _Asking(server.client, decision.name, wanted, explain)
-            for chunk, decided in _in_order(rows, ask):
+            for chunk, decided in in_order(rows.chunks(_CHUNK_ROWS), ask):
                 out.write(chunk, [_result(row, prefix, scored) for row in decided])
                 if told is not None:
                     told(scored.rows, rows.count)
@@ -106,40 +101,13 @@ class _Asking:
     explain: bool
 
     def __call__(self, chunk: Chunk) -> list[DecidedRow]:
-        """A chunk's decisions. Nobody waits for an answer here, so a server that is busy is asked again."""
+        """A chunk's decisions."""
         rows = [self._row(row) for row in chunk.rows]
-        for attempt in range(_ATTEMPTS_MAX):
-            try:
-                return self.client.decide_rows(self.decision, rows, explain=self.explain)
-            except OverloadedError as error:
-                if attempt == _ATTEMPTS_MAX - 1:
-                    raise
-                time.sleep(min(error.retry_after_s or _PAUSE_S, 1.0))
-        raise AssertionError("the last attempt returns or raises")
+        return patiently(lambda: self.client.decide_rows(self.decision, rows, explain=self.explain))
 
     def _row(self, cells: dict[str, Any]) -> dict[str, Any]:
         values = {name: field_value(kind, cells.get(name)) for name, kind in self.wanted.items()}
         return {name: value for name, value in values.items() if value is not None}
-
-
-def _in_order(rows: RowsIn, ask: _Asking) -> Iterator[tuple[Chunk, list[DecidedRow]]]:
-    """Chunks with their answers, in the file's order; a bounded number of them is on its way at once."""
-    from flyball.engine import machine
-
-    connections = 2 * machine().lanes
-    pool = ThreadPoolExecutor(connections, thread_name_prefix="score")
-    try:
-        waiting: deque[tuple[Chunk, Any]] = deque()
-        for chunk in rows.chunks(_CHUNK_ROWS):
-            waiting.append((chunk, pool.submit(ask, chunk)))
-            if len(waiting) > 2 * connections:
-                first, answer = waiting.popleft()
-                yield first, answer.result()
-        while waiting:
-            first, answer = waiting.popleft()
-            yield first, answer.result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _result(row: DecidedRow, prefix: str, scored: Scored) -> dict[str, Any]:

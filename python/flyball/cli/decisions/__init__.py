@@ -1,0 +1,49 @@
+"""`flyball decisions`: what was decided, whether the log is whole, and what it would be now. One file a verb.
+
+A verb is joined by one line below; what all of them take stands in `options.py`.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from flyball.cli.decisions.checkpoint import checkpoint
+from flyball.cli.decisions.compact import compact
+from flyball.cli.decisions.erase import erase
+from flyball.cli.decisions.export import export
+from flyball.cli.decisions.hold import hold, holds, release
+from flyball.cli.decisions.outcome import outcome
+from flyball.cli.decisions.push import push
+from flyball.cli.decisions.query import query
+from flyball.cli.decisions.replay import replay
+from flyball.cli.decisions.review import override, review
+from flyball.cli.decisions.show import show
+from flyball.cli.decisions.tail import tail
+from flyball.cli.decisions.verify import verify
+
+__all__ = ["decisions"]
+
+decisions = typer.Typer(
+    name="decisions",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "Read the decision log: what was decided and why, and whether anything was changed since.\n\n"
+        "    flyball decisions query --decision card-fraud --since 1d --outcome reject\n\n"
+        '    flyball decisions query "select outcome, count(*) from decisions group by 1"\n\n'
+        "    flyball decisions show 0192f6c1-…\n\n"
+        "    flyball decisions verify"
+    ),
+)
+decisions.command()(query)
+decisions.command()(show)
+decisions.command()(tail)
+decisions.command()(replay)
+decisions.add_typer(review, name="review", rich_help_panel="People")
+decisions.command(rich_help_panel="People")(override)
+decisions.command(rich_help_panel="People")(outcome)
+decisions.command(rich_help_panel="Proof")(verify)
+decisions.command(rich_help_panel="Proof")(checkpoint)
+decisions.command(rich_help_panel="Proof")(export)
+for _keeping in (compact, push, erase, hold, release, holds):
+    decisions.command(rich_help_panel="Keeping")(_keeping)

@@ -1,0 +1,41 @@
+"""`flyball decisions checkpoint`: the last signed note, to be kept where the journal's operator cannot change it."""
+
+from __future__ import annotations
+
+import sys
+
+from flyball.cli.decisions.options import FOLDER, AsJson, Folder, open_log
+from flyball.errors import NotFoundError
+
+
+def checkpoint(journal: Folder = FOLDER, json: AsJson = False) -> None:
+    """Print the last signed note. Keep it elsewhere: it shows later whether anything before it was changed or cut off.
+
+    flyball decisions checkpoint > elsewhere/today.note
+
+    flyball decisions verify --checkpoint elsewhere/today.note
+    """
+    from flyball.cli.output import print_json
+    from flyball.decisions.checkpoints import last
+
+    found = last(open_log(journal))
+    if found is None:
+        raise NotFoundError(
+            f"nothing was signed yet in {journal}",
+            code="record_not_found",
+            next_step="a server signs every journal_checkpoint_s, and when it ends",
+        )
+    if not json:
+        sys.stdout.write(found.note)
+        return
+    print_json(
+        {
+            "origin": found.origin,
+            "sealed": found.sealed,
+            "root": found.root,
+            "open_segment": found.open_segment,
+            "open_frames": found.open_frames,
+            "time": found.time.isoformat().replace("+00:00", "Z"),
+            "note": found.note,
+        }
+    )

@@ -1,0 +1,81 @@
+"""`flyball decisions compact`: sealed segments into Parquet, and what is older than it must be kept away.
+
+The work is done by a child of this process that gives way to everything else on the machine.
+"""
+
+from __future__ import annotations
+
+import signal
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flyball.cli.decisions.options import FOLDER, AsJson, Folder, open_log
+from flyball.errors import EvidenceError, MissingExtraError
+
+
+def compact(
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Remove what is older: 25mo, 90d, 7y. Without it all is kept.", show_default=False
+        ),
+    ] = None,
+    here: Annotated[bool, typer.Option("--here", hidden=True)] = False,
+    journal: Folder = FOLDER,
+    json: AsJson = False,
+) -> None:
+    """Move sealed segments into Parquet, by day and decision. They stay provable: the exact bytes go along.
+
+    A segment is removed only once its Parquet was read back and proven. Safe to run beside a server, to kill, and to run
+    again. Records that a legal hold names are never removed.
+    """
+    if here:
+        _work(journal, keep, json)
+        return
+    import subprocess
+
+    from flyball.decisions.beside import compact_command
+
+    command = [*compact_command(journal, keep), *(["--json"] if json else [])]
+    raise typer.Exit(subprocess.run(command, check=False).returncode)
+
+
+def _work(journal: Path, keep: str | None, json: bool) -> None:
+    from flyball.decisions.beside import give_way
+
+    # A server's child inherits the mask that keeps signals away from the data plane.
+    signal.pthread_sigmask(signal.SIG_SETMASK, set())
+    give_way()
+    from dataclasses import asdict
+
+    from flyball.cli.output import console, counted, print_json
+    from flyball.cli.progress import progress_on
+
+    try:
+        from flyball.decisions.compact import compact as run
+        from flyball.decisions.retention import oldest_kept, retire
+    except ImportError as error:
+        raise MissingExtraError(
+            f"compaction needs pyarrow ({error})", next_step="install it:  pip install 'flyball[journal]'"
+        ) from error
+    log, now = open_log(journal), datetime.now(UTC)
+    if keep is not None:
+        oldest_kept(keep, now)  # a wrong word is refused before anything is done
+    with progress_on(console(stderr=True)) as progress:
+        step = progress.begin("compact", 1.0)
+        done = run(log, lambda so_far, total: step.update(so_far / max(total, 1), f"{so_far:,} of {total:,} segments"))
+        step.end(f"{counted(done.segments, 'segment')}, {counted(done.records, 'record')}")
+    removed = None if keep is None else retire(log, keep, now)
+    if json:
+        print_json({**asdict(done), "removed": None if removed is None else asdict(removed)})
+    elif removed is not None:
+        held = f", {removed.held:,} kept for a legal hold" if removed.held else ""
+        held += f", {removed.needed:,} kept for how younger decisions were served" if removed.needed else ""
+        console().print(
+            f"removed {counted(removed.segments, 'segment')}, {counted(removed.records, 'record')} older than {keep}{held}"
+        )
+    if done.stopped is not None:
+        raise EvidenceError(f"{done.stopped}; it and all after it stay as they are", next_step="flyball decisions verify")

@@ -1,0 +1,62 @@
+"""The options that the verbs of `flyball decisions` share, and how they open the log."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flyball.errors import JournalRefusedError
+
+if TYPE_CHECKING:
+    from flyball.decisions.whole_log import WholeLog
+
+FOLDER = Path("journal")
+
+Folder = Annotated[Path, typer.Option("--journal", metavar="FOLDER", envvar="FLYBALL_JOURNAL", help="The journal's folder.")]
+Kek = Annotated[
+    str | None,
+    typer.Option(
+        "--kek",
+        metavar="PLACE",
+        help="What opens personal values: file:PATH, env:NAME or command:ARGV; the folder's own if not given.",
+        show_default=False,
+    ),
+]
+Key = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        help="What signs the journal, as the server's journal_key names it; the folder's own if not given.",
+        show_default=False,
+    ),
+]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url", help="The server that holds the journal; without it the folder is written to.", show_default=False
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Reveal = Annotated[bool, typer.Option("--reveal", help="Open what is personal, by the key that --kek names.")]
+
+
+def open_log(folder: Path, kek: str | None = None, *, reveal: bool = False) -> WholeLog:
+    """The log, compacted or not; personal values are opened only where that was asked for."""
+    from flyball.decisions.whole_log import WholeLog
+
+    return WholeLog(folder, kek=kek, reveal=reveal)
+
+
+def log_at_hand(folder: Path, url: str | None) -> WholeLog | None:
+    """The log to check against before something is told; none, and a word on that, where only the server has it."""
+    try:
+        return open_log(folder)
+    except JournalRefusedError:
+        if url is None:
+            raise
+        sys.stderr.write(f"{folder} is not at hand: what is told was not checked against it\n")
+        return None

@@ -1,0 +1,100 @@
+"""`flyball decisions outcome`: what turned out to be true, for one decision or for those of a file."""
+
+from __future__ import annotations
+
+import csv
+import json as json_
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Key, Url, log_at_hand
+from flyball.errors import InvalidInputError, UsageError
+
+if TYPE_CHECKING:
+    Json = dict[str, Any]
+
+_COLUMNS = {"id", "truth", "when", "source"}
+
+
+def outcome(
+    decision_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The decision.", show_default=False)] = None,
+    truth: Annotated[
+        str | None, typer.Option(metavar="VALUE", help="What is true; true, false and numbers are taken as such.")
+    ] = None,
+    when: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Since when; 2026-11-15T07:30Z.", show_default=False)
+    ] = None,
+    source: Annotated[str | None, typer.Option(metavar="NAME", help="Who says so.", show_default=False)] = None,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="CSV with id, truth and, if it likes, when and source.")
+    ] = None,
+    url: Url = None,
+    journal: Folder = FOLDER,
+    kek: Kek = None,
+    key: Key = None,
+    json: AsJson = False,
+) -> None:
+    """Tell the truth about decisions, late and more than once; the last one told counts. Records in the same chain."""
+    from flyball.cli.output import console, print_json
+    from flyball.cli.progress import progress_on
+    from flyball.decisions.records import find
+    from flyball.decisions.telling import outcome_document, tell_outcomes
+
+    if (file is None) == (decision_id is None) or (decision_id is not None and truth is None):
+        raise UsageError(
+            "name one decision and its truth, or a file",
+            next_step="flyball decisions outcome ID --truth fraud   or   --file outcomes.csv",
+        )
+    if file is not None:
+        outcomes = _read(file, when, source)
+    else:
+        outcomes = [outcome_document(str(decision_id), _truth(str(truth)), when, source)]
+        log = log_at_hand(journal, url)
+        if log is not None:
+            find(log, outcomes[0]["id"])
+    with progress_on(console(stderr=True)) as progress:
+        step = progress.begin("outcomes", 1.0)
+        count = tell_outcomes(
+            outcomes,
+            url=url,
+            folder=journal,
+            kek=kek,
+            key=key,
+            told=lambda done, total: step.update(done / total, f"{done:,} of {total:,}"),
+        )
+        step.end(f"{count:,} recorded")
+    if json:
+        print_json({"recorded": count})
+
+
+def _read(file: Path, when: str | None, source: str | None) -> list[Json]:
+    """All rows, so that nothing is told where one is wrong; a column that is not there, by what the options say."""
+    from flyball.decisions.telling import outcome_document
+
+    found: list[Json] = []
+    with file.open(newline="", encoding="utf-8-sig") as text:
+        rows = csv.DictReader(text)
+        columns = set(rows.fieldnames or ())
+        if not {"id", "truth"} <= columns <= _COLUMNS:
+            raise InvalidInputError(f"{file} has the columns {', '.join(sorted(columns))}; allowed: id, truth, when, source")
+        for row in rows:
+            try:
+                found.append(
+                    outcome_document(row["id"], _truth(row["truth"]), row.get("when") or when, row.get("source") or source)
+                )
+            except InvalidInputError as error:
+                raise InvalidInputError(f"line {rows.line_num} of {file}: {error.message}") from error
+    if not found:
+        raise InvalidInputError(f"{file} has no rows")
+    return found
+
+
+def _truth(text: str) -> Any:
+    """True, false and numbers are such; all else is a text."""
+    try:
+        value = json_.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, bool | int | float) else text

@@ -1,0 +1,177 @@
+"""`flyball decisions query`: SQL or filters over the whole log, as a table, JSON lines, CSV or a file."""
+
+from __future__ import annotations
+
+import csv as csv_
+import json as json_
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Reveal, open_log
+from flyball.errors import MissingExtraError, UsageError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from flyball.decisions.filters import Filters
+    from flyball.decisions.query import Answer
+    from flyball.journal import JournalLog
+
+_Decision = Annotated[str | None, typer.Option(metavar="NAME", help="Of this decision.", show_default=False)]
+_Since = Annotated[
+    str | None, typer.Option(metavar="WHEN", help="15m, 2h, 1d ago, or 2026-11-15T07:30 (UTC).", show_default=False)
+]
+_Until = Annotated[str | None, typer.Option(metavar="WHEN", help="And before then.", show_default=False)]
+_Outcome = Annotated[str | None, typer.Option(metavar="NAME", help="With this outcome.", show_default=False)]
+_Subject = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="About this subject; --kek makes its token.", show_default=False)
+]
+_Where = Annotated[
+    str | None, typer.Option(metavar="SQL", help="And this holds: \"score > 0.8 and input->>'country' = 'FR'\".")
+]
+_Most = Annotated[int, typer.Option("--most", "-n", min=1, help="Rows in a table; JSON, CSV and files have all.")]
+_Out = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="Write .parquet, .csv or .jsonl instead.", show_default=False)
+]
+
+
+def query(
+    sql: Annotated[str | None, typer.Argument(metavar="[SQL]", help="A SELECT over the views.", show_default=False)] = None,
+    decision: _Decision = None,
+    since: _Since = None,
+    until: _Until = None,
+    outcome: _Outcome = None,
+    subject: _Subject = None,
+    where: _Where = None,
+    most: _Most = 50,
+    out: _Out = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    json: AsJson = False,
+    columns: Annotated[bool, typer.Option("--columns", help="Show the views and their columns, and end.")] = False,
+    reveal: Reveal = False,
+    kek: Kek = None,
+    journal: Folder = FOLDER,
+) -> None:
+    """Ask the log: by filters, all of which must hold, or by SQL (DuckDB's).
+
+    Views: decisions (with truth, overrides and the final outcome), failures, outcomes, overrides, shadows, events, and
+    records, which is all of them. Columns of type JSON are reached into:  features->'spent_1h'->>'value'
+
+        flyball decisions query --since 1d --outcome reject --where "score < 0.9"
+
+        flyball decisions query "select decision, final, count(*) from decisions group by all"
+
+    With --json a line is a row.
+    """
+    from flyball.decisions.query import by_filters, by_sql
+
+    if columns:
+        _columns(json=json)
+        return
+    told = {"decision": decision, "since": since, "until": until, "outcome": outcome, "subject": subject, "where": where}
+    if sql is not None and any(value is not None for value in told.values()):
+        given = ", ".join(f"--{name}" for name, value in told.items() if value is not None)
+        raise UsageError(
+            f"SQL and {given} do not go together",
+            next_step="say it in the SQL:  … from decisions where decision = 'NAME' and \"time\" > now() - interval 1 day",
+        )
+    if csv and json:
+        raise UsageError("give either --csv or --json")
+    log = open_log(journal, kek, reveal=reveal or subject is not None)
+    answer: AbstractContextManager[Answer]
+    if sql is not None:
+        answer = by_sql(log, sql, reveal=reveal)
+    else:
+        brief = not (json or csv or out)
+        answer = by_filters(log, _filters(log, told), brief=brief, reveal=reveal)
+    with answer as found:
+        _print(found, most, out, csv=csv, json=json)
+
+
+def _filters(log: JournalLog, told: dict[str, str | None]) -> Filters:
+    from flyball.decisions.filters import Filters, instant
+
+    since, until, subject = told["since"], told["until"], told["subject"]
+    return Filters(
+        decision=told["decision"],
+        since_ns=None if since is None else instant(since),
+        until_ns=None if until is None else instant(until),
+        outcome=told["outcome"],
+        subject=None if subject is None else log.token(subject),
+        where=told["where"],
+    )
+
+
+def _print(found: Answer, most: int, out: Path | None, *, csv: bool, json: bool) -> None:
+    if out is not None:
+        from flyball.cli.output import console, counted, print_json
+
+        rows = found.write(out)
+        if json:
+            print_json({"rows": rows, "file": str(out)})
+        else:
+            console().print(f"{counted(rows, 'row')}: {out}", markup=False)
+    elif csv:
+        writer = csv_.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(found.columns)
+        writer.writerows(map(_cell, row.values()) for row in found.rows())
+    elif json:
+        sys.stdout.writelines(json_.dumps(row) + "\n" for row in found.rows())
+    else:
+        _table(found, most)
+
+
+def _table(found: Answer, most: int) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from flyball.cli.output import console
+
+    rows = list(found.rows(most + 1))
+    table = Table(*found.columns, box=None, pad_edge=False, header_style="dim")
+    for row in rows[:most]:
+        table.add_row(*(Text(_cell(value)) for value in row.values()))
+    out = console()
+    out.print(table)
+    if len(rows) > most:
+        out.print(f"the first {most:,} only: --most, --json or --out FILE give more", style="dim", markup=False)
+    elif not rows:
+        out.print("no rows", style="dim")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return json_.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | bool) else str(value)
+
+
+def _columns(*, json: bool) -> None:
+    from rich.table import Table
+
+    from flyball.cli.output import console, print_json
+    from flyball.decisions.views import JOINED, PARTS
+
+    try:
+        from flyball.decisions.columns import COLUMNS
+    except ImportError as error:
+        raise MissingExtraError(
+            f"queries need DuckDB and pyarrow ({error})", next_step="install them:  pip install 'flyball[journal]'"
+        ) from error
+    if json:
+        own = [("records", column.name, column.type, column.about) for column in COLUMNS]
+        names = ("view", "name", "type", "about")
+        print_json([dict(zip(names, row, strict=True)) for row in [*own, *(("decisions", *row) for row in JOINED)]])
+        return
+    table = Table("view", "column", "type", "what it is", box=None, pad_edge=False, header_style="dim")
+    for column in COLUMNS:
+        table.add_row("records", column.name, column.type, column.about)
+    for name, kind, about in JOINED:
+        table.add_row("decisions", name, kind, about)
+    out = console()
+    out.print(table)
+    out.print(f"decisions have those of records, too; other parts of them: {', '.join(PARTS)}", style="dim")

@@ -1,0 +1,195 @@
+"""`flyball decisions replay`: recorded decisions made again, by what made them, by a candidate, or with other values."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, open_log
+from flyball.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from flyball.decisions.replay import Selection
+    from flyball.journal import JournalLog
+
+_NOT_THE_SAME = 4
+
+
+def replay(
+    decision_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One decision.", show_default=False)] = None,
+    decision: Annotated[str | None, typer.Option(metavar="NAME", help="Those of one decision.", show_default=False)] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="From then on: 2h, 1d, or when.", show_default=False)
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Before then.", show_default=False)] = None,
+    sample: Annotated[int | None, typer.Option(min=1, help="So many of them, drawn at random.", show_default=False)] = None,
+    seed: Annotated[int, typer.Option(help="Of the draw.")] = 0,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="What if a field or feature had been this.")
+    ] = None,
+    candidate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A decision spec that decides instead.", show_default=False)
+    ] = None,
+    by: Annotated[str | None, typer.Option(metavar="A,B", help="Flips by these fields.", show_default=False)] = None,
+    bad: Annotated[
+        list[str] | None, typer.Option(metavar="TRUTH", help="A truth that should have been stopped; may be repeated.")
+    ] = None,
+    stopped: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Outcomes that stop; the policy's adverse ones.", show_default=False)
+    ] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="The report as a page.", show_default=False)] = None,
+    models: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where model files are, by digest.", show_default=False)
+    ] = None,
+    tolerance: Annotated[float, typer.Option(min=0.0, max=1.0, help="Relative, of scores.")] = 1e-6,
+    journal: Folder = FOLDER,
+    kek: Kek = None,
+    json: AsJson = False,
+) -> None:
+    """Make recorded decisions again, by the same documents and models, with the features as they were used.
+
+    Each comes out bit-exact, within tolerance, different, erased or cannot be told, and why. Ends with 0 only where all
+    are bit-exact or within tolerance; with 4 otherwise.
+    """
+    from flyball.decisions.filters import instant
+    from flyball.decisions.replay import Selection
+
+    if settings and (candidate is not None or decision_id is None):
+        raise UsageError("--set is for one decision", next_step="flyball decisions replay ID --set NAME=VALUE")
+    if candidate is None and (by or bad or stopped or html):
+        raise UsageError("--by, --bad, --stopped and --html are for a candidate", next_step="--candidate FILE.yaml")
+    log = open_log(journal, kek, reveal=True)
+    selection = Selection(
+        decision_id,
+        decision,
+        None if since is None else instant(since),
+        None if until is None else instant(until),
+        sample,
+        seed,
+    )
+    if settings:
+        _what_if(log, selection, settings, models, tolerance, json)
+    elif candidate is not None:
+        asked = {"bad": bad or (), "stopped": _names(stopped)}
+        _candidate(log, selection, candidate, _names(by), asked, html, json)
+    else:
+        _same(log, selection, models, tolerance, json)
+
+
+def _same(log: JournalLog, selection: Selection, models: Path | None, tolerance: float, json: bool) -> None:
+    from flyball.cli.output import console, print_json
+    from flyball.decisions.replay import replay, selected
+    from flyball.decisions.replay_report import replay_document, replay_lines
+    from flyball.decisions.replay_served import Deployments
+
+    with closing(Deployments(log, models)) as deployments, _progress(log, "replay") as told:
+        found = replay(log, selected(log, selection), deployments, tolerance=tolerance, told=told)
+    if not found.rows:
+        raise _nothing()
+    document = replay_document(found, tolerance)
+    if json:
+        print_json(document)
+    else:
+        _lines(console(), replay_lines(document))
+    if not found.kept:
+        raise typer.Exit(_NOT_THE_SAME)
+
+
+def _what_if(
+    log: JournalLog, selection: Selection, settings: list[str], models: Path | None, tolerance: float, json: bool
+) -> None:
+    from flyball.cli.output import console, print_json
+    from flyball.decisions.replay import Runtimes, selected
+    from flyball.decisions.replay_report import what_if_document, what_if_lines
+    from flyball.decisions.replay_served import Deployments
+    from flyball.decisions.what_if import what_if
+
+    (record,) = selected(log, selection)
+    with closing(Deployments(log, models)) as deployments:
+        document = what_if_document(what_if(record, settings, deployments, tolerance))
+    others = Runtimes(log).differences(str(record["runtime"]))
+    if json:
+        print_json({**document, "runtime_differences": others})
+        return
+    _lines(console(), what_if_lines(document, others))
+
+
+def _candidate(
+    log: JournalLog,
+    selection: Selection,
+    candidate: Path,
+    by: list[str],
+    asked: dict[str, Any],
+    html: Path | None,
+    json: bool,
+) -> None:
+    from dataclasses import replace
+
+    from flyball.cli.output import console, print_json
+    from flyball.decisions.candidate import tried
+    from flyball.decisions.candidate_report import trial_lines, write_page
+    from flyball.decisions.flips import figures
+    from flyball.decisions.replay import selected
+    from flyball.decisions.replay_report import trial_document
+    from flyball.decisions.truths import truths_of
+    from flyball.spec import Decision
+
+    loaded = Decision.load(candidate)
+    selection = replace(selection, decision=selection.decision or loaded.name)
+    with _progress(log, f"candidate {loaded.name}") as told:
+        trial = tried(loaded, selected(log, selection), fields=by, told=told)
+    if not trial.pairs and not trial.left_out:
+        raise _nothing()
+    truths = truths_of(log, {pair.id for pair in trial.pairs})
+    document = trial_document(trial, figures(trial, truths, **asked), len(truths))
+    if html is not None:
+        write_page(document, html)
+    if json:
+        print_json(document)
+        return
+    out = console()
+    _lines(out, trial_lines(document))
+    if html is not None:
+        out.print(str(html), markup=False)
+
+
+@contextmanager
+def _progress(log: JournalLog, name: str) -> Iterator[Callable[[int, int], None]]:
+    """How far in the log it is: how many are selected is known only at its end."""
+    from flyball.cli.output import console, counted
+    from flyball.cli.progress import progress_on
+
+    segments = log.segments()
+    first = segments[0].first_seq if segments else 0
+    span = max((segments[-1].first_seq + segments[-1].frames if segments else 1) - first, 1)
+    done = 0
+
+    def told(rows: int, seq: int) -> None:
+        nonlocal done
+        done = rows
+        step.update(min((seq - first) / span, 1.0), counted(rows, "decision"))
+
+    with progress_on(console(stderr=True)) as progress:
+        step = progress.begin(name, 1.0)
+        yield told
+        step.end(counted(done, "decision"))
+
+
+def _lines(out: Any, lines: list[str]) -> None:
+    for line in lines:
+        out.print(line, markup=False)
+
+
+def _names(text: str | None) -> list[str]:
+    return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _nothing() -> NotFoundError:
+    return NotFoundError(
+        "no decision is selected", code="record_not_found", next_step="those there are:  flyball decisions query"
+    )

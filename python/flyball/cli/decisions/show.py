@@ -1,0 +1,39 @@
+"""`flyball decisions show`: one decision, why it went so, and the proof that it was recorded like this."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Reveal, open_log
+
+
+def show(
+    decision_id: Annotated[str, typer.Argument(metavar="ID", help="The decision's id, as its answer had it.")],
+    journal: Folder = FOLDER,
+    reveal: Reveal = False,
+    kek: Kek = None,
+    json: AsJson = False,
+) -> None:
+    """Show one decision: what, by which model and policy, why, how long it took, and what was told of it later.
+
+    The last line but one is its proof: the place in the log, and since when a signed checkpoint covers it. What is
+    personal stays sealed unless --reveal asks for it.
+    """
+    from dataclasses import asdict
+
+    from flyball.cli.output import console, print_json
+    from flyball.decisions.reason_texts import reason_texts
+    from flyball.decisions.records import find
+    from flyball.decisions.show import lines, prove
+
+    log = open_log(journal, kek, reveal=reveal)
+    history = find(log, decision_id)
+    proven = prove(log, history.decision)
+    if json:
+        print_json({"records": history.documents, "proof": asdict(proven)})
+        return
+    out = console()
+    for line in lines(history, proven, reason_texts(log, history)):
+        out.print(line)

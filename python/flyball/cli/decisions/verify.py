@@ -1,0 +1,143 @@
+"""`flyball decisions verify`: whether the log is as it was written, or what was done to it and where."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flyball.cli.decisions.options import FOLDER, AsJson, Folder, open_log
+from flyball.errors import EvidenceError, JournalRefusedError, NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from flyball.journal import JournalLog, Verified
+
+_SHOWN = 50
+
+
+def verify(
+    decision_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="One decision, by its proof of inclusion.", show_default=False)
+    ] = None,
+    segment: Annotated[int | None, typer.Option(min=1, metavar="N", help="One segment only.", show_default=False)] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A note that was kept elsewhere: the log must still hold what it says.", show_default=False
+        ),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="HEX", help="The public key to trust; the folder's own if not given.", show_default=False),
+    ] = None,
+    journal: Folder = FOLDER,
+    json: AsJson = False,
+) -> None:
+    """Check the log: every frame, every link, every root, every signature. Exit code 4 where something is wrong.
+
+    Nothing is skipped and nothing is repaired; all places are named, not the first only. Whoever could write to the folder
+    could also have cut off its end: only a checkpoint that was kept elsewhere shows that.
+    """
+    if decision_id is not None and (segment is not None or checkpoint is not None):
+        raise UsageError("give either an ID, or --segment or --checkpoint")
+    log = open_log(journal)
+    if decision_id is not None:
+        _one(log, decision_id, json)
+        return
+    note = None if checkpoint is None else _note(checkpoint)
+    verified = _all(log, segment, note, key)
+    if segment is not None and not verified.segments and not verified.findings:
+        raise NotFoundError(f"the journal in {journal} has no segment {segment}", code="record_not_found")
+    _tell(verified, json, segment)
+
+
+def _one(log: JournalLog, decision_id: str, json: bool) -> None:
+    from dataclasses import asdict
+
+    from flyball.cli.output import console, print_json
+    from flyball.decisions.records import find
+    from flyball.decisions.show import proof_line, prove
+
+    history = find(log, decision_id)
+    proven = prove(log, history.decision)
+    if json:
+        print_json({"id": history.decision.id, **asdict(proven)})
+    else:
+        console().print(proof_line(proven))
+    if proven.findings:
+        raise EvidenceError(
+            f"the proof of {history.decision.id} does not hold", next_step="all places:  flyball decisions verify"
+        )
+
+
+def _all(log: JournalLog, segment: int | None, note: str | None, key: str | None) -> Verified:
+    from flyball.cli.output import console, counted
+    from flyball.cli.progress import progress_on
+
+    with progress_on(console(stderr=True)) as progress:
+        step = progress.begin("verify", 1.0)
+        verified = log.verify(
+            segment=segment,
+            checkpoint=note,
+            key=key,
+            told=lambda done, total: step.update(done / max(total, 1), f"{done:,} of {total:,} segments"),
+        )
+        step.end(counted(verified.segments, "segment"))
+    return verified
+
+
+def _tell(verified: Verified, json: bool, segment: int | None) -> None:
+    from rich.text import Text
+
+    from flyball.cli.output import console, counted, print_json
+
+    out = console()
+    found = len(verified.findings) + verified.findings_beyond
+    if json:
+        print_json(verified.model_dump(mode="json"))
+    for finding in [] if json else verified.findings[:_SHOWN]:
+        out.print(Text(f"  {finding}", style="red"))
+    if not json and found > _SHOWN:
+        out.print(f"  … and {found - _SHOWN:,} more: --json has all of them", markup=False)
+    if found:
+        raise EvidenceError(
+            f"the journal is not as it was written: {counted(found, 'place')}",
+            next_step="keep the folder as it is, and compare it with a copy; nothing here repairs it",
+        )
+    if not json:
+        seen = f"{counted(verified.frames, 'record')} in {counted(verified.segments, 'segment')}"
+        signed = "" if segment is not None else f", {counted(verified.checkpoints, 'checkpoint')}"
+        out.print(Text.assemble(("whole", "bold green"), f"   {seen}{signed}"))
+        if segment is None:
+            _extent(verified)
+        if verified.unfinished is not None:
+            out.print(Text(f"  unfinished, which nobody was promised: {verified.unfinished}", style="dim"))
+        if segment is None:
+            out.print("Keep the last note elsewhere:  flyball decisions checkpoint", style="dim", markup=False)
+
+
+def _extent(verified: Verified) -> None:
+    """What the word does not cover: what no checkpoint signs yet, and what was removed on purpose."""
+    from flyball.cli.output import console
+
+    out, signed = console(), verified.signed
+    if signed is None:
+        out.print("  nothing is signed yet: no checkpoint was written", style="yellow", markup=False)
+    else:
+        behind = f"; {verified.unsigned:,} behind it are not" if verified.unsigned else ""
+        reach = f"  signed up to record {signed.frames:,} of segment {signed.segment:,}{behind}"
+        out.print(reach, style="dim", markup=False)
+    if verified.retired_segments is not None:
+        gone = f"  removed on purpose: segments {verified.retired_segments}, with records until {verified.retired_until}"
+        out.print(gone, style="yellow", markup=False, highlight=False)
+
+
+def _note(path: Path) -> str:
+    from flyball.decisions.checkpoints import parse
+
+    with suppress(UnicodeDecodeError):
+        # What is no note at all says nothing about the journal; a forged one does.
+        return parse(path.read_text(encoding="utf-8")).note
+    raise JournalRefusedError(f"{path} is no checkpoint: it is not text")

@@ -1,0 +1,4 @@
+"""The decision log, read: typed records, queries, proofs. Writing it is the data plane's.
+
+Must not know the command line.
+"""

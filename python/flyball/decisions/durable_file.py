@@ -1,0 +1,62 @@
+"""Files that are there whole or not at all, whatever happens to the process or the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from flyball.errors import RefusedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write_json(path: Path, document: Any) -> None:
+    """Puts a document in the place of the one that was there. It is on the disk when this returns."""
+    making_folder(path.parent)
+    making = path.with_name(f".{path.name}.{os.getpid()}")
+    with making.open("wb") as file:
+        file.write(json.dumps(document).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    making.replace(path)
+    sync_folder(path.parent)
+
+
+def read_json(path: Path) -> Any:
+    """The document; none: there is no such file."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise RefusedError(
+            f"{path} is damaged: {error}", next_step="restore it from a backup; it is never half written"
+        ) from error
+
+
+def making_folder(path: Path) -> None:
+    """The folder, its own name on the disk too."""
+    if not path.is_dir():
+        making_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(path.parent)
+
+
+def sync_file(path: Path) -> None:
+    """Waits until what was written is on the disk."""
+    _sync(path, os.O_RDONLY)
+
+
+def sync_folder(path: Path) -> None:
+    """Waits until the names in a folder are on the disk."""
+    _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

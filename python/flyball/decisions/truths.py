@@ -1,0 +1,15 @@
+"""The truths that were told of decisions: the last one of each counts. Must not know what they are compared with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from flyball.journal import JournalLog
+
+
+def truths_of(log: JournalLog, ids: Container[str]) -> dict[str, Any]:
+    """By decision, what turned out to be true of it. A later record stands for an earlier one, whatever its own time."""
+    return {record["id"]: record.get("truth") for record in log.records(kinds=["outcome"]) if record["id"] in ids}
