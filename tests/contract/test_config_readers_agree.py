@@ -28,13 +28,18 @@ BOUNDS = {
     "body_timeout_ms": (10, 3_600_000),
     "idle_timeout_ms": (10, 3_600_000),
     "grace_ms": (0, 3_600_000),
+    "journal_sync_ms": (10, 10_000),
+    "journal_loss_ms_max": (100, 60_000),
+    "journal_segment_bytes": (2**20, 2**32),
+    "journal_segment_s": (1, 604_800),
+    "journal_checkpoint_s": (1, 3600),
     "compress_bytes_min": (0, 2**31 - 1),
 }
 SWITCHES = ["mlock", "allow_anonymous", "allow_model_control", "allow_shared_memory", "offline"]
 TLS_FILES = ["tls_cert", "tls_key", "tls_client_ca"]
 NULLABLE = {
     "lanes", "compute_lanes", "memory_bytes_max", "ort_path", "unix_owner", "callers", "allow_anonymous",
-    "features_folder", *TLS_FILES,
+    "features_folder", "journal_folder", "journal_key", "journal_kek", *TLS_FILES,
 }  # fmt: skip
 # A free port, so that tests can run at once; only errors, so that the servers say nothing here.
 QUIET = {"listen": ["127.0.0.1:0"], "log": "error"}
@@ -49,7 +54,7 @@ def stopped(server: Any) -> bool:
 def start_raw(document: dict[str, Any]) -> None:
     """The native reader alone: `engine.Server` takes a `ServerConfig`, which has already refused what is wrong."""
     written = {**QUIET, "ort_path": str(engine.ort_library()), **document}
-    with engine._boundary():
+    with engine.boundary():
         assert stopped(_native.Server(json.dumps(written).encode(), NO_MODELS))
 
 
@@ -113,6 +118,11 @@ def test_more_compute_lanes_than_lanes_are_refused_by_both(lanes: int, compute_l
     assert python_paths(document) == native_paths(document) == [wrong]
 
 
+@pytest.mark.parametrize("document", [{"journal_sync_ms": 1001}, {"journal_sync_ms": 1000, "journal_loss_ms_max": 1999}])
+def test_a_journal_that_may_lose_less_than_two_rounds_to_the_disk_is_refused_by_both(document: dict[str, Any]) -> None:
+    assert python_paths(document) == native_paths(document) == ["journal_loss_ms_max"]
+
+
 @pytest.mark.parametrize("key", BOUNDS)
 @pytest.mark.parametrize("value", [True, "100", 100.0], ids=["a boolean", "a text", "a fraction"])
 def test_a_value_that_is_no_whole_number_is_refused_by_both(key: str, value: object) -> None:
@@ -140,7 +150,9 @@ OUT_OF_BOUNDS: list[dict[str, Any]] = [
     {"log": "loud"}, {"log": "INFO"}, {"listen": []}, {"listen": ["127.0.0.1:0"] * 17},
     {"unix_mode": "0800"}, {"unix_mode": "60"}, {"unix_mode": "01600"}, {"unix_mode": "0600\n"},
     {"unix_owner": ""}, {"unix_owner": "a:"}, {"unix_owner": "a:b:c"}, {"unix_owner": "a b"},
-    {"callers": ""}, {"features_folder": ""}, {"cors_origins": ["*"] * 65},
+    {"callers": ""}, {"features_folder": ""}, {"journal_folder": ""}, {"journal_key": ""},
+    {"journal_kek": ""}, {"journal_kek": "kek"}, {"journal_kek": "command: "}, {"journal_kek": "env:A=B"},
+    {"cors_origins": ["*"] * 65},
 ]  # fmt: skip
 
 

@@ -30,7 +30,8 @@ CHECKS = [status_code_conformance, content_type_conformance, response_schema_con
 def server(model: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("openapi")
     config = folder / "config.json"
-    settings = {"listen": ["127.0.0.1:0"], "allow_model_control": True, "allow_shared_memory": True}
+    settings = {"listen": ["127.0.0.1:0"], "allow_model_control": True, "allow_shared_memory": True,
+                "journal_folder": str(folder / "journal")}  # fmt: skip
     config.write_text(json.dumps(settings))
     documents = [
         snapshots.deployment("linear", model("linear")),

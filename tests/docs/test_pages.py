@@ -85,3 +85,14 @@ def test_links_inside_the_repository_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_columns_of_decision_records_are_those_of_the_code() -> None:
+    from flyball.decisions.columns import COLUMNS
+    from flyball.decisions.views import JOINED, VIEWS
+
+    page = read("docs/reference/decision-records.md")
+    written = re.findall(r"^\| `(\w+)` \| ([A-Z]+) \| (.+) \|$", page, re.MULTILINE)
+    assert written == [*((column.name, column.type, column.about) for column in COLUMNS), *JOINED]
+    views = page.partition("## Tables for SQL")[2].partition("### ")[0]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", views, re.MULTILINE)) == VIEWS

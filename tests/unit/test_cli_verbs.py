@@ -431,3 +431,15 @@ def test_the_reference_page_names_every_verb_and_option():
             for option in getattr(parameter, "opts", []):
                 if option.startswith("--") and option != "--help":
                     assert f"`{option}" in part, f"docs/reference/cli.md lacks {option} of flyball {name}"
+
+
+def test_the_reference_page_names_every_verb_and_option_of_the_decision_log():
+    page = (ROOT / "docs/reference/cli.md").read_text()
+    part = page.partition("## flyball decisions\n")[2].partition("\n## ")[0]
+    group = typer.main.get_command(cli.app).commands["decisions"]
+    for name, command in group.commands.items():
+        assert f"`flyball decisions {name}" in part, f"docs/reference/cli.md lacks flyball decisions {name}"
+        shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+        options = {option for parameter in shown for option in getattr(parameter, "opts", [])}
+        for option in sorted(option for option in options if option.startswith("--") and option != "--help"):
+            assert f"`{option}" in part, f"docs/reference/cli.md lacks {option} of flyball decisions {name}"

@@ -49,6 +49,14 @@ def test_defaults_are_those_of_the_native_side():
         "allow_model_control": False,
         "allow_shared_memory": False,
         "features_folder": None,
+        "journal_folder": None,
+        "journal_sync_ms": 200,
+        "journal_loss_ms_max": 2000,
+        "journal_segment_bytes": 67108864,
+        "journal_segment_s": 3600,
+        "journal_checkpoint_s": 60,
+        "journal_key": None,
+        "journal_kek": None,
         "offline": False,
         "cors_origins": [],
         "compress_bytes_min": 1024,
@@ -73,6 +81,9 @@ def test_defaults_are_those_of_the_native_side():
         ("body_timeout_ms", 10, 3_600_000),
         ("idle_timeout_ms", 10, 3_600_000),
         ("grace_ms", 0, 3_600_000),
+        ("journal_segment_bytes", 2**20, 2**32),
+        ("journal_segment_s", 1, 604_800),
+        ("journal_checkpoint_s", 1, 3600),
         ("compress_bytes_min", 0, 2**31 - 1),
     ],
 )
@@ -90,6 +101,25 @@ def test_there_are_no_more_compute_lanes_than_lanes_where_both_are_given():
     assert sorted(found) == ["compute_lanes", "log"]
     assert found["compute_lanes"].allowed == "null, or a whole number, 1 to 256, no more than lanes"
     assert list(faults({"lanes": 0, "compute_lanes": 3})) == ["lanes"]
+
+
+def test_a_journal_may_lose_no_less_than_two_rounds_to_the_disk():
+    assert ServerConfig(journal_sync_ms=1000).journal_loss_ms_max == 2000
+    for settings in ({"journal_sync_ms": 1000, "journal_loss_ms_max": 1999}, {"journal_sync_ms": 1001}):
+        found = faults(settings)
+        assert list(found) == ["journal_loss_ms_max"]
+        assert found["journal_loss_ms_max"].allowed == "a whole number, 100 to 60000, twice journal_sync_ms or more"
+    assert list(faults({"journal_sync_ms": 9})) == ["journal_sync_ms"]
+
+
+@pytest.mark.parametrize("place", ["file:/run/kek", "env:KEK", "command:vault read kek"])
+def test_the_place_of_a_key_is_a_file_the_environment_or_a_command(place):
+    assert ServerConfig(journal_kek=place).journal_kek == place
+
+
+@pytest.mark.parametrize("place", ["", "kek", "file:", "command: ", "env:A=B", "vault:x"])
+def test_what_is_no_place_of_a_key_is_refused(place):
+    assert list(faults({"journal_kek": place})) == ["journal_kek"]
 
 
 def test_mlock_is_a_switch_and_nothing_else():

@@ -64,3 +64,9 @@ def test_the_explanation_of_another_file_is_told(tmp_path):
     (tmp_path / "trees.json").write_text("{}")
     told = faults(tmp_path, ("score: probabilities[1]", "score: probabilities[1]\n  explain: {trees: trees.json}"))
     assert all(fault.startswith("card-fraud.yaml:33  model.explain") for fault in told), told
+
+
+def test_a_masked_field_that_is_none_is_told_at_its_line(tmp_path):
+    (fault,) = faults(tmp_path, ("owner:", "record: {mask: [contry]}\nowner:"))
+    assert fault.startswith("card-fraud.yaml:2  record.mask[0]")
+    assert "country" in fault

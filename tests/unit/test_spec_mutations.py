@@ -22,6 +22,7 @@ models:
 variants: {chain: [first, second], both: {models: [first, second], weights: {first: 0.25, second: 0.75}}}
 route: {split: {both: 0.1}, sticky: card_id, fallback: both}
 idempotency: {window_s: 60}
+record: {durability: sync, sample: 0.5, mask: [country]}
 """
 _SEGMENTS = '  segments: [{when: amount > 10.0, bands: {pass: "< 0.5", reject: ">= 0.5"}}]\n'
 _POLICY = WHOLE[WHOLE.index("policy:\n") :].replace("  bands:", f"{_SEGMENTS}  bands:")

@@ -207,3 +207,16 @@ def test_the_page_is_rendered_from_the_models_and_has_every_key():
             if isinstance(inner, type) and issubclass(inner, BaseModel):
                 waiting.append(inner)
     assert len(seen) > 30
+
+
+def test_how_records_are_kept_is_part_of_the_document_where_it_is_written():
+    text = WHOLE + "record: {durability: sync, sample: 0.25, mask: [country]}\n"
+    decision = fb.Decision.from_yaml(text)
+    assert fb.Decision.from_yaml(decision.to_yaml()) == decision
+    assert decision.spec.record.when_unavailable == "fail_closed"
+    line = len(text.splitlines())
+    faults = told(text.replace("0.25", "1.25").replace("sync", "never"))
+    assert faults[0].startswith(f"decision.yaml:{line}  record.durability")
+    assert "buffered or sync" in faults[0]
+    assert faults[1].startswith(f"decision.yaml:{line}  record.sample")
+    assert "0 to 1" in faults[1]
