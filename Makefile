@@ -31,7 +31,7 @@ PARALLEL := --numprocesses 3 --dist loadfile
 ALONE := tests/e2e/test_bench_command.py tests/e2e/test_overload.py
 COMMIT := $(wildcard .git/logs/HEAD)  # the build knows its commit, so a commit makes a new build
 
-.PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions plots-tails bench-peers conformance fuzz side-by-side debug-build tools-present
+.PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal crash plots-tails bench-peers conformance fuzz side-by-side debug-build tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -107,6 +107,13 @@ claim-protocol: build ## prove the claims about the protocol on this machine (ab
 
 claim-decisions: build ## prove the claims about decisions on this machine (about 15 minutes; ONLY="stages beside" for some)
 	@$(BIN)/python -m bench.claims.decisions $(if $(ONLY),--only $(ONLY))
+
+claim-journal: build ## prove the claims about the decision journal on this machine (about 30 minutes; ONLY="path sync" for some)
+	@cargo build --quiet --release --locked -p flyball-journal --example pour
+	@$(BIN)/python -m bench.claims.journal $(if $(ONLY),--only $(ONLY))
+
+crash: build ## kill a server under load 1,000 times and look for what it acknowledged (about 10 minutes)
+	@$(BIN)/python -m bench.claims.journal --only crash
 
 plots-tails: .venv/synced ## draw the tables and pictures of docs/performance.md's tails anew from the published record
 	@$(BIN)/python -m bench.publish tails

@@ -61,16 +61,21 @@ features:
 def write(folder: Path, text: str, name: str) -> Path:
     """The spec with its model: the first column and a thousandth of the second."""
     folder.mkdir()
-    weights = np.array([[1.0], [0.001]], np.float32)
+    write_model(folder / "sum.onnx", (1.0, 0.001))
+    path = folder / f"{name}.yaml"
+    path.write_text(text)
+    return path
+
+
+def write_model(path: Path, weights: tuple[float, float]) -> Path:
+    """Two columns in, their weighted sum out."""
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "w"], ["score"])],
         "sum",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])],
         [helper.make_tensor_value_info("score", TensorProto.FLOAT, ["n", 1])],
-        [numpy_helper.from_array(weights, "w")],
+        [numpy_helper.from_array(np.array(weights, np.float32).reshape(2, 1), "w")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, str(folder / "sum.onnx"))
-    path = folder / f"{name}.yaml"
-    path.write_text(text)
+    onnx.save(model, str(path))
     return path

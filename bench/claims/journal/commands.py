@@ -1,0 +1,26 @@
+"""`flyball decisions …` as an operator has it, and what it prints as JSON. Must not know what is claimed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from flyball.errors import FlyballError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_TIMEOUT_S = 1_800.0
+
+
+def decisions(journal: Path, *words: str, fails: bool = False) -> Any:
+    """What a verb answers as JSON; `fails` says that it may end with an error and still answer."""
+    command = [sys.executable, "-m", "flyball", "decisions", *words, "--journal", str(journal), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    if done.returncode and not fails:
+        raise FlyballError(f"{' '.join(command[2:])} ended with {done.returncode}: {(done.stdout + done.stderr)[-600:]}")
+    if words[0] == "query":  # a line is a row
+        return [json.loads(line) for line in done.stdout.splitlines()]
+    return json.loads(done.stdout)

@@ -1,0 +1,186 @@
+"""Kills a server under load again and again, and checks after each start what the log has of what was acknowledged.
+
+A killed process loses what it had not written; a machine that loses power loses what was not on the disk. So in half of
+the cycles pages of the log beyond its durable place are wiped, some and not others, as a disk may leave them.
+Shared by `make test`, `make crash` and `make claim-journal`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import time
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from bench.claims.journal import specs
+from bench.claims.journal.callers import Callers
+from flyball.bench.process import Process
+from flyball.bench.stages import metrics
+from flyball.engine import ort_library
+from flyball.errors import FlyballError
+from flyball.journal import JournalLog
+from tests.reference import journal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+SYNC, BUFFERED = "pay-sync", "pay-buffered"
+RECORD_FAILED = "urn:flyball:fault:record_failed"
+CALLERS_EACH, ALIVE_MS, PAGE_BYTES = 2, (50, 500), 4096
+ROUND_CYCLES = 50
+"""So many cycles have one log, which is verified whole after each of them."""
+LOSS_MS_MAX, SYNC_MS = 400, 50
+_SETTINGS = {
+    "journal_loss_ms_max": LOSS_MS_MAX,
+    "journal_sync_ms": SYNC_MS,
+    "journal_segment_bytes": 1 << 20,
+    "journal_checkpoint_s": 1,
+}
+
+
+@dataclass(slots=True)
+class Found:
+    """What the cycles showed."""
+
+    cycles: int = 0
+    acknowledged: Counter[str] = field(default_factory=Counter)
+    lost_buffered: int = 0
+    oldest_lost_s: float = 0.0
+    """Of buffered decisions that were lost: the longest time between an answer and the kill."""
+    window_s: float = 0.0
+    refused: int = 0
+    """For want of a record in time, which is the declared answer of a disk that is slow."""
+    recovered: int = 0
+    started_s: list[float] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Killed:
+    """A cycle that waits to be checked."""
+
+    callers: Callers
+    at: float
+    window_s: float
+    first_segment: int
+    wiped: bool
+
+
+def crash(
+    flyballd: Path, folder: Path, cycles: int, seed: int, tell: Callable[[str], None], *, cpus: Sequence[int] | None = None
+) -> Found:
+    """So many cycles, each log with at most `ROUND_CYCLES` of them."""
+    index = specs.snapshot(folder, {SYNC: "{durability: sync}", BUFFERED: "{durability: buffered}"})
+    found, chance = Found(), random.Random(seed)
+    for number, start in enumerate(range(0, cycles, ROUND_CYCLES)):
+        place = folder / f"journal-{number}"
+        config = specs.configured(folder / f"config-{number}.json", place, **_SETTINGS)
+        command = [str(flyballd), "--snapshot", str(index), "--listen", "127.0.0.1:0", "--config", str(config)]
+        _round(_Server(command, cpus), place, min(ROUND_CYCLES, cycles - start), chance, found)
+        tell(f"{found.cycles:,} cycles, {found.acknowledged.total():,} acknowledged, {len(found.wrong)} wrong")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    command: list[str]
+    cpus: Sequence[int] | None
+
+    @contextmanager
+    def running(self, found: Found) -> Iterator[Process]:
+        began = time.monotonic()
+        with Process(self.command, cpus=self.cpus, environment={"ORT_DYLIB_PATH": str(ort_library())}) as process:
+            found.started_s.append(time.monotonic() - began)
+            yield process
+
+
+def _round(server: _Server, place: Path, cycles: int, chance: random.Random, found: Found) -> None:
+    killed: _Killed | None = None
+    for _ in range(cycles):
+        with server.running(found) as process:
+            _check(place, killed, found)
+            killed = _load_and_kill(process, place, chance)
+        if killed.wiped:
+            lose_power(place, chance)
+        found.cycles += 1
+    with server.running(found):
+        _check(place, killed, found)
+    found.wrong += [f"{place.name}, closed: {fault}" for fault in _verify(place)]
+    log = journal.segments(place)
+    found.wrong += [f"{place.name}, the second reader: {fault}" for fault in journal.faults(log)]
+    found.recovered += journal.kinds(log)["recovered"]
+
+
+def _load_and_kill(process: Process, place: Path, chance: random.Random) -> _Killed:
+    first = max((int(path.stem) for path in (place / "segments").glob("*.fbj")), default=1)
+    with Callers(process.url, (SYNC, BUFFERED), CALLERS_EACH) as callers:
+        time.sleep(chance.uniform(*ALIVE_MS) / 1000)
+        page = metrics(process.url)
+        at = time.monotonic()
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    # Room that was made ahead may have become a segment meanwhile: the one before it is where this cycle could begin.
+    return _Killed(callers, at, gauge(page, "flyball_journal_loss_window_seconds"), first - 1, chance.random() < 0.5)
+
+
+def _check(place: Path, killed: _Killed | None, found: Found) -> None:
+    """What the log has, once the next process has taken it over and nobody has asked it anything."""
+    if killed is None:
+        return
+    name = f"{place.name}, cycle {found.cycles}{', power lost' if killed.wiped else ''}"
+    found.wrong += [f"{name}: {fault}" for fault in _verify(place)]
+    there = journal.ids(journal.segments(place, killed.first_segment))
+    found.wrong += [f"{name}: {one.hex()} stands there {count} times" for one, count in there.items() if count > 1]
+    found.window_s = max(found.window_s, killed.window_s)
+    for decision, told in killed.callers.told.items():
+        found.acknowledged[decision] += len(told.decided)
+        slow = [status for status, problem in told.refused if problem.get("type") == RECORD_FAILED]
+        found.refused += len(slow)
+        if len(slow) < len(told.refused):
+            found.wrong.append(f"{name}: {decision} refused: {told.refused[:3]}")
+        lost = {one: killed.at - at for one, at in told.decided.items() if one not in there}
+        if decision == SYNC:
+            found.wrong += [f"{name}: {one.hex()} was acknowledged {age:.3f} s before the kill" for one, age in lost.items()]
+            continue
+        found.lost_buffered += len(lost)
+        oldest = max(lost.values(), default=0.0)
+        found.oldest_lost_s = max(found.oldest_lost_s, oldest)
+        if oldest > killed.window_s:
+            found.wrong.append(f"{name}: lost what was answered {oldest:.3f} s before, window {killed.window_s} s")
+
+
+def _verify(place: Path) -> list[str]:
+    return [finding.model_dump_json() for finding in JournalLog(place).verify().findings]
+
+
+def lose_power(place: Path, chance: random.Random) -> None:
+    """Wipe pages beyond what is on the disk: none, all of them, or any, as they happened to be written."""
+    segment, length = journal.durable(place)
+    share = chance.choice([0.0, 0.5, 1.0])
+    for path in sorted((place / "segments").glob("*.fbj")):
+        # A segment has its name once its header is on the disk.
+        begin = length if int(path.stem) == segment else journal.HEADER_BYTES
+        if int(path.stem) < segment:
+            continue
+        with path.open("r+b") as file:
+            end = file.seek(0, os.SEEK_END)
+            while begin < end:
+                stop = min(begin // PAGE_BYTES * PAGE_BYTES + PAGE_BYTES, end)
+                if chance.random() < share:
+                    file.seek(begin)
+                    file.write(bytes(stop - begin))
+                begin = stop
+
+
+def gauge(page: str, name: str) -> float:
+    """A gauge without labels."""
+    line = re.search(rf"^{name} (\S+)$", page, re.MULTILINE)
+    if line is None:
+        raise FlyballError(f"/metrics has no {name}")
+    return float(line[1])

@@ -1,0 +1,97 @@
+"""card-fraud with and without a journal, windows of load on it, and their cost. Must not know what is claimed."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.claims.decisions import example
+from bench.claims.journal import specs
+from bench.claims.tails.stand import slim
+from flyball.bench.run import run_load
+from flyball.engine import Arrivals, LoadResult
+from flyball.errors import FlyballError
+from flyball.spec import Decision
+
+if TYPE_CHECKING:
+    from bench.claims.tails.stand import Stand
+    from flyball.bench.process import Process
+
+CARDS, CONNECTIONS = 10_000, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One stretch of load: what the callers saw, and the server's CPU time for each decision, by thread."""
+
+    result: LoadResult
+    cpu_us: dict[str, float]
+
+    @property
+    def lanes_us(self) -> float:
+        """On the path: the threads that decide."""
+        return sum(took for name, took in self.cpu_us.items() if name.startswith(("lane", "compute")))
+
+    @property
+    def whole_us(self) -> float:
+        """Of all threads."""
+        return sum(self.cpu_us.values())
+
+    def kept(self) -> dict[str, Any]:
+        """For the report's file."""
+        return {"result": slim(self.result), "cpu_us": self.cpu_us}
+
+
+class Recorded:
+    """card-fraud in one folder for each way of recording; every window has a server and a journal of its own."""
+
+    def __init__(self, stand: Stand, rate_per_s: float, seconds: float) -> None:
+        self.stand, self._rate, self._seconds, self._seeds = stand, rate_per_s, seconds, count(1)
+        self.made = example.make(Path(tempfile.mkdtemp(dir=stand.folder)), CARDS // 10 if stand.quick else CARDS)
+        self._payloads = self.made.payloads()
+
+    def window(self, record: str | None) -> Window:
+        """`record` is the spec's own section; none: no journal at all."""
+        with self.serve(record) as server:
+            self.made.warm(server.url)
+            before = cpu_s(server)
+            plan = self.made.plan(
+                server,
+                self.stand.generator_cpus,
+                connections=CONNECTIONS,
+                arrivals=Arrivals(kind="poisson", rate_per_s=self._rate, seed=next(self._seeds)),
+                duration_s=self.stand.seconds(self._seconds),
+            )
+            result = run_load(plan, self._payloads)
+            after = cpu_s(server)
+        if result.failed or result.refused or result.mismatched:
+            raise FlyballError(f"{result.failed} failed, {result.refused} refused: {result.first_problem}")
+        # The warm-up's requests are in the CPU time, so they are in the count too.
+        asked = result.sent + self._rate * result.warmup.used_s
+        return Window(result, {name: (spent - before.get(name, 0.0)) / asked * 1e6 for name, spent in after.items()})
+
+    def serve(self, record: str | None, journal: Path | None = None, **settings: Any) -> Process:
+        """A server that records so, in a new journal unless one is named."""
+        folder = Path(tempfile.mkdtemp(dir=self.stand.folder))
+        spec = self.made.folder / f"{example.NAME}.yaml"
+        text = spec.read_text()
+        try:
+            spec.write_text(text + (f"\nrecord: {record}\n" if record else ""))
+            index = Decision.load(spec).bundle().write(folder / "snapshot")
+        finally:
+            spec.write_text(text)
+        place = (journal or folder / "journal") if record else None
+        config = specs.configured(folder / "config.json", place, **settings)
+        return self.stand.serve_snapshot(index, more=["--config", str(config)])
+
+
+def cpu_s(server: Process) -> dict[str, float]:
+    """CPU time of each thread by name, in nanoseconds' steps where the kernel keeps them."""
+    times: dict[str, float] = {}
+    for task in Path(f"/proc/{server.pid}/task").iterdir():
+        name = (task / "comm").read_text().strip()
+        times[name] = times.get(name, 0.0) + int((task / "schedstat").read_text().split()[0]) / 1e9
+    return times

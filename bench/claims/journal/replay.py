@@ -1,0 +1,131 @@
+"""Topics: decisions made under load, made again after a restart, bit for bit; and a candidate's flips counted right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+from scipy.stats import binomtest
+
+from bench.claims.decisions import example
+from bench.claims.journal import specs
+from bench.claims.journal.commands import decisions
+from bench.claims.journal.loads import CONNECTIONS, Recorded
+from flyball.bench.run import run_load
+from flyball.engine import Arrivals
+from flyball.errors import FlyballError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bench.claims.tails.stand import Stand
+
+DECISIONS, QUICK_DECISIONS, RATE_PER_S = 100_000, 3_000, 8_000.0
+ROWS, QUICK_ROWS, SEED = 20_000, 2_000, 20261116
+COUNTRIES = ("DE", "FR", "IT", "US")
+WITHIN = 1e-12
+
+
+def measure(stand: Stand) -> None:
+    """card-fraud at a rate at which its rows share runs, a restart, and every decision again."""
+    recorded = Recorded(stand, RATE_PER_S, 0.0)
+    journal, wanted = stand.folder / "replayed", QUICK_DECISIONS if stand.quick else DECISIONS
+    with recorded.serve("{durability: buffered}", journal) as server:
+        recorded.made.warm(server.url)
+        plan = recorded.made.plan(
+            server,
+            stand.generator_cpus,
+            connections=4 * CONNECTIONS,
+            arrivals=Arrivals(kind="poisson", rate_per_s=RATE_PER_S, seed=SEED),
+            duration_s=wanted / RATE_PER_S * 1.1,
+        )
+        result = run_load(plan, recorded.made.payloads())
+        if result.failed or result.refused or result.mismatched:
+            raise FlyballError(f"{result.failed} failed, {result.refused} refused: {result.first_problem}")
+    with recorded.serve("{durability: buffered}", journal):
+        stand.tell("restarted")
+    told = decisions(journal, "replay", "--decision", example.NAME, fails=True)
+    counts = {name: int(count) for name, count in told["classes"].items() if count}
+    batched = _batched(journal)
+    stand.keep("told", {"counts": counts, "batched": batched, "answered": result.answered})
+    figure = ", ".join(f"{count:,} {name}" for name, count in counts.items()) + f"; {batched:,} shared a run"
+    holds = set(counts) == {"bit-exact"} and counts["bit-exact"] >= wanted and batched > 0
+    title = f"{wanted:,} decisions of card-fraud under load, replayed after a restart"
+    stand.report.judge(title, figure, "all bit-exact", holds=holds)
+
+
+def _batched(journal: Path) -> int:
+    """Decisions whose rows were not alone in their run."""
+    sql = "SELECT count(*) AS found FROM decisions WHERE CAST(batch->0->>'rows' AS INTEGER) > 1"
+    (row,) = decisions(journal, "query", sql)
+    return int(row["found"])
+
+
+def measure_candidate(stand: Stand) -> None:
+    """A candidate with other weights, on decisions that were recorded; pandas judges from ONNX Runtime's own scores."""
+    folder = stand.folder / "candidate"
+    folder.mkdir()
+    journal = folder / "journal"
+    count = QUICK_ROWS if stand.quick else ROWS
+    chance = np.random.default_rng(SEED)
+    frame = pd.DataFrame(
+        {
+            "account": [f"account-{number}" for number in range(count)],
+            "amount": np.round(chance.uniform(0, 1000, count), 2),
+            "rate": np.round(chance.uniform(0, 1000, count), 2),
+            "country": chance.choice(COUNTRIES, count),
+        }
+    )
+    index, candidate = specs.with_candidate(folder)
+    config = specs.configured(folder / "config.json", journal)
+    with stand.serve_snapshot(index, more=["--config", str(config)]) as server:
+        rows: list[dict[str, Any]] = frame.to_dict("records")  # type: ignore[assignment]
+        answers = specs.ask_rows(server.url, specs.JUDGED, rows)
+    frame["was"] = [answer["outcome"] for answer in answers]
+    frame["now"] = _judged(candidate.with_name("candidate.onnx"), frame)
+    told = decisions(journal, "replay", "--decision", specs.JUDGED, "--candidate", str(candidate), "--by", "country")
+    wrong = apart(frame, told)
+    stand.keep("told", {"told": told, "apart": wrong})
+    flips = int((frame["was"] != frame["now"]).sum())
+    figure = f"{flips:,} of {count:,} flip; " + (wrong[0] if wrong else "the same in every segment")
+    title = "a candidate on recorded decisions: flips by segment, with intervals"
+    stand.report.judge(title, figure, "as pandas has them", holds=not wrong and flips > 0)
+
+
+def _judged(model: Path, frame: pd.DataFrame) -> list[str]:
+    """The candidate's outcomes by ONNX Runtime and the spec's bands, with nothing of flyball's."""
+    session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    columns = frame[["amount", "rate"]].to_numpy(np.float64).astype(np.float32)
+    scores = session.run(["score"], {"x": columns})[0][:, 0].astype(np.float64)
+    return ["low" if score < specs.EDGE else "high" for score in scores]
+
+
+def apart(frame: pd.DataFrame, told: dict[str, Any]) -> list[str]:
+    """In words, what the report has otherwise."""
+    wrong = []
+    matrix = pd.crosstab(frame["was"], frame["now"])
+    for was, row in matrix.iterrows():
+        for now, count in row.items():
+            if told["matrix"][str(was)][str(now)] != count:
+                wrong.append(f"{was} to {now}: {told['matrix'][str(was)][str(now)]}, pandas has {count}")
+    flipped = frame["was"] != frame["now"]
+    wrong += _rate_apart("all", told["flips"], int(flipped.sum()), len(frame))
+    segments = {segment["values"][0]: segment for segment in told["segments"]}
+    for country, count in flipped.groupby(frame["country"]).agg(["sum", "count"]).iterrows():
+        segment = segments.get(str(country))
+        if segment is None or segment["rows"] != count["count"]:
+            wrong.append(f"{country}: {segment and segment['rows']} rows, pandas has {count['count']}")
+            continue
+        wrong += _rate_apart(str(country), segment["flips"], int(count["sum"]), int(count["count"]))
+    return wrong
+
+
+def _rate_apart(name: str, rate: dict[str, float], hits: int, rows: int) -> list[str]:
+    """Share and Wilson's interval."""
+    interval = binomtest(hits, rows).proportion_ci(0.95, method="wilson")
+    wanted = (hits / rows, interval.low, interval.high)
+    found = (rate["value"], rate["low"], rate["high"])
+    near = all(abs(one - other) <= WITHIN for one, other in zip(found, wanted, strict=True))
+    return [] if near else [f"{name}: {found}, pandas and scipy have {wanted}"]
