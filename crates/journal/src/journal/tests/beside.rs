@@ -221,6 +221,18 @@ fn without_room_for_keys_to_come_records_are_refused_before_one_is_lost() {
 }
 
 #[test]
+fn a_journal_without_lanes_takes_what_is_appended() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(JournalSettings::new(folder.path(), 0)).unwrap();
+    for number in 1..=3 {
+        let mut entry = Entry::default();
+        Encoder::new(&mut entry.pairs).str("at").unwrap().u64(number).unwrap();
+        entry.pairs_count = 1;
+        assert_eq!(journal.append(entry).unwrap(), number);
+    }
+}
+
+#[test]
 fn while_long_inputs_cannot_be_written_the_journal_does_not_say_that_it_keeps_records() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new(FaultyDisk::default());
