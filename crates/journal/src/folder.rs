@@ -53,7 +53,7 @@ impl Folder {
     }
 
     pub(crate) fn segment(&self, number: u64) -> PathBuf {
-        self.segments().join(format!("{number:016}.{EXTENSION}"))
+        segment_path(&self.0, number)
     }
 
     /// The segment that will be the next, before it has a number.
@@ -78,6 +78,10 @@ impl Folder {
     pub(crate) fn segment_numbers(&self) -> io::Result<Vec<u64>> {
         segment_numbers(&self.segments())
     }
+}
+
+pub(crate) fn segment_path(folder: &Path, number: u64) -> PathBuf {
+    folder.join("segments").join(format!("{number:016}.{EXTENSION}"))
 }
 
 /// The numbers of the segments in a folder, in order. A file of any other name is none.

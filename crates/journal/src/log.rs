@@ -6,9 +6,10 @@
 mod find;
 mod listing;
 
+pub(crate) use crate::folder::segment_path;
 pub use find::{Finds, Kept, head_of_record, time_of_record};
+pub(crate) use listing::notes_path;
 pub use listing::{Durable, Retired, SegmentFacts};
-pub(crate) use listing::{notes_path, segment_path};
 
 use crate::format::{FormatError, Frame, Hash};
 use crate::frames::{Frames, Step};

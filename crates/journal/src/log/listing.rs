@@ -1,7 +1,7 @@
 //! What lies in a journal's folder: segments by their headers, those that left it, and how far the log is on the disk.
 
 use super::{LogError, frames_at};
-use crate::folder::segment_numbers;
+use crate::folder::{segment_numbers, segment_path};
 use crate::format::{Began, FormatError, HEADER_BYTES, Hash, Header};
 use crate::frames::Source;
 use crate::note::unhex;
@@ -71,10 +71,6 @@ pub(crate) struct Listing {
     pub(crate) durable: Option<Durable>,
     pub(crate) segments: Vec<Listed>,
     pub(crate) retired: Vec<Retired>,
-}
-
-pub(crate) fn segment_path(folder: &Path, number: u64) -> PathBuf {
-    folder.join("segments").join(format!("{number:016}.fbj"))
 }
 
 pub(crate) fn notes_path(folder: &Path) -> PathBuf {
