@@ -10,11 +10,11 @@ use crate::keys::{KekPlace, Keys};
 use crate::lane::JournalLane;
 use crate::node::Node;
 use crate::opening::{self, Notes};
-use crate::payload::Beside;
+use crate::payload::{self, Beside};
 use crate::settings::JournalSettings;
 use crate::shared::{Letter, Shared};
 use crate::writer::{SealThen, Sealed, Start, Writer};
-use flyball_core::{Entry, LaneRecorder, Recorder, Served, Unkept};
+use flyball_core::{Entry, LaneRecorder, Recorder, Registered, Served, Unkept};
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -159,6 +159,15 @@ impl Recorder for Journal {
         });
         if let Err(error) = kept {
             tracing::error!(decision, %error, "how a decision serves is not in the journal yet");
+        }
+    }
+
+    /// Not written again later: the next snapshot names a later event.
+    fn registered(&self, registered: Registered) {
+        let entry = payload::registered(&registered, self.shared.wall.unix_ns());
+        if let Err(error) = self.append(entry) {
+            let sequence = registered.sequence;
+            tracing::error!(sequence, %error, "which event of the registry serves is not in the journal");
         }
     }
 }

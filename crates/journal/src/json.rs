@@ -118,7 +118,7 @@ fn merge(
 /// Pairs whose values stand in the log without their names.
 fn pair(key: &str, decoder: &mut Decoder<'_>) -> Result<Value, Error> {
     match key {
-        "document" | "policy" | "schema" | "runtime" | "deployment" => digest(decoder),
+        "document" | "policy" | "schema" | "runtime" | "deployment" | "hash" => digest(decoder),
         "features" => {
             let mut features = Map::new();
             for _ in 0..map_of(decoder)? {

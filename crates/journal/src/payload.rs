@@ -5,7 +5,7 @@ use crate::blobs::{BlobError, Blobs};
 use crate::counts::OwnKind;
 use crate::format::{Hash, PAYLOAD_BYTES_MAX};
 use crate::keys::{KeyError, Keys};
-use flyball_core::{DecisionId, Entry, EntryKind, Served};
+use flyball_core::{DecisionId, Entry, EntryKind, Registered, Served};
 use minicbor::Encoder;
 use minicbor::encode::Write;
 use std::convert::Infallible;
@@ -119,6 +119,17 @@ impl Beside {
         self.keys.sync()?;
         Ok(self.blobs.sync()?)
     }
+}
+
+/// The entry of which event of a registry serves.
+pub(crate) fn registered(registered: &Registered, unix_ns: i64) -> Entry {
+    let mut entry = Entry { kind: EntryKind::Registry, pairs_count: 5, ..Entry::default() };
+    let mut map = Encoder::new(&mut entry.pairs);
+    done(map.str("at").and_then(|map| map.i64(unix_ns)?.str("sequence")?.u64(registered.sequence)));
+    done(map.str("hash").and_then(|map| map.bytes(registered.hash.bytes())));
+    done(map.str("generation").and_then(|map| map.u64(registered.generation)));
+    done(map.str("environment").and_then(|map| map.str(&registered.environment)));
+    entry
 }
 
 fn put(blobs: &Blobs, unput: &mut usize, bytes: &[u8]) -> Result<Hash, BlobError> {

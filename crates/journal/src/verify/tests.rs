@@ -347,8 +347,6 @@ fn tamper(sample: &mut Sample, tampering: &Tampering) -> Option<(u64, Option<u64
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
-
     #[test]
     fn whatever_is_done_to_a_log_is_found_at_its_place(
         counts in prop::collection::vec(0usize..7, 1..5), done in tampering(),

@@ -144,6 +144,8 @@ impl Writer {
         self.commit();
         self.taken[lane] += 1;
         self.shared.lose(entry, why);
+        // As above: whoever waited for it comes again to a journal that says what it can take.
+        self.tell_state();
         self.shared.lose_tickets(&self.shared.lanes[lane], self.taken[lane], why);
     }
 

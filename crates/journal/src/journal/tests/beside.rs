@@ -196,6 +196,22 @@ fn how_a_decision_serves_is_written_again_until_it_is_on_the_disk() {
     }
 }
 
+#[test]
+fn which_event_of_a_registry_serves_is_a_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(JournalSettings::new(folder.path(), 1)).unwrap();
+    let hash = flyball_core::Digest::of(b"an event");
+    let environment = "production".to_owned();
+    journal.registered(Registered { sequence: 41, hash, generation: 6, environment });
+    journal.close();
+    let told = of_kind(&records(folder.path()), "registry");
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].value("sequence").unwrap().u64().unwrap(), 41);
+    assert_eq!(told[0].value("generation").unwrap().u64().unwrap(), 6);
+    assert_eq!(told[0].value("hash").unwrap().bytes().unwrap(), hash.bytes());
+    assert_eq!(told[0].value("environment").unwrap().str().unwrap(), "production");
+}
+
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {

@@ -197,6 +197,35 @@ fn without_room_for_the_next_segment_records_are_refused_while_the_open_one_stil
 }
 
 #[test]
+fn of_entries_that_were_offered_together_each_is_told_whether_it_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new(FaultyDisk::default());
+    let journal = opened_on(&disk, folder.path()).unwrap();
+    let lane = journal.lane(0);
+    disk.plan(Some(Plan::Every { calls: 1, failing: Failing::NoNewFile }));
+    // More than the open segment and one that was made ahead can take.
+    let numbers = 1..=200;
+    lane.reserve(200).unwrap();
+    let offered: Vec<_> = numbers
+        .map(|number| {
+            let mut entry = lane.blank();
+            fill(&mut entry, number, true);
+            entry.pairs.clear();
+            Encoder::new(&mut entry.pairs).str("filling").unwrap().bytes(&[1; 3000]).unwrap();
+            (number, lane.offer(entry))
+        })
+        .collect();
+    let told = offered.into_iter().filter(|(_, ticket)| kept(&*lane, *ticket).is_ok());
+    let told: HashSet<u128> = told.map(|(number, _)| id(number).0).collect();
+    assert!((1..200).contains(&told.len()), "{} of 200 were kept", told.len());
+    disk.plan(None);
+    journal.close();
+    let all = records(folder.path());
+    let found: HashSet<u128> = of_kind(&all, "decision").iter().map(|record| record.id).collect();
+    assert_eq!((found, gaps(&all)), (told, 0));
+}
+
+#[test]
 fn once_the_next_segment_may_be_there_nothing_more_is_acknowledged_from_this_one() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new(FaultyDisk::default());
