@@ -90,6 +90,9 @@ if write then
         local gap = since and at - before
         if not since or (gap > last and gap > wall - tonumber(marks[3]) + last) then
             since = at
+        else
+            -- One that came late must not make the next, which does not, look like a leap.
+            wall = math.min(wall, tonumber(marks[3]) + gap)
         end
         redis.call('HSET', KEYS[2], 'since', exact(since), 'newest', exact(at), 'wall', exact(wall))
         redis.call('PEXPIRE', KEYS[2], marks_live)

@@ -128,6 +128,17 @@ proptest! {
 }
 
 #[test]
+fn an_event_that_comes_a_window_late_does_not_make_the_next_one_a_leap() {
+    let features = features();
+    let (lane, window) = (features.lane(), window(&features, WindowOp::Count));
+    warm(&lane, &window);
+    let on_time = BASE_MS + LAST_MS + 4 * WIDTH_MS;
+    features.settings.wall.advance_ms(on_time - BASE_MS);
+    lane.window_embedded(&window, event(on_time - LAST_MS - 2 * WIDTH_MS, WindowValue::None));
+    assert_eq!(lane.window_embedded(&window, event(on_time, WindowValue::None)), exact(1.0));
+}
+
+#[test]
 fn a_value_covers_the_window_and_up_to_one_bucket_more() {
     let features = features();
     let (lane, window) = (features.lane(), window(&features, WindowOp::Count));

@@ -13,7 +13,7 @@ pub(crate) struct Marks {
     pub(crate) since_ms: i64,
     /// The newest event, to a bucket's width.
     pub(crate) newest_ms: i64,
-    /// The time of day at that event.
+    /// The time of day at which that event came, had it come as soon as the quickest before it.
     pub(crate) wall_ms: i64,
 }
 
@@ -76,7 +76,10 @@ impl Marks {
         }
         let gap = at_ms - self.newest_ms;
         let leapt = gap > span.last_ms && gap > wall_ms - self.wall_ms + span.last_ms;
-        let since_ms = if leapt { at_ms } else { self.since_ms };
-        Marks { since_ms, newest_ms: at_ms, wall_ms }
+        if leapt {
+            return Marks { since_ms: at_ms, newest_ms: at_ms, wall_ms };
+        }
+        // One that came late must not make the next, which does not, look like a leap.
+        Marks { newest_ms: at_ms, wall_ms: wall_ms.min(self.wall_ms.saturating_add(gap)), ..self }
     }
 }
