@@ -1,8 +1,10 @@
 """Write the seeds that fuzzing starts from: one small request for each form that the decoders know.
 
-Run `python fuzz/seeds.py` after a form is added; what it writes is checked in. Knows the wire's messages and nothing else.
+Run `python fuzz/seeds.py` after a form is added; what it writes is checked in. Knows the messages of the wire and of ONNX,
+and nothing else.
 """
 
+import base64
 import gzip
 import json
 import struct
@@ -10,11 +12,15 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import onnx
+from onnx import helper
+
 from flyball.client import _decisions_pb2 as decisions
 from flyball.client import _oip_pb2 as pb
 
 SEEDS = Path(__file__).resolve().parent / "seeds"
-JOURNAL = Path(__file__).resolve().parent.parent / "tests" / "golden" / "journal"
+GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
+JOURNAL = GOLDEN / "journal"
 SHARED = {"shared_memory_region": "r", "shared_memory_offset": 4, "shared_memory_byte_size": 8}
 TYPES = {
     "BOOL": ([True, False], "2?"), "UINT8": ([1, 255], "2B"), "UINT16": ([1, 2], "2H"), "UINT32": ([1, 2], "2I"),
@@ -96,6 +102,58 @@ def decision_message(body: dict[str, Any]) -> bytes:
     return message.SerializeToString(deterministic=True)
 
 
+def signed_documents() -> dict[str, bytes]:
+    """A bundle, a release, a trust policy and an index's signature, each as it is sent and as it is signed."""
+    corpus = json.loads((GOLDEN / "signing" / "cases.json").read_text())
+    cases = {case["name"]: case for case in corpus["cases"]}
+    found = {name: corpus["texts"][cases["plain"][name]] for name in ("bundle", "release", "trust")}
+    found["index"] = corpus["texts"][cases["index as published"]["index_signature"]]
+    payloads = {}
+    for name, text in found.items():
+        document = json.loads(text)
+        payloads[f"{name}_payload"] = base64.b64decode(document.get("dsseEnvelope", document)["payload"])
+    root = corpus["roots"][cases["plain"]["roots"]][0]
+    return {name: text.encode() for name, text in found.items()} | payloads | {"root": root.encode()}
+
+
+def models() -> dict[str, bytes]:
+    """Small models that have every part at which the scan looks."""
+    floats = helper.make_tensor("w", onnx.TensorProto.FLOAT, [2], [0.5, 1.0])
+    beside = onnx.TensorProto(name="b", dims=[2], data_type=onnx.TensorProto.FLOAT, data_location=onnx.TensorProto.EXTERNAL)
+    for key, value in {"location": "w.bin", "offset": "4", "length": "8"}.items():
+        beside.external_data.add(key=key, value=value)
+    places = helper.make_tensor("i", onnx.TensorProto.INT64, [2], [0, 3])
+    sparse = helper.make_sparse_tensor(floats, places, [4])
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 2])
+    texts = helper.make_value_info("t", helper.make_sequence_type_proto(helper.make_tensor_type_proto(8, ["n"])))
+    branch = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "branch", [], [x], [floats])
+    nodes = [
+        helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch),
+        helper.make_node("twice", ["x"], ["z"], domain="mine"),
+        helper.make_node("Constant", [], ["k"], sparse_value=sparse),
+        helper.make_node("Scaler", ["x"], ["s"], domain="ai.onnx.ml", offset=[0.0, 1.0], scale=[1.0, 2.0]),
+    ]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("mine", 1)]
+    body = [helper.make_node("Add", ["x", "x"], ["y"]), helper.make_node("once", ["y"], ["z"], domain="mine")]
+    functions = [
+        helper.make_function("mine", "twice", ["x"], ["z"], body, opsets),
+        helper.make_function("mine", "once", ["x"], ["y"], [helper.make_node("Neg", ["x"], ["y"])], opsets),
+    ]
+    graph = helper.make_graph(nodes, "g", [x, texts], [x], [floats, beside], sparse_initializer=[sparse])
+    whole = helper.make_model(graph, opset_imports=opsets, functions=functions, producer_name="seeds")
+    whole.metadata_props.add(key="author", value="somebody")
+    small = helper.make_model(helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", [x], [x]))
+    zipped = b"PK\x03\x04" + bytes(26) + b"archive/data.pkl"
+    tensors = b'{"w":{"dtype":"F32"}}'
+    return {
+        "whole": whole.SerializeToString(deterministic=True),
+        "small": small.SerializeToString(deterministic=True),
+        "torch": zipped,
+        "pickle": b"\x80\x04\x95\x01\x00\x00\x00\x00\x00\x00\x00N.",
+        "safetensors": struct.pack("<Q", len(tensors)) + tensors,
+    }
+
+
 def write(target: str, name: str, seed: bytes) -> None:
     """Put one seed where its target looks for it."""
     folder = SEEDS / target
@@ -134,6 +192,10 @@ def main() -> None:
         write("control", name, json.dumps(body).encode())
     symbol = b"inference.GRPCInferenceService"
     write("control", "reflection", bytes([0x22, len(symbol)]) + symbol)  # file_containing_symbol
+    for name, document in signed_documents().items():
+        write("signing", name, document)
+    for name, model in models().items():
+        write("onnx_scan", name, model)
     segments = sorted((JOURNAL / "segments").iterdir())
     for segment in segments:
         write("journal_segment", segment.stem.lstrip("0"), segment.read_bytes())

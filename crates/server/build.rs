@@ -1,6 +1,8 @@
-//! Tells the build what made it: the compiler and the target, for `--version` and the benchmark's record.
+//! Tells the build what made it: the compiler, the target and the profile, for `--version` and the benchmark's record.
 #![forbid(unsafe_code)]
 
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
@@ -10,5 +12,14 @@ fn main() {
     let version = version.split_whitespace().nth(1).unwrap_or("unknown").to_owned();
     println!("cargo::rustc-env=FLYBALL_RUSTC={version}");
     println!("cargo::rustc-env=FLYBALL_TARGET={}", std::env::var("TARGET").unwrap_or_default());
+    println!("cargo::rustc-env=FLYBALL_PROFILE={}", profile());
     println!("cargo::rerun-if-changed=build.rs");
+}
+
+/// The name of cargo's profile, which scripts learn only from the folder they write to: `target/PROFILE/build/…/out`.
+fn profile() -> String {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
+    let folder =
+        out.ancestors().nth(3).and_then(Path::file_name).and_then(OsStr::to_str).unwrap_or("unknown");
+    if folder == "debug" { "dev".to_owned() } else { folder.to_owned() }
 }

@@ -32,7 +32,7 @@ pub use fault::{Blame, Fault, FaultKind, GrpcCode, Outcome};
 pub use limits::RequestLimits;
 pub use priority::Priority;
 pub use record::{CallerIndex, DecisionRecord, Meters, RunRecord, Shadow, Shadowed, Sink, WalkRecord};
-pub use recorder::{Entry, EntryKind, LaneRecorder, Recorder, Served, Ticket, Unkept};
+pub use recorder::{Entry, EntryKind, LaneRecorder, Recorder, Registered, Served, Ticket, Unkept};
 pub use region::{Region, RegionSpan};
 pub use rows::{Scalar, TakeRows, Way, WindowOp};
 pub use stage::Stage;

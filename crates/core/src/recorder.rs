@@ -55,10 +55,12 @@ pub enum EntryKind {
     Release,
     /// A decision serves from now on, as its document says.
     Served,
+    /// What a registry says serves from now on.
+    Registry,
 }
 
 impl EntryKind {
-    pub const ALL: [EntryKind; 10] = [
+    pub const ALL: [EntryKind; 11] = [
         EntryKind::Decision,
         EntryKind::Failed,
         EntryKind::Shadow,
@@ -69,6 +71,7 @@ impl EntryKind {
         EntryKind::Hold,
         EntryKind::Release,
         EntryKind::Served,
+        EntryKind::Registry,
     ];
 
     pub const fn label(self) -> &'static str {
@@ -83,6 +86,7 @@ impl EntryKind {
             EntryKind::Hold => "hold",
             EntryKind::Release => "release",
             EntryKind::Served => "served",
+            EntryKind::Registry => "registry",
         }
     }
 }
@@ -146,7 +150,8 @@ pub trait LaneRecorder {
     /// Takes an entry, and one of the places that are held.
     fn offer(&self, entry: Box<Entry>) -> Ticket;
 
-    /// Ready once the entry, and all that the lane offered before it, are on the disk, or cannot be brought there.
+    /// Ready once the entry, and all that the lane offered before it, are on the disk, or cannot be brought there. Tells what
+    /// became of this one: those before it may have fared otherwise.
     fn poll_kept(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<Result<(), Unkept>>;
 
     /// Nobody waits any more for a decision whose entry was to be waited for. If it does not come to the disk, it will stand
@@ -172,6 +177,16 @@ pub struct Served {
     pub runtime: Vec<u8>,
 }
 
+/// Which event of a registry was the last when a snapshot was compiled that is applied now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    pub sequence: u64,
+    pub hash: Digest,
+    /// Of the snapshot.
+    pub generation: u64,
+    pub environment: String,
+}
+
 /// Keeps what was decided. One recorder belongs to all lanes.
 pub trait Recorder: Send + Sync {
     /// On the lane's own thread, once.
@@ -179,4 +194,7 @@ pub trait Recorder: Send + Sync {
 
     /// May wait for the disk: not for a lane.
     fn served(&self, served: Served);
+
+    /// And this.
+    fn registered(&self, registered: Registered);
 }

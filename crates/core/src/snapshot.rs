@@ -7,6 +7,7 @@
 //! `tests/golden/snapshot` hold the two together.
 
 mod check;
+mod signed;
 mod source;
 mod strict;
 
@@ -16,11 +17,14 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt;
 
-pub use source::{Bundle, SourceError};
+pub use check::{sound_name, sound_version};
+pub use signed::{Candidate, Checkpoint, Package, Signed};
+pub use source::{Bundle, SIGNATURE_FILE, SourceError};
 pub use strict::parse as strict_json;
 
-/// The newest format. This build reads it and those before: 2 added terms and waits, 3 labels, 4 decisions.
-pub const FORMAT: u64 = 4;
+/// The newest format. This build reads it and those before: 2 added terms and waits, 3 labels, 4 decisions, 5 signatures,
+/// candidates and where in a registry a snapshot comes from.
+pub const FORMAT: u64 = 5;
 /// The oldest format that is still read.
 pub const FORMAT_OLDEST: u64 = 1;
 
@@ -40,6 +44,10 @@ pub const WINDOW_MS_MAX: u64 = 1000;
 pub const LABELLED_OUTPUTS_MAX: usize = 64;
 pub const LABELS_MAX: usize = 65_536;
 pub const LABEL_CHARACTERS_MAX: usize = 256;
+/// Packages that one release may name: its own, and those that it refers to.
+pub const PACKAGES_MAX: usize = 16;
+/// The highest number of a version.
+pub const VERSION_NUMBER_MAX: u64 = 999_999_999;
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -47,6 +55,12 @@ pub struct Index {
     pub format: u64,
     pub generation: u64,
     pub deployments: Vec<IndexEntry>,
+    /// The last event of the registry that it was compiled from.
+    #[serde(default)]
+    pub registry: Option<Checkpoint>,
+    /// What it was compiled for: a server of another environment refuses it.
+    #[serde(default)]
+    pub environment: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -56,7 +70,7 @@ pub struct IndexEntry {
     pub digest: Digest,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deployment {
     pub format: u64,
@@ -77,6 +91,12 @@ pub struct Deployment {
     /// it means is `decision`'s to say.
     #[serde(default)]
     pub decision: Option<Value>,
+    /// What says that it may be served; none: nobody does.
+    #[serde(default)]
+    pub signed: Option<Signed>,
+    /// What is tried beside it.
+    #[serde(default)]
+    pub candidate: Option<Candidate>,
 }
 
 /// Which version answers callers who name none.
@@ -101,6 +121,22 @@ pub struct Artifact {
     pub digest: Digest,
     #[serde(default)]
     pub external_data: Vec<ExternalData>,
+}
+
+impl Artifact {
+    /// Of all bytes that are loaded: the file's own where it is alone; else, as OMS counts a package's root, over the raw
+    /// digests of the file and then of its external data, by names. A release names models by this: graphs are often equal,
+    /// and their weights are not.
+    pub fn digest_with_data(&self) -> Digest {
+        if self.external_data.is_empty() {
+            return self.digest;
+        }
+        let mut data: Vec<&ExternalData> = self.external_data.iter().collect();
+        data.sort_by(|one, other| one.name.cmp(&other.name));
+        let mut digests = self.digest.bytes().to_vec();
+        data.iter().for_each(|file| digests.extend_from_slice(file.digest.bytes()));
+        Digest::of(&digests)
+    }
 }
 
 /// A file beside the model that holds some of its weights.

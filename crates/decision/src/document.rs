@@ -4,11 +4,13 @@
 //! Reading finds the first fault of shape; everything that needs meaning (names, types, bands) is the program's to check,
 //! and told all at once.
 
+mod digests;
 mod policy;
 mod read;
 mod record;
 mod transform;
 
+pub use digests::Digests;
 pub use policy::*;
 pub use record::*;
 pub use transform::*;

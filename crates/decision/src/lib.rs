@@ -4,6 +4,7 @@
 //! ONNX Runtime. The walk (`plane`), `flyball score` and Python's own `decide` all run this program.
 #![forbid(unsafe_code)]
 
+mod candidate;
 mod describe;
 mod document;
 mod faults;
@@ -30,6 +31,7 @@ mod tests;
 mod transform;
 mod value;
 
+pub use candidate::CANDIDATE;
 pub use describe::StageText;
 pub use document::*;
 pub use faults::Faults;
@@ -45,7 +47,7 @@ pub use reader::RowReader;
 pub use reasons::{Ablation, AdverseEnd, Explainer, Linear, ReasonTable, Trees, Workspace};
 pub use record::RecordPlan;
 pub use remedy::{Remedies, Remedy};
-pub use route::{RoutePlan, Variant};
+pub use route::{RoutePlan, Variant, unit};
 pub use rows::{FeatureFact, Origin, RowWay, Rows};
 pub use scores::Scores;
 pub use slot::{KeyBuffer, Slot};

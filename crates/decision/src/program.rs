@@ -22,8 +22,6 @@ use crate::transform::{Scratch, Transforms};
 use crate::value::{Kind, Value};
 use flyball_core::snapshot::SnapshotFaults;
 use flyball_core::{Digest, Fault, Scalar, Tensor};
-use serde::Serialize;
-use serde_json::{Value as Json, json};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -255,12 +253,13 @@ fn compile(document: &DecisionDocument, facts: &[ModelFacts<'_>], faults: &mut F
     let record = RecordPlan::compile(document, &fields, faults);
     let names = fields.iter().map(|field| &field.name).chain(features.iter().map(|feature| &feature.name));
     let places = names.enumerate().map(|(place, name)| (Box::from(&**name), place as u16)).collect();
+    let digests = document.digests();
     Some(Program {
         event_time: event_time.map(|slot| slot.slot),
         adverse_end: AdverseEnd::of(&document.policy),
-        document_digest: digest(document),
-        policy_digest: digest(&document.policy),
-        schema_digest: digest(&json!({ "input": document.input, "features": document.features })),
+        document_digest: digests.document,
+        policy_digest: digests.policy,
+        schema_digest: digests.schema,
         idempotency: document.idempotency,
         owner: document.owner.clone(),
         purpose: document.purpose.clone(),
@@ -294,11 +293,4 @@ fn idempotency(document: &IdempotencyDocument, faults: &mut Faults) {
             faults.add(format!("idempotency.{key}"), is, allowed);
         }
     }
-}
-
-/// Of a part of the document as canonical JSON: with every default, keys sorted, no spaces.
-fn digest(part: &impl Serialize) -> Digest {
-    let mut part = serde_json::to_value(part).unwrap_or(Json::Null);
-    part.sort_all_objects();
-    Digest::of(part.to_string().as_bytes())
 }

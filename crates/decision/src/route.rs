@@ -56,7 +56,7 @@ fn stable_hash(key: &str) -> u64 {
 }
 
 /// From 0 up to, not including, 1.
-fn unit(bits: u64) -> f64 {
+pub fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 

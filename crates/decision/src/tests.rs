@@ -1,5 +1,6 @@
 //! The whole program: documents that compile and do not, rows that are taken and refused, columns, tensors, scores.
 
+mod candidate;
 mod columns;
 mod document;
 mod good;

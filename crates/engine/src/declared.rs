@@ -4,7 +4,6 @@
 use flyball_core::DataType;
 use prost::Message;
 use serde::Serialize;
-use std::collections::HashSet;
 
 /// One input or output as the file declares it; none where it does not say.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -15,12 +14,7 @@ pub struct DeclaredTensor {
     pub shape: Option<Vec<i64>>,
 }
 
-/// Older files list weights among the inputs, too; they are those in `weights`.
-pub(crate) fn tensors(values: &[ValueInfoProto], weights: &HashSet<&str>) -> Vec<DeclaredTensor> {
-    values.iter().filter(|value| !weights.contains(value.name.as_str())).map(tensor).collect()
-}
-
-fn tensor(value: &ValueInfoProto) -> DeclaredTensor {
+pub(crate) fn tensor(value: &ValueInfoProto) -> DeclaredTensor {
     let declared = value.r#type.as_ref().and_then(|declared| declared.tensor_type.as_ref());
     let shape = declared.and_then(|tensor| tensor.shape.as_ref());
     DeclaredTensor {
@@ -104,19 +98,12 @@ mod tests {
         let declared =
             |name: &str, datatype, shape| DeclaredTensor { name: name.to_owned(), datatype, shape };
         assert_eq!(
-            tensors(&values, &HashSet::new()),
+            values.each_ref().map(tensor),
             [
                 declared("x", Some(DataType::Fp32), Some(vec![-1, 4])),
                 declared("complex", None, None),
                 declared("sequence", None, None),
             ]
         );
-    }
-
-    #[test]
-    fn weights_that_are_listed_among_the_inputs_are_left_out() {
-        let values = [value("x", None), value("w", None)];
-        let names: Vec<_> = tensors(&values, &HashSet::from(["w"])).into_iter().map(|t| t.name).collect();
-        assert_eq!(names, ["x"]);
     }
 }

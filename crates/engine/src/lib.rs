@@ -6,12 +6,14 @@
 
 mod artifact;
 mod background;
+mod ceiling;
 mod column;
 mod declared;
 mod latency;
 mod library;
 mod load;
 mod log;
+mod lone;
 mod memory;
 mod output;
 mod probe;
@@ -24,17 +26,19 @@ mod stop;
 mod strings;
 mod witness;
 
-pub use artifact::{Artifact, ArtifactFile, digest_files};
+pub use artifact::{Artifact, ArtifactFile, digest_files, scan_file};
 pub use background::{be_nice, give_way};
+pub use ceiling::{Ceiling, ReadSpeed};
 pub use declared::DeclaredTensor;
 pub use latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 pub use library::{LibraryError, Runtime, beside_executable};
 pub use load::{LoadOptions, LoadedModel, Surveyor};
 pub use log::{LogSeverity, log_counts};
+pub use lone::{LoneError, LoneFacts, LoneModel, Misfit, RUNS_MAX, RunFigures};
 pub use memory::{MemoryBudget, give_back, resident_bytes};
 pub use probe::Batching;
 pub use refusal::Refusal;
-pub use runner::{INTER_THREADS, INTRA_THREADS, PROVIDER, RunError, Runner};
-pub use scan::{Opset, ScanFacts};
+pub use runner::{GraphLevel, INTER_THREADS, INTRA_THREADS, PROVIDER, RunError, Runner, SessionOptions};
+pub use scan::{Finding, Opset, ScanFacts, ScanLimits, ScanRefusal};
 pub use signature::Signature;
 pub use stop::Stopper;

@@ -3,7 +3,7 @@
 use crate::latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 use crate::memory::{MemoryBudget, resident_bytes};
 use crate::probe::{Batching, probe};
-use crate::runner::{Runner, Voice};
+use crate::runner::{Runner, SessionOptions, Voice};
 use crate::witness::{Witnesses, join};
 use crate::{Artifact, Refusal, Runtime, Signature};
 use std::sync::Arc;
@@ -34,17 +34,8 @@ pub struct LoadedModel {
 impl Runtime {
     pub fn load(&self, artifact: &Artifact, options: LoadOptions) -> Result<LoadedModel, Refusal> {
         let before = resident_bytes();
-        let mut prober = Runner::new(self, artifact, Voice::Warnings)?;
-        let (witnesses, (batching, points)) = match Witnesses::find(&mut prober) {
-            Ok(witnesses) => {
-                let probed = probe(&witnesses, &mut prober, options.rows_max);
-                (Some(witnesses), probed)
-            }
-            // The model may still be right: made-up indices can be out of its range. It is served, one at a time.
-            Err(error) => {
-                (None, (Batching::off(format!("it does not run on made-up input: {error}")), Vec::new()))
-            }
-        };
+        let probed = self.probe(artifact, options.rows_max, &SessionOptions::default())?;
+        let Probed { prober, witnesses, batching, points } = probed;
         let session_bytes = resident_bytes().saturating_sub(before).max(artifact.size_bytes());
         let affordable = options.memory.sessions(artifact.size_bytes(), session_bytes);
         if affordable == 0 {
@@ -67,6 +58,35 @@ impl Runtime {
         let latency = LatencyTable::of(points);
         Ok(LoadedModel { signature, batching, runners, latency, row_elements, surveyor })
     }
+
+    /// Makes a session for nothing but finding out whether rows may share a run.
+    pub(crate) fn probe(
+        &self,
+        artifact: &Artifact,
+        rows_max: usize,
+        options: &SessionOptions,
+    ) -> Result<Probed, Refusal> {
+        let mut prober = Runner::with(self, artifact, Voice::Warnings, options)?;
+        let (witnesses, (batching, points)) = match Witnesses::find(&mut prober) {
+            Ok(witnesses) => {
+                let probed = probe(&witnesses, &mut prober, rows_max);
+                (Some(witnesses), probed)
+            }
+            // The model may still be right: made-up indices can be out of its range. It is served, one at a time.
+            Err(error) => {
+                (None, (Batching::off(format!("it does not run on made-up input: {error}")), Vec::new()))
+            }
+        };
+        Ok(Probed { prober, witnesses, batching, points })
+    }
+}
+
+/// What probing found, and the session that it was found with.
+pub(crate) struct Probed {
+    pub(crate) prober: Runner,
+    pub(crate) witnesses: Option<Witnesses>,
+    pub(crate) batching: Batching,
+    points: Vec<LatencyPoint>,
 }
 
 /// Fills a model's latency table in the background, on the session that probed it.

@@ -1,5 +1,6 @@
 //! Why a model is not served. Each reason says what was found and what to do about it.
 
+use crate::ScanRefusal;
 use flyball_core::Digest;
 use std::path::PathBuf;
 
@@ -11,16 +12,19 @@ pub enum Refusal {
         "{name} is {is}, but {wanted} was asked for: the file changed since it was compiled into the snapshot"
     )]
     WrongDigest { name: String, is: Digest, wanted: Digest },
-    #[error("not an ONNX model: {0}")]
-    NotOnnx(String),
-    #[error(
-        "external data '{0}' is not a plain file name: weights must lie beside the model, in its own folder"
-    )]
-    ExternalDataOutside(String),
+    #[error("{path} is not a plain file: give the model's own .onnx file", path = .0.display())]
+    NotAFile(PathBuf),
+    #[error(transparent)]
+    Scan(#[from] ScanRefusal),
     #[error(
         "external data '{0}' is used by the model but not listed with a digest: compile the snapshot again"
     )]
     ExternalDataUnlisted(String),
+    #[error(
+        "external data '{name}' has {has} bytes, and the model's weights reach to byte {needs}: save model and weights \
+         together again"
+    )]
+    ExternalDataShort { name: String, has: u64, needs: u64 },
     #[error(
         "output '{0}' is a sequence of maps (ZipMap): convert again with \
          options={{id(model): {{'zipmap': False}}}} (skl2onnx) or zipmap=False (onnxmltools)"

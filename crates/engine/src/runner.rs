@@ -7,6 +7,8 @@ use crate::stop::{Stop, Stopper};
 use crate::{Refusal, Runtime, Signature};
 use flyball_core::Tensor;
 use ort::session::{Session, SessionInputValue, builder::GraphOptimizationLevel};
+use serde::Deserialize;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A run that did not give outputs.
@@ -37,14 +39,45 @@ pub(crate) enum Voice {
     ErrorsOnly,
 }
 
+/// How far ONNX Runtime rewrites a graph before it runs it, in its own four levels. Servers use all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GraphLevel {
+    Off,
+    Basic,
+    Extended,
+    #[default]
+    All,
+}
+
+/// What a session may do otherwise than a server's; the default is a server's.
+#[derive(Clone, Debug, Default)]
+pub struct SessionOptions {
+    pub graph: GraphLevel,
+    /// How the file begins into which ONNX Runtime writes what each node took.
+    pub profile: Option<PathBuf>,
+    /// Weights stay as the model has them. Otherwise operators may lay them out anew, after which a profile does not
+    /// tell their shapes.
+    pub weights_as_given: bool,
+}
+
 impl Runner {
     pub(crate) fn new(
         runtime: &Runtime,
         artifact: &crate::Artifact,
         voice: Voice,
     ) -> Result<Runner, Refusal> {
+        Runner::with(runtime, artifact, voice, &SessionOptions::default())
+    }
+
+    pub(crate) fn with(
+        runtime: &Runtime,
+        artifact: &crate::Artifact,
+        voice: Voice,
+        options: &SessionOptions,
+    ) -> Result<Runner, Refusal> {
         let refuse = |error: ort::Error| Refusal::from_ort(&error);
-        let session = session(runtime, artifact, voice).map_err(refuse)?;
+        let session = session(runtime, artifact, voice, options).map_err(refuse)?;
         let signature = Arc::new(Signature::of(&session)?);
         let columns = signature.inputs.iter().map(|_| Column::default()).collect();
         let outputs = OutputBuffer::new(&signature.outputs);
@@ -90,6 +123,12 @@ impl Runner {
         self.values = used_again(values);
         Ok(())
     }
+
+    /// Ends the profile that the session was made with, and tells its file.
+    pub(crate) fn end_profile(&mut self) -> Result<PathBuf, RunError> {
+        let ended = self.session.end_profiling().map_err(|error| self.stop.error(&error))?;
+        Ok(PathBuf::from(ended))
+    }
 }
 
 /// An empty vector in the memory of another, whose values do not live as long.
@@ -104,14 +143,25 @@ pub const PROVIDER: &str = "CPUExecutionProvider";
 pub const INTRA_THREADS: usize = 1;
 pub const INTER_THREADS: usize = 1;
 
-fn session(runtime: &Runtime, artifact: &crate::Artifact, voice: Voice) -> ort::Result<Session> {
+fn session(
+    runtime: &Runtime,
+    artifact: &crate::Artifact,
+    voice: Voice,
+    options: &SessionOptions,
+) -> ort::Result<Session> {
     let level = match voice {
         Voice::Warnings => ort::logging::LogLevel::Warning,
         Voice::ErrorsOnly => ort::logging::LogLevel::Error,
     };
+    let graph = match options.graph {
+        GraphLevel::Off => GraphOptimizationLevel::Disable,
+        GraphLevel::Basic => GraphOptimizationLevel::Level1,
+        GraphLevel::Extended => GraphOptimizationLevel::Level2,
+        GraphLevel::All => GraphOptimizationLevel::All,
+    };
     // One thread and no spinning: lanes are the parallelism, and a spinning pool takes the cores from them.
     let mut builder = Session::builder(&runtime.environment)?
-        .with_optimization_level(GraphOptimizationLevel::All)?
+        .with_optimization_level(graph)?
         .with_intra_threads(INTRA_THREADS)?
         .with_inter_threads(INTER_THREADS)?
         .with_intra_op_spinning(false)?
@@ -119,6 +169,12 @@ fn session(runtime: &Runtime, artifact: &crate::Artifact, voice: Voice) -> ort::
         .with_log_level(level)?;
     for (name, bytes) in &artifact.external_data {
         builder = builder.with_external_initializer_file_in_memory(name, Arc::clone(bytes))?;
+    }
+    if options.weights_as_given {
+        builder = builder.with_prepacking(false)?;
+    }
+    if let Some(prefix) = &options.profile {
+        builder = builder.with_profiling(prefix)?;
     }
     builder.commit_from_memory(&artifact.model)
 }

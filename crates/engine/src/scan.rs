@@ -1,11 +1,73 @@
-//! A first look at a model's protobuf, before ONNX Runtime sees it: opsets, size of the graph, and where its weights
-//! lie. Only the fields that are looked at are declared; prost skips the others without copying.
+//! A look at a model's file before ONNX Runtime sees it: what it is, how large, which operators it asks for and where its
+//! weights lie. What is beyond the limits, or would make a runtime read anything but the model's own files, is refused.
+//!
+//! Walks protobuf's wire format in place (`scan/wire.rs`): weights are passed over, never copied, and what is kept is bounded
+//! by the limits. Must not know how a model is loaded or run.
+
+mod functions;
+mod graph;
+mod magic;
+mod refusal;
+mod tensor;
+mod wire;
 
 use crate::Refusal;
 use crate::declared::{self, DeclaredTensor, ValueInfoProto};
+use functions::{Expansion, FunctionId};
+use graph::Inside;
 use prost::Message;
+use refusal::{At, Trouble};
+pub use refusal::{Finding, ScanRefusal};
 use serde::Serialize;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use wire::{Once, Piece};
+
+/// What a model may be at most. The defaults are far beyond what decisions need, and far below what harms a server.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanLimits {
+    /// Of the file itself; more weights than that lie beside it.
+    pub file_bytes_max: u64,
+    /// In all graphs, and again once the model's own functions are written out.
+    pub nodes_max: u64,
+    /// Graphs inside one another. Protobuf's readers stop at 100 messages, which are 32 graphs.
+    pub depth_max: u64,
+    pub initialisers_max: u64,
+    /// In the file and beside it. What a server has memory for is `MemoryBudget`'s to say.
+    pub weight_bytes_max: u64,
+    pub attribute_bytes_max: u64,
+    pub functions_max: u64,
+    pub external_files_max: u64,
+}
+
+impl Default for ScanLimits {
+    fn default() -> ScanLimits {
+        ScanLimits {
+            file_bytes_max: i32::MAX as u64,
+            nodes_max: 200_000,
+            depth_max: 32,
+            initialisers_max: 200_000,
+            weight_bytes_max: 64 << 30,
+            attribute_bytes_max: 512 << 20,
+            functions_max: 10_000,
+            external_files_max: 1000,
+        }
+    }
+}
+
+impl ScanLimits {
+    /// To be asked before a file is read.
+    pub fn file(&self, bytes: u64) -> Result<(), Refusal> {
+        let advice = "save large weights beside the model: onnx.save_model(…, save_as_external_data=True)";
+        Ok(over("bytes of the model's file", bytes, self.file_bytes_max, advice)
+            .map_err(|trouble| *trouble)?)
+    }
+}
+
+const DEPTH_ADVICE: &str = "export a flatter model";
+const DECLARED_MAX: u64 = 10_000;
+const DECLARED_ADVICE: &str = "join them into fewer tensors";
+const DECLARED_BYTES_MAX: u64 = 64 << 10;
+const ENTRIES_MAX: u64 = 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Opset {
@@ -14,218 +76,185 @@ pub struct Opset {
 }
 
 /// What a model says of itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ScanFacts {
     pub opset: Vec<Opset>,
     pub producer: String,
-    pub nodes: usize,
+    pub nodes: u64,
+    /// With the model's own functions written out where they are called.
+    pub nodes_expanded: u64,
+    /// Graphs inside one another; 0: none is.
+    pub depth: u64,
+    pub functions: u64,
+    pub initialisers: u64,
+    pub weight_bytes: u64,
+    /// Of the operators that it uses.
+    pub domains: BTreeSet<String>,
     pub inputs: Vec<DeclaredTensor>,
     pub outputs: Vec<DeclaredTensor>,
     /// Whether it has loops: how long it runs then depends on its input, and no measurement tells.
-    #[serde(skip)]
     pub loops: bool,
-    /// Names of the files beside the model that hold weights; each a plain file name.
-    #[serde(skip)]
-    pub external_data: BTreeSet<String>,
+    /// The files beside the model that hold weights, each a plain file name, and how many bytes each must have.
+    pub external_data: BTreeMap<String, u64>,
 }
 
 impl ScanFacts {
-    pub(crate) fn of(model: &[u8]) -> Result<ScanFacts, Refusal> {
-        let model = ModelProto::decode(model).map_err(|error| Refusal::NotOnnx(error.to_string()))?;
-        let graph = model.graph.ok_or_else(|| Refusal::NotOnnx("it has no graph".to_owned()))?;
-        let mut seen = Seen::default();
-        seen.graph(&graph)?;
-        for node in model.functions.iter().flat_map(|function| &function.node) {
-            seen.node(node)?;
-        }
-        let weights = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
-        let inputs = declared::tensors(&graph.input, &weights);
-        let opset = model.opset_import.into_iter().map(|import| Opset {
-            domain: if import.domain.is_empty() { "ai.onnx".to_owned() } else { import.domain },
-            version: import.version,
-        });
-        Ok(ScanFacts {
-            opset: opset.collect(),
-            producer: format!("{} {}", model.producer_name, model.producer_version).trim().to_owned(),
-            nodes: seen.nodes,
-            inputs,
-            outputs: declared::tensors(&graph.output, &HashSet::new()),
-            loops: seen.loops,
-            external_data: seen.external_data,
-        })
+    pub fn of(model: &[u8], limits: &ScanLimits) -> Result<ScanFacts, Refusal> {
+        limits.file(model.len() as u64)?;
+        Ok(scan(model, limits).map_err(|trouble| *trouble)?)
     }
 }
 
-#[derive(Default)]
-struct Seen {
-    nodes: usize,
-    loops: bool,
-    external_data: BTreeSet<String>,
+/// One model's walk.
+struct Scan<'a> {
+    limits: &'a ScanLimits,
+    functions: HashMap<FunctionId<'a>, usize>,
+    facts: ScanFacts,
 }
 
-impl Seen {
-    fn graph(&mut self, graph: &GraphProto) -> Result<(), Refusal> {
-        let sparse = graph.sparse_initializer.iter().flat_map(|sparse| [&sparse.values, &sparse.indices]);
-        for tensor in graph.initializer.iter().chain(sparse.flatten()) {
-            self.tensor(tensor)?;
-        }
-        graph.node.iter().try_for_each(|node| self.node(node))
+fn scan(bytes: &[u8], limits: &ScanLimits) -> Result<ScanFacts, Trouble> {
+    if bytes.is_empty() {
+        return Err(Finding::malformed("the file is empty"));
     }
-
-    fn node(&mut self, node: &NodeProto) -> Result<(), Refusal> {
-        self.nodes += 1;
-        self.loops |= matches!(node.op_type.as_str(), "Loop" | "Scan");
-        for attribute in &node.attribute {
-            attribute.t.iter().chain(&attribute.tensors).try_for_each(|tensor| self.tensor(tensor))?;
-            attribute.g.iter().chain(&attribute.graphs).try_for_each(|graph| self.graph(graph))?;
-        }
-        Ok(())
+    if let Some(foreign) = magic::foreign(bytes) {
+        return Err(foreign.into());
     }
+    let model = Model::read(Piece { bytes, at: 0 }, limits)?;
+    let graph = model.graph.ok_or_else(|| Finding::malformed("it has no graph"))?;
+    let mut scan = Scan { limits, functions: functions::named(&model.functions)?, facts: model.facts };
+    let mut inside = Inside::default();
+    scan.graph(graph, &mut inside)?;
+    let bodies = model.functions.iter().enumerate();
+    let bodies =
+        bodies.map(|(number, function)| scan.function(*function).at(|| format!("function {number}")));
+    let bodies: Vec<_> = bodies.collect::<Result<_, _>>()?;
+    let mut expansion = Expansion::new(&bodies, limits.nodes_max, limits.depth_max);
+    let (nodes, depth) = expansion.of(&inside.body, 0)?;
+    let mut facts = scan.facts;
+    (facts.nodes_expanded, facts.depth) = (nodes, depth);
+    declare(graph, &mut facts)?;
+    Ok(facts)
+}
 
-    fn tensor(&mut self, tensor: &TensorProto) -> Result<(), Refusal> {
-        const EXTERNAL: i32 = 1;
-        // Entries without the flag are refused as well: loaders have disagreed on which of the two counts.
-        if tensor.data_location != EXTERNAL && tensor.external_data.is_empty() {
-            return Ok(());
+/// The outermost message.
+struct Model<'a> {
+    graph: Option<Piece<'a>>,
+    functions: Vec<Piece<'a>>,
+    facts: ScanFacts,
+}
+
+impl<'a> Model<'a> {
+    fn read(piece: Piece<'a>, limits: &ScanLimits) -> Result<Model<'a>, Trouble> {
+        let mut model = Model { graph: None, functions: Vec::new(), facts: ScanFacts::default() };
+        let (mut graph, mut entries) = (Once::default(), 0);
+        let (mut producer, mut version) = (String::new(), String::new());
+        for field in piece.fields() {
+            match field? {
+                (2, value) => producer = value.piece()?.shown(),
+                (3, value) => version = value.piece()?.shown(),
+                (7, value) => {
+                    graph.take("the graph")?;
+                    model.graph = Some(value.piece()?);
+                }
+                (8, value) => {
+                    model.facts.opset.push(opset(value.piece()?)?);
+                    let opsets = model.facts.opset.len() as u64;
+                    over("imports of operator sets", opsets, ENTRIES_MAX, "export the model again")?;
+                }
+                (14, value) => {
+                    entries += 1;
+                    over("entries of metadata", entries, ENTRIES_MAX, "keep such facts beside the model")?;
+                    metadata(value.piece()?)?;
+                }
+                (20, _) => return Err(Finding::Training.into()),
+                (25, value) => {
+                    model.functions.push(value.piece()?);
+                    let functions = model.functions.len() as u64;
+                    over("functions", functions, limits.functions_max, "export the model without functions")?;
+                }
+                _ => {}
+            }
         }
-        let location = tensor.external_data.iter().find(|entry| entry.key == "location");
-        let name = location.map(|entry| entry.value.as_str()).unwrap_or_default();
-        // `*/_ORT_MEM_ADDR_/*` would let a file name an address in this process's memory; it has slashes, so the
-        // rule for plain names catches it too.
-        if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\\', '\0']) {
-            return Err(Refusal::ExternalDataOutside(name.to_owned()));
-        }
-        self.external_data.insert(name.to_owned());
-        Ok(())
+        model.facts.producer = format!("{producer} {version}").trim().to_owned();
+        model.facts.functions = model.functions.len() as u64;
+        Ok(model)
     }
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct ModelProto {
-    #[prost(string, tag = "2")]
-    producer_name: String,
-    #[prost(string, tag = "3")]
-    producer_version: String,
-    #[prost(message, optional, tag = "7")]
-    graph: Option<GraphProto>,
-    #[prost(message, repeated, tag = "8")]
-    opset_import: Vec<OperatorSetIdProto>,
-    #[prost(message, repeated, tag = "25")]
-    functions: Vec<FunctionProto>,
+fn opset(piece: Piece<'_>) -> Result<Opset, Trouble> {
+    let (mut domain, mut version) = (String::new(), 0);
+    for field in piece.fields() {
+        match field? {
+            (1, value) => domain = value.piece()?.shown(),
+            (2, value) => version = value.number()? as i64,
+            _ => {}
+        }
+    }
+    Ok(Opset { domain: if domain.is_empty() { "ai.onnx".to_owned() } else { domain }, version })
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct OperatorSetIdProto {
-    #[prost(string, tag = "1")]
-    domain: String,
-    #[prost(int64, tag = "2")]
-    version: i64,
+/// `ort_config` holds options of the session, libraries of custom operators among them, for servers that were told to obey.
+fn metadata(piece: Piece<'_>) -> Result<(), Trouble> {
+    let (key, value) = tensor::entry(piece)?;
+    let lower = key.to_ascii_lowercase();
+    let library =
+        [".so", ".dll", ".dylib"].iter().any(|end| value.trim_end().to_ascii_lowercase().ends_with(end));
+    if lower == "ort_config" || lower.contains("custom_op") || lower.contains("session_options") || library {
+        return Err(Finding::Settings(tensor::shortened(key)).into());
+    }
+    Ok(())
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct FunctionProto {
-    #[prost(message, repeated, tag = "7")]
-    node: Vec<NodeProto>,
+/// Inputs and outputs, without the weights that older files list among the inputs.
+fn declare(graph: Piece<'_>, facts: &mut ScanFacts) -> Result<(), Trouble> {
+    let (mut inputs, mut outputs, mut weights) = (Vec::new(), Vec::new(), HashSet::new());
+    let inputs_max = facts.initialisers + DECLARED_MAX;
+    for field in graph.fields() {
+        let (number, value) = field?;
+        match number {
+            5 => weights.extend(name(value.piece()?, 8)?),
+            11 => {
+                inputs.push(value.piece()?);
+                over("inputs, weights among them", inputs.len() as u64, inputs_max, DECLARED_ADVICE)?;
+            }
+            12 => {
+                outputs.push(value.piece()?);
+                over("outputs", outputs.len() as u64, DECLARED_MAX, DECLARED_ADVICE)?;
+            }
+            _ => {}
+        }
+    }
+    for input in inputs {
+        if !name(input, 1)?.is_some_and(|name| weights.contains(name)) {
+            facts.inputs.push(declared(input)?);
+            over("inputs", facts.inputs.len() as u64, DECLARED_MAX, DECLARED_ADVICE)?;
+        }
+    }
+    facts.outputs = outputs.into_iter().map(declared).collect::<Result<_, _>>()?;
+    Ok(())
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct GraphProto {
-    #[prost(message, repeated, tag = "1")]
-    node: Vec<NodeProto>,
-    #[prost(message, repeated, tag = "5")]
-    initializer: Vec<TensorProto>,
-    #[prost(message, repeated, tag = "11")]
-    input: Vec<ValueInfoProto>,
-    #[prost(message, repeated, tag = "12")]
-    output: Vec<ValueInfoProto>,
-    #[prost(message, repeated, tag = "15")]
-    sparse_initializer: Vec<SparseTensorProto>,
+fn declared(piece: Piece<'_>) -> Result<DeclaredTensor, Trouble> {
+    let length = piece.bytes.len() as u64;
+    over("bytes of an input's declaration", length, DECLARED_BYTES_MAX, "export the model again")?;
+    let value = ValueInfoProto::decode(piece.bytes).map_err(|error| Finding::malformed(error.to_string()))?;
+    Ok(declared::tensor(&value))
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct NodeProto {
-    #[prost(string, tag = "4")]
-    op_type: String,
-    #[prost(message, repeated, tag = "5")]
-    attribute: Vec<AttributeProto>,
+fn name(piece: Piece<'_>, wanted: u32) -> Result<Option<&str>, Trouble> {
+    let mut found = None;
+    for field in piece.fields() {
+        let (number, value) = field?;
+        if number == wanted {
+            found = Some(value.piece()?.text()?);
+        }
+    }
+    Ok(found)
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct AttributeProto {
-    #[prost(message, optional, tag = "5")]
-    t: Option<TensorProto>,
-    #[prost(message, optional, tag = "6")]
-    g: Option<GraphProto>,
-    #[prost(message, repeated, tag = "10")]
-    tensors: Vec<TensorProto>,
-    #[prost(message, repeated, tag = "11")]
-    graphs: Vec<GraphProto>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct SparseTensorProto {
-    #[prost(message, optional, tag = "1")]
-    values: Option<TensorProto>,
-    #[prost(message, optional, tag = "2")]
-    indices: Option<TensorProto>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct TensorProto {
-    #[prost(string, tag = "8")]
-    name: String,
-    #[prost(message, repeated, tag = "13")]
-    external_data: Vec<StringStringEntryProto>,
-    #[prost(int32, tag = "14")]
-    data_location: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct StringStringEntryProto {
-    #[prost(string, tag = "1")]
-    key: String,
-    #[prost(string, tag = "2")]
-    value: String,
+fn over(what: &'static str, is: u64, most: u64, advice: &'static str) -> Result<(), Trouble> {
+    if is <= most { Ok(()) } else { Err(Finding::OverLimit { what, is, most, advice }.into()) }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn model_with_weights_at(location: &str) -> Vec<u8> {
-        let entry = |key: &str, value: &str| StringStringEntryProto { key: key.into(), value: value.into() };
-        let tensor = TensorProto {
-            external_data: vec![entry("location", location), entry("length", "8")],
-            data_location: 1,
-            ..TensorProto::default()
-        };
-        let inner = GraphProto { initializer: vec![tensor], ..GraphProto::default() };
-        let attribute = vec![AttributeProto { g: Some(inner), ..AttributeProto::default() }];
-        let node = NodeProto { op_type: "Loop".into(), attribute };
-        let graph = GraphProto { node: vec![node], ..GraphProto::default() };
-        ModelProto { graph: Some(graph), ..ModelProto::default() }.encode_to_vec()
-    }
-
-    #[test]
-    fn external_data_is_found_in_subgraphs_too() {
-        let facts = ScanFacts::of(&model_with_weights_at("w.bin")).unwrap();
-        assert_eq!(facts.external_data, BTreeSet::from(["w.bin".to_owned()]));
-        assert_eq!(facts.nodes, 1);
-        assert!(facts.loops);
-    }
-
-    #[test]
-    fn external_data_anywhere_but_beside_the_model_is_refused() {
-        for location in ["../w.bin", "/etc/passwd", "a/b", "*/_ORT_MEM_ADDR_/*", "..", "", "a\\b"] {
-            let refusal = ScanFacts::of(&model_with_weights_at(location)).unwrap_err();
-            assert!(matches!(refusal, Refusal::ExternalDataOutside(_)), "{location}: {refusal}");
-        }
-    }
-
-    #[test]
-    fn bytes_that_are_no_model_are_refused() {
-        for bytes in [&b""[..], b"not a model", b"\xff\xff\xff"] {
-            assert!(matches!(ScanFacts::of(bytes).unwrap_err(), Refusal::NotOnnx(_)));
-        }
-    }
-}
+mod tests;

@@ -27,6 +27,27 @@ struct Arguments {
     /// The snapshot's index file; documents and models lie beside it.
     #[arg(long, value_name = "FILE")]
     snapshot: PathBuf,
+    /// Read the snapshot again whenever its index changes.
+    #[arg(long)]
+    watch: bool,
+    /// PEM file of the public keys whose owners say whom to trust.
+    #[arg(long, value_name = "FILE")]
+    trust_root: Option<PathBuf>,
+    /// The trust policy that one of them signed; read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    trust_policy: Option<PathBuf>,
+    /// Keep here what was taken last, so that nothing older is taken [default: beside the trust policy].
+    #[arg(long, value_name = "FOLDER")]
+    state_folder: Option<PathBuf>,
+    /// What this server is for: releases for others are refused [default: production].
+    #[arg(long, value_name = "NAME")]
+    environment: Option<String>,
+    /// Serve what nobody signed, too: allow, or refuse [default: refuse].
+    #[arg(long, value_name = "WORD")]
+    unsigned: Option<String>,
+    /// Deployments of each name that stay loaded after they were replaced [default: 1].
+    #[arg(long, value_name = "N")]
+    previous_kept: Option<usize>,
     /// HOST:PORT, tls://HOST:PORT or unix:/PATH (may be repeated; port 0 takes a free one) [default: 127.0.0.1:8080].
     #[arg(long, value_name = "ADDRESS")]
     listen: Vec<String>,
@@ -151,6 +172,9 @@ fn override_with(config: &mut ServerConfig, arguments: &Arguments) {
         (&mut config.tls_key, &arguments.tls_key),
         (&mut config.tls_client_ca, &arguments.tls_client_ca),
         (&mut config.callers, &arguments.callers),
+        (&mut config.trust_root, &arguments.trust_root),
+        (&mut config.trust_policy, &arguments.trust_policy),
+        (&mut config.state_folder, &arguments.state_folder),
         (&mut config.journal_folder, &arguments.journal_folder),
         (&mut config.journal_key, &arguments.journal_key),
     ] {
@@ -164,9 +188,17 @@ fn override_with(config: &mut ServerConfig, arguments: &Arguments) {
     if arguments.journal_kek.is_some() {
         config.journal_kek.clone_from(&arguments.journal_kek);
     }
-    if let Some(mode) = &arguments.unix_mode {
-        config.unix_mode.clone_from(mode);
+    for (key, given) in [
+        (&mut config.unix_mode, &arguments.unix_mode),
+        (&mut config.environment, &arguments.environment),
+        (&mut config.unsigned, &arguments.unsigned),
+    ] {
+        if let Some(given) = given {
+            key.clone_from(given);
+        }
     }
+    config.previous_kept = arguments.previous_kept.unwrap_or(config.previous_kept);
+    config.watch_snapshot |= arguments.watch;
     if arguments.allow_anonymous {
         config.allow_anonymous = Some(true);
     }

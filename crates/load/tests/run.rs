@@ -142,7 +142,7 @@ fn a_connection_that_the_server_closes_is_made_anew_without_a_failure() {
 
 #[test]
 fn a_server_that_is_not_there_and_one_that_never_answers_are_told_apart() {
-    let gone = HttpServer::start(|_, body| answer(&body)).into_dead_url();
+    let gone = HttpServer::start_on(nobody_follows(4), |_, body| answer(&body)).into_dead_url();
     let outcome = run(plan(&gone, json!({})));
     assert_eq!(outcome.failed, count(&outcome, "connect refused"), "{outcome:?}");
     assert!(outcome.failed > 0 && outcome.failed < 200, "a dead server is not hammered");
@@ -306,9 +306,14 @@ fn a_deadline_is_told_to_the_server_and_what_comes_after_it_is_counted() {
     assert!(outcome.past_deadline.abs_diff(outcome.answered / 2) <= 1, "{outcome:?}");
 }
 
+/// At an address of its own: the port of a dead server is free, and another test's would answer in its place.
+fn nobody_follows(host: u8) -> TcpListener {
+    TcpListener::bind((std::net::Ipv4Addr::new(127, 0, 0, host), 0)).expect("a port")
+}
+
 #[test]
 fn a_server_that_dies_ends_the_run_with_what_was_measured_and_says_when() {
-    let server = HttpServer::start(|_, body| answer(&body));
+    let server = HttpServer::start_on(nobody_follows(2), |_, body| answer(&body));
     let arrivals = constant(500.0);
     let run = Run::start(plan(&server.url, json!({"arrivals": arrivals, "duration_s": 600.0})), rows());
     let run = run.expect("starts");
@@ -326,7 +331,7 @@ fn a_server_that_dies_ends_the_run_with_what_was_measured_and_says_when() {
 
 #[test]
 fn a_server_that_never_was_there_ends_the_warm_up() {
-    let gone = HttpServer::start(|_, body| answer(&body)).into_dead_url();
+    let gone = HttpServer::start_on(nobody_follows(3), |_, body| answer(&body)).into_dead_url();
     let outcome = run(plan(&gone, json!({"warmup": {"least_s": 60.0, "most_s": 60.0}})));
     let words = outcome.ended_early.expect("a reason");
     assert_eq!(words, "the server did not answer in the warm-up: connect refused");

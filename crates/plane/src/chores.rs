@@ -105,12 +105,13 @@ fn clean<M>(cleaning: &Receiver<Clean<M>>, leaving: &AtomicBool) {
     }
 }
 
-/// Jobs in flight hold their model, and requests their decision; once only this thread does, dropping it here is the last.
-fn in_use<M>(deployment: &Arc<Deployment<M>>) -> bool {
+/// Jobs in flight hold their model, and requests their decision; once only the caller does, dropping it there is the last.
+pub(crate) fn in_use<M>(deployment: &Arc<Deployment<M>>) -> bool {
     let decision = deployment.decision.as_ref();
     let own = |model: &Arc<Model<M>>| {
         let models = decision.map_or(&[][..], |decision| &decision.models);
-        1 + models.iter().filter(|other| Arc::ptr_eq(model, other)).count()
+        let tried = deployment.trial.iter().map(|trial| &trial.model);
+        1 + models.iter().chain(tried).filter(|other| Arc::ptr_eq(model, other)).count()
     };
     Arc::strong_count(deployment) > 1
         || decision.is_some_and(|decision| Arc::strong_count(decision) > 1)
@@ -120,6 +121,22 @@ fn in_use<M>(deployment: &Arc<Deployment<M>>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::candidate::Trial;
+    use crate::testing::Made;
+    use flyball_core::Digest;
+
+    #[test]
+    fn a_deployment_is_in_use_while_a_job_holds_a_model_of_it_also_where_that_is_tried() {
+        let mut deployment = Made::usual().deployment("m", Digest::of(b"m"));
+        let job = Arc::clone(&deployment.versions[0]);
+        deployment.trial = Some(Trial { model: Arc::clone(&job), share: 0.5 });
+        let deployment = Arc::new(deployment);
+        assert!(in_use(&deployment));
+        drop(job);
+        assert!(!in_use(&deployment));
+        let _request = Arc::clone(&deployment);
+        assert!(in_use(&deployment));
+    }
 
     #[test]
     #[cfg(target_os = "linux")]

@@ -5,12 +5,13 @@
 //! named fields in and a decision out (`governed.rs`). Queue and infer happen in `batch.rs`, the second walk.
 
 use crate::batch::{self, Ticket};
+use crate::candidate::route_drawn;
 use crate::stages::admit::{Ask, admit, judge};
-use crate::stages::{classify::classify, route::route, tensor::tensor};
+use crate::stages::{classify::classify, tensor::tensor};
 use crate::walk::Walk;
 use crate::{Lane, Model};
 use bytes::Bytes;
-use flyball_core::{Answer, Dialect, Fault, Nanos, Priority, Sink, Stage};
+use flyball_core::{Answer, Dialect, Fault, ModelRef, Nanos, Priority, Sink, Stage};
 use std::sync::Arc;
 
 /// A request whose head has been read. The body may still be on its way: a client that never sends the rest is
@@ -108,6 +109,11 @@ fn count_under<S: Sink, R: Request<S>>(lane: &Lane<S>, request: &R, walk: &mut W
     }
 }
 
+/// The lane's own random numbers decide who gets a candidate.
+fn drawn<S: Sink>(lane: &Lane<S>, named: &ModelRef) -> Result<Arc<Model<S::Model>>, Fault> {
+    route_drawn(&lane.plane.routes.load(), named, || lane.desk.ids.draw())
+}
+
 /// Tensors in, a model's outputs out, in a dialect of the Open Inference Protocol.
 pub struct Inference<'d, D>(pub &'d D);
 
@@ -116,7 +122,7 @@ impl<S: Sink, D: Dialect> Request<S> for Inference<'_, D> {
     type Found = Arc<Model<S::Model>>;
 
     fn find(&self, lane: &Lane<S>, body: &Bytes) -> Option<Result<Self::Found, Fault>> {
-        self.0.model(body).map(|named| route(&lane.plane.routes.load(), &named))
+        self.0.model(body).map(|named| drawn(lane, &named))
     }
 
     fn first(model: &Self::Found) -> (&Arc<S::Model>, &Model<S::Model>) {
@@ -140,9 +146,7 @@ impl<S: Sink, D: Dialect> Request<S> for Inference<'_, D> {
         let mut request = walk.stage(Stage::Parse, request)?;
         let model = match found {
             Some(model) => Ok(model),
-            None => {
-                route(&lane.plane.routes.load(), &request.model).inspect(|model| walk.routed(&model.meter))
-            }
+            None => drawn(lane, &request.model).inspect(|model| walk.routed(&model.meter)),
         };
         let model = walk.stage(Stage::Route, model)?;
         walk.due(request.timeout, model.terms.deadline);

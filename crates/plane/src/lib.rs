@@ -9,12 +9,14 @@ mod apply;
 mod backlog;
 mod batch;
 mod breaker;
+mod candidate;
 mod chores;
 mod decide;
 mod decision;
 mod fingerprint;
 mod governed;
 mod job;
+mod judge;
 mod lane;
 mod loaded;
 mod out;
@@ -26,6 +28,7 @@ mod service;
 mod share;
 #[cfg(test)]
 mod simulation;
+mod states;
 #[cfg(test)]
 mod testing;
 mod stages {
@@ -41,14 +44,16 @@ mod stages {
 mod walk;
 mod watchdog;
 
-pub use apply::{Ack, AckState, Loader, NotLoaded, VersionAck};
+pub use apply::{Ack, AckState, Loader, NotLoaded, Outcome, VersionAck};
 pub use decide::{Arrival, Inference, Request, decide};
 pub use decision::{Decision, find as find_decision};
 pub use fingerprint::Fingerprint;
 pub use governed::Governed;
+pub use judge::{Approved, Judge, Keep, Standing, Taken};
 pub use lane::Lane;
 pub use loaded::{Deployment, Model};
 pub use plane::{Build, LaneInbox, Lanes, Means, Plane, PlaneLimits};
 pub use routes::{Absence, Routes};
 pub use stages::route::route;
+pub use states::{Applied, DeploymentState, State, Tried};
 pub use walk::Walk;

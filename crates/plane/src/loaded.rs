@@ -4,11 +4,16 @@ use crate::Decision;
 use crate::admission::Gate;
 use crate::backlog::Backlog;
 use crate::breaker::Breaker;
+use crate::candidate::Trial;
+use crate::judge::Standing;
 use crate::schedule::{BatchWait, ModelKey};
 use crate::service::Service;
-use flyball_core::{Digest, InferRequest, Tensor};
+use crate::states::Tried;
+use flyball_core::{Digest, InferRequest, Tensor, snapshot};
 use flyball_engine::{Batching, LatencyTable, RunError, Runner, Signature};
 use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -49,9 +54,25 @@ pub struct Deployment<M> {
     pub digest: Digest,
     /// The version for callers who name none.
     pub route: String,
+    /// Those of its candidate among them.
     pub versions: Vec<Arc<Model<M>>>,
+    /// What is tried on some of the requests, where there is no decision; else it is a variant of that.
+    pub(crate) trial: Option<Trial<M>>,
+    /// The same for whoever asks, with or without a decision.
+    pub(crate) tried: Option<Tried>,
     /// What the models are asked for; none: they are served as they are.
     pub decision: Option<Arc<Decision<M>>>,
+    pub standing: Standing,
+    /// To be judged again by later trust; none where nobody was trusted.
+    pub(crate) origin: Option<Box<Origin>>,
+    /// Of the last snapshot that asked for it.
+    pub(crate) generation: AtomicU64,
+}
+
+/// What a deployment was made from.
+pub(crate) struct Origin {
+    pub(crate) document: snapshot::Deployment,
+    pub(crate) base: PathBuf,
 }
 
 impl<M> Deployment<M> {

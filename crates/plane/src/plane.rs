@@ -6,6 +6,7 @@ use crate::admission::Gate;
 use crate::backlog::Backlog;
 use crate::job::Job;
 use crate::loaded::{Home, Model};
+use crate::states::Applied;
 use crate::watchdog::Runs;
 use arc_swap::ArcSwap;
 use flyball_core::{Clock, Nanos, Priority, Recorder, RequestLimits, nanos};
@@ -67,6 +68,10 @@ const WINDOW_KEYS_MAX: usize = 1_000_000;
 
 pub struct Plane<M> {
     pub routes: ArcSwap<Routes<M>>,
+    /// What the last snapshots came to.
+    pub applied: ArcSwap<Applied>,
+    /// Versions of models that were loaded, ever.
+    pub loads: AtomicU64,
     pub limits: PlaneLimits,
     pub clock: Clock,
     pub means: Means,
@@ -132,7 +137,10 @@ impl<M> Plane<M> {
         let routes = ArcSwap::from_pointee(Routes::default());
         let gate = Gate::new(limits.in_flight_max);
         let runs = Runs::new(count);
-        (Arc::new(Plane { routes, limits, clock, means, thread_time, lanes, gate, runs, peers }), inboxes)
+        let (applied, loads) = (ArcSwap::default(), AtomicU64::new(0));
+        let plane =
+            Plane { routes, applied, loads, limits, clock, means, thread_time, lanes, gate, runs, peers };
+        (Arc::new(plane), inboxes)
     }
 
     pub fn has_sockets(&self, lane: usize) -> bool {

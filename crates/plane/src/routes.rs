@@ -86,10 +86,15 @@ impl<M> Routes<M> {
 
     /// Takes a deployment out, and keeps in mind that it was there.
     pub(crate) fn unload(&mut self, name: &str) -> Option<Arc<Deployment<M>>> {
+        self.withdraw(name, "unloaded")
+    }
+
+    /// The same for another reason, which callers are told.
+    pub(crate) fn withdraw(&mut self, name: &str, reason: &str) -> Option<Arc<Deployment<M>>> {
         let gone = self.serving.remove(name)?;
         let versions = gone.versions.iter().map(|model| model.version.to_string()).collect();
         let leaving = Arc::downgrade(&gone);
-        let absence = Absence { reason: "unloaded".to_owned(), loading: false, versions, leaving };
+        let absence = Absence { reason: reason.to_owned(), loading: false, versions, leaving };
         self.absent.insert(name.to_owned(), absence);
         Some(gone)
     }
@@ -120,14 +125,7 @@ mod tests {
     use flyball_core::Digest;
 
     fn deployment() -> Arc<Deployment<()>> {
-        let versions = vec![Made::usual().model()];
-        Arc::new(Deployment {
-            name: "m".into(),
-            digest: Digest::of(b"m"),
-            route: "1".into(),
-            versions,
-            decision: None,
-        })
+        Arc::new(Made::usual().deployment("m", Digest::of(b"m")))
     }
 
     fn absence(routes: &Routes<()>) -> (String, bool, Vec<String>, bool) {

@@ -5,11 +5,11 @@ use crate::breaker::Breaker;
 use crate::loaded::{Home, Run, StopRun, Terms};
 use crate::schedule::ModelKey;
 use crate::service::Service;
-use crate::{Lane, LaneInbox, Lanes, Means, Model, Plane, PlaneLimits};
+use crate::{Deployment, Lane, LaneInbox, Lanes, Means, Model, Plane, PlaneLimits, Standing};
 use bytes::Bytes;
 use flyball_core::{
-    Clock, DataType, DecisionRecord, Meters, RequestLimits, RunRecord, Shadow, Shadowed, Sink, Tensor,
-    TensorData, TensorSpec, WalkRecord,
+    Clock, DataType, DecisionRecord, Digest, Meters, RequestLimits, RunRecord, Shadow, Shadowed, Sink,
+    Tensor, TensorData, TensorSpec, WalkRecord,
 };
 use flyball_engine::{Batching, LatencyPoint, LatencyTable, RunError, Signature};
 use flyball_features::Wall;
@@ -17,6 +17,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// The time of day at which tests begin.
@@ -125,6 +126,22 @@ impl Made {
         };
         let (first, row) = (Duration::from_micros(2), Duration::from_nanos(200));
         Made { rows_max: 64, in_flight_max: 1000, first, row, homes: 1, terms }
+    }
+
+    /// One version of it, signed by nobody, as the first snapshot asked for it.
+    pub(crate) fn deployment(self, name: &str, digest: Digest) -> Deployment<()> {
+        Deployment {
+            name: name.to_owned(),
+            digest,
+            route: "1".to_owned(),
+            versions: vec![self.model()],
+            trial: None,
+            tried: None,
+            decision: None,
+            standing: Standing::Unsigned,
+            origin: None,
+            generation: AtomicU64::new(1),
+        }
     }
 
     pub(crate) fn model(self) -> Arc<Model<()>> {

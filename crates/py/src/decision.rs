@@ -3,7 +3,7 @@
 use crate::error::{Failure, guarded, json};
 use flyball_core::TensorSpec;
 use flyball_core::snapshot::SnapshotFault;
-use flyball_decision::{DecisionDocument, ModelFacts, Program};
+use flyball_decision::{DecisionDocument, Digests, ModelFacts, Program};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,8 @@ struct Stage {
 struct Answer {
     faults: Vec<SnapshotFault>,
     stages: Vec<Stage>,
+    /// What a release of it is signed for; none where it has faults.
+    digests: Option<Digests>,
 }
 
 #[pyfunction]
@@ -72,7 +74,7 @@ fn checked(document: &[u8], models: &[u8]) -> Result<Answer, Failure> {
         Ok(program) => {
             let stages = program.describe().into_iter();
             let stages = stages.map(|text| Stage { stage: text.stage, lines: text.lines }).collect();
-            Answer { stages, ..Answer::default() }
+            Answer { stages, digests: Some(document.digests()), ..Answer::default() }
         }
     })
 }

@@ -4,8 +4,8 @@ use crate::error::{Failure, guarded, json};
 use flyball_core::snapshot::{Deployment, Document, Index};
 use flyball_core::{Digest, TensorSpec};
 use flyball_engine::{
-    Artifact, ArtifactFile, Batching, DeclaredTensor, LatencyPoint, LatencyTable, LoadOptions, MemoryBudget,
-    Opset, Refusal, Runtime, digest_files,
+    Artifact, ArtifactFile, Batching, Ceiling, DeclaredTensor, LatencyPoint, LatencyTable, LoadOptions,
+    MemoryBudget, Opset, Refusal, Runtime, ScanLimits, digest_files, scan_file,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -20,6 +20,12 @@ pub(crate) fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyBytes>> {
 #[pyfunction]
 pub(crate) fn machine(py: Python<'_>) -> PyResult<Bound<'_, PyBytes>> {
     json(py, &flyball_server::machine())
+}
+
+#[pyfunction]
+pub(crate) fn ceiling(py: Python<'_>) -> PyResult<Bound<'_, PyBytes>> {
+    let measured = guarded(py, || Ok(Ceiling::measure()))?;
+    json(py, &measured)
 }
 
 #[pyfunction]
@@ -38,7 +44,7 @@ struct ModelFiles {
     external_data: Vec<ArtifactFile>,
     opset: Vec<Opset>,
     producer: String,
-    nodes: usize,
+    nodes: u64,
     inputs: Vec<DeclaredTensor>,
     outputs: Vec<DeclaredTensor>,
 }
@@ -61,6 +67,12 @@ pub(crate) fn model_files<'py>(py: Python<'py>, path: PathBuf) -> PyResult<Bound
     json(py, &files)
 }
 
+#[pyfunction]
+pub(crate) fn scan_model<'py>(py: Python<'py>, path: PathBuf) -> PyResult<Bound<'py, PyBytes>> {
+    let facts = guarded(py, || scan_file(&path, &ScanLimits::default()).map_err(refused))?;
+    json(py, &facts)
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct InspectOptions {
@@ -74,7 +86,7 @@ struct Inspection {
     size_bytes: u64,
     opset: Vec<Opset>,
     producer: String,
-    nodes: usize,
+    nodes: u64,
     ort_version: String,
     inputs: Vec<TensorSpec>,
     outputs: Vec<TensorSpec>,
@@ -112,7 +124,7 @@ fn inspect_model(path: &Path, options: &[u8]) -> Result<Inspection, Failure> {
     })
 }
 
-fn refused(refusal: Refusal) -> Failure {
+pub(crate) fn refused(refusal: Refusal) -> Failure {
     Failure::refused("model_refused", refusal)
 }
 

@@ -10,7 +10,9 @@ mod explain;
 mod features;
 mod journal;
 mod load;
+mod model;
 mod server;
+mod signing;
 
 use pyo3::prelude::*;
 
@@ -23,7 +25,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NativeError", module.py().get_type::<error::NativeError>())?;
     module.add_function(wrap_pyfunction!(engine::build_info, module)?)?;
     module.add_function(wrap_pyfunction!(engine::machine, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::ceiling, module)?)?;
     module.add_function(wrap_pyfunction!(engine::model_files, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::scan_model, module)?)?;
     module.add_function(wrap_pyfunction!(engine::runtime_fingerprint, module)?)?;
     module.add_function(wrap_pyfunction!(engine::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(engine::check_snapshot, module)?)?;
@@ -33,7 +37,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(features::feature_record, module)?)?;
     module.add_function(wrap_pyfunction!(load::read_histograms, module)?)?;
     module.add_function(wrap_pyfunction!(journal::verify_frames, module)?)?;
+    module.add_function(wrap_pyfunction!(signing::verify_package, module)?)?;
+    module.add_function(wrap_pyfunction!(signing::verify_release, module)?)?;
     module.add_class::<server::Server>()?;
+    module.add_class::<model::Model>()?;
     module.add_class::<features::FeaturePush>()?;
     module.add_class::<journal::JournalLog>()?;
     module.add_class::<journal::Journal>()?;

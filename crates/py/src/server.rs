@@ -42,6 +42,10 @@ impl Server {
         json(py, &self.0.acks())
     }
 
+    fn deployments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        json(py, &*self.0.deployments())
+    }
+
     fn apply<'py>(&self, py: Python<'py>, snapshot: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
         let acks = guarded(py, || Ok(self.0.apply(&Bundle::from_memory(snapshot).map_err(faulty)?)))?;
         json(py, &acks)
@@ -95,9 +99,12 @@ fn unstarted(error: StartError) -> Failure {
             let faults = serde_json::to_value(faults).ok();
             Failure { faults, ..Failure::refused("invalid_config", "the callers' file is refused") }
         }
-        StartError::Tls(_) | StartError::Callers(_) | StartError::Journal(_) | StartError::Nobody { .. } => {
-            Failure::refused("invalid_config", error)
-        }
+        StartError::Tls(_)
+        | StartError::Callers(_)
+        | StartError::Trust(_)
+        | StartError::Unwatchable
+        | StartError::Journal(_)
+        | StartError::Nobody { .. } => Failure::refused("invalid_config", error),
         StartError::Bind { .. } => Failure::refused("cannot_listen", error),
         StartError::MemoryLock(_) | StartError::Thread(_) => Failure::refused("no_resources", error),
     }

@@ -23,7 +23,7 @@ pub const fn build_info() -> BuildInfo {
     BuildInfo {
         version: env!("CARGO_PKG_VERSION"),
         commit: COMMIT,
-        profile: if cfg!(debug_assertions) { "dev" } else { "release" },
+        profile: env!("FLYBALL_PROFILE"),
         target: env!("FLYBALL_TARGET"),
         rustc: env!("FLYBALL_RUSTC"),
         debug_assertions: cfg!(debug_assertions),

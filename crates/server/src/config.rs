@@ -1,6 +1,7 @@
 //! The server's settings: what was written, checked as a whole. `python/flyball/config` has the same keys, defaults
 //! and limits, and `docs/reference/server-config.md` is made from those.
 
+use flyball_core::snapshot::sound_name;
 use flyball_journal::KekPlace;
 use flyball_telemetry::LogLevel;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,10 @@ use std::time::Duration;
 /// A smaller budget is a slip of the unit: ONNX Runtime and one small model want more.
 const MEMORY_BYTES_LEAST: u64 = 64 << 20;
 const LANES_MAX: usize = 256;
+const PREVIOUS_KEPT_MAX: u64 = 3;
+
+/// A key, what it is, and what it may be.
+type Told = (&'static str, String, String);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -55,6 +60,20 @@ pub struct ServerConfig {
     pub body_timeout_ms: u64,
     pub idle_timeout_ms: u64,
     pub grace_ms: u64,
+    /// PEM file of the public keys whose owners may say whom to trust.
+    pub trust_root: Option<PathBuf>,
+    /// The trust policy that one of them signed; read again when the file changes.
+    pub trust_policy: Option<PathBuf>,
+    /// Where it is kept which policy and which signed snapshot were taken last; none given: beside the policy.
+    pub state_folder: Option<PathBuf>,
+    /// What this server is for: releases and snapshots for others are refused.
+    pub environment: String,
+    /// What becomes of what nobody signed: `refuse` or `allow`.
+    pub unsigned: String,
+    /// Deployments of each name that stay loaded after they were replaced, to go back to at once.
+    pub previous_kept: usize,
+    /// Apply the snapshot again whenever its index changes on disk.
+    pub watch_snapshot: bool,
     /// Whether clients may load and unload models.
     pub allow_model_control: bool,
     /// Whether clients may have tensors read from and written to shared memory of this machine.
@@ -110,6 +129,13 @@ impl Default for ServerConfig {
             body_timeout_ms: 10_000,
             idle_timeout_ms: 120_000,
             grace_ms: 30_000,
+            trust_root: None,
+            trust_policy: None,
+            state_folder: None,
+            environment: "production".to_owned(),
+            unsigned: "refuse".to_owned(),
+            previous_kept: 1,
+            watch_snapshot: false,
             allow_model_control: false,
             allow_shared_memory: false,
             features_folder: None,
@@ -172,6 +198,7 @@ impl ServerConfig {
         bound("body_timeout_ms", self.body_timeout_ms, 10..=3_600_000);
         bound("idle_timeout_ms", self.idle_timeout_ms, 10..=3_600_000);
         bound("grace_ms", self.grace_ms, 0..=3_600_000);
+        bound("previous_kept", self.previous_kept as u64, 0..=PREVIOUS_KEPT_MAX);
         self.journal_bounds().into_iter().for_each(|(path, is, range)| bound(path, is, range));
         bound("cors_origins", self.cors_origins.len() as u64, 0..=64);
         bound("compress_bytes_min", self.compress_bytes_min as u64, 0..=(1 << 31) - 1);
@@ -194,17 +221,8 @@ impl ServerConfig {
         for (path, allowed, is) in self.tls_faults() {
             refuse(path.to_owned(), &is, allowed);
         }
-        if self.unix_mode().is_none() {
-            refuse(
-                "unix_mode".to_owned(),
-                &self.unix_mode,
-                "three octal digits, with or without a leading 0",
-            );
-        }
-        if let Some(owner) = self.unix_owner.as_deref().filter(|owner| !sound_owner(owner)) {
-            refuse("unix_owner".to_owned(), owner, "user or user:group, names or numbers");
-        }
-        for (path, is, allowed) in self.journal_faults() {
+        let together = [self.unix_faults(), self.trust_faults(), self.journal_faults()];
+        for (path, is, allowed) in together.into_iter().flatten() {
             refuse(path.to_owned(), &is, &allowed);
         }
         for (path, allowed) in self.empty_paths() {
@@ -240,7 +258,7 @@ impl ServerConfig {
     }
 
     /// What a journal's settings say together; each number alone is told by its own bound.
-    fn journal_faults(&self) -> Vec<(&'static str, String, String)> {
+    fn journal_faults(&self) -> Vec<Told> {
         let mut faults = Vec::new();
         let (sync, loss) = (self.journal_sync_ms, self.journal_loss_ms_max);
         if (10..=10_000).contains(&sync) && (100..2 * sync).contains(&loss) {
@@ -252,6 +270,53 @@ impl ServerConfig {
             faults.push(("journal_kek", place.clone(), allowed));
         }
         faults
+    }
+
+    fn unix_faults(&self) -> Vec<Told> {
+        let mut faults = Vec::new();
+        if self.unix_mode().is_none() {
+            let allowed = "three octal digits, with or without a leading 0".to_owned();
+            faults.push(("unix_mode", self.unix_mode.clone(), allowed));
+        }
+        if let Some(owner) = self.unix_owner.as_ref().filter(|owner| !sound_owner(owner)) {
+            faults.push(("unix_owner", owner.clone(), "user or user:group, names or numbers".to_owned()));
+        }
+        faults
+    }
+
+    /// A policy without the keys that may sign it says nothing, nor do those without one.
+    fn trust_faults(&self) -> Vec<Told> {
+        let (root, policy) = (&self.trust_root, &self.trust_policy);
+        let empty = |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| path.as_os_str().is_empty());
+        let shown = policy.as_ref().map_or_else(|| "null".to_owned(), |path| path.display().to_string());
+        let wrong = [
+            ("trust_root", empty(root), String::new(), "the path of a file"),
+            (
+                "trust_policy",
+                (root.is_some() != policy.is_some() && !empty(root)) || empty(policy),
+                shown,
+                "a path where trust_root has one, else null",
+            ),
+            ("state_folder", empty(&self.state_folder), String::new(), "null, or the path of a folder"),
+            (
+                "environment",
+                !sound_name(&self.environment),
+                self.environment.clone(),
+                "1 to 128 of A-Z a-z 0-9 . _ -, not starting with '.'",
+            ),
+            (
+                "unsigned",
+                !["refuse", "allow"].contains(&self.unsigned.as_str()),
+                self.unsigned.clone(),
+                "refuse or allow",
+            ),
+        ];
+        let wrong = wrong.into_iter().filter(|(_, wrong, ..)| *wrong);
+        wrong.map(|(key, _, is, allowed)| (key, is, allowed.to_owned())).collect()
+    }
+
+    pub(crate) fn allows_unsigned(&self) -> bool {
+        self.unsigned == "allow"
     }
 
     /// A model has one session for each lane, so a further thread would have none to run. Each number alone is told by its
@@ -368,138 +433,4 @@ fn sound_owner(owner: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_defaults_are_sound() {
-        assert_eq!(ServerConfig::default().check(), []);
-    }
-
-    #[test]
-    fn one_address_cannot_take_every_place() {
-        let config = ServerConfig::default();
-        assert_eq!(config.connections_per_address_max, config.connections_max / 4);
-    }
-
-    #[test]
-    fn every_setting_out_of_bounds_is_reported_at_once() {
-        let config = ServerConfig {
-            lanes: Some(0),
-            compute_lanes: Some(257),
-            inline_run_us_max: 49,
-            memory_bytes_max: Some((64 << 20) - 1),
-            grace_ms: u64::MAX,
-            log: "loud".into(),
-            ..ServerConfig::default()
-        };
-        let paths: Vec<_> = config.check().into_iter().map(|fault| fault.path).collect();
-        let wanted = ["lanes", "compute_lanes", "inline_run_us_max", "memory_bytes_max", "grace_ms", "log"];
-        assert_eq!(paths, wanted);
-    }
-
-    #[test]
-    fn there_are_no_more_compute_lanes_than_lanes_where_both_are_given() {
-        let faults = |lanes, compute_lanes| {
-            let compute_lanes = Some(compute_lanes);
-            ServerConfig { lanes, compute_lanes, ..ServerConfig::default() }.check()
-        };
-        assert_eq!(faults(Some(2), 2), []);
-        assert_eq!(faults(None, 256), [], "the machine decides on lanes, and the server on the rest");
-        let told: Vec<_> = faults(Some(2), 3).iter().map(ToString::to_string).collect();
-        assert_eq!(told, ["compute_lanes is 3; allowed: 1 to 2, no more than lanes"]);
-        assert_eq!(faults(Some(2), 257).len(), 1, "told once");
-        assert_eq!(faults(Some(0), 3).len(), 1, "only lanes is wrong");
-    }
-
-    #[test]
-    fn addresses_are_tcp_tls_or_unix_with_ipv6_in_brackets() {
-        for address in ["127.0.0.1:0", "localhost:8080", "[::1]:0"] {
-            assert_eq!(Endpoint::parse(address), Some(Endpoint::Tcp(address)));
-            assert_eq!(Endpoint::parse(&format!("tls://{address}")), Some(Endpoint::Tls(address)));
-        }
-        assert_eq!(Endpoint::parse("unix:/run/f.sock"), Some(Endpoint::Unix(Path::new("/run/f.sock"))));
-        let long = format!("unix:/{}", "x".repeat(107));
-        for address in [
-            "::1:0",
-            "8080",
-            ":8080",
-            "localhost:",
-            "localhost:65536",
-            "",
-            "tls://",
-            "unix:",
-            "http://h:1",
-            &long,
-        ] {
-            assert_eq!(Endpoint::parse(address), None, "{address}");
-        }
-    }
-
-    #[test]
-    fn certificates_are_needed_for_tls_and_only_there() {
-        let paths =
-            |config: ServerConfig| -> Vec<_> { config.check().into_iter().map(|fault| fault.path).collect() };
-        let file = || Some(PathBuf::from("f.pem"));
-        let listen = vec!["tls://localhost:0".to_owned()];
-        let bare = ServerConfig { listen: listen.clone(), ..ServerConfig::default() };
-        assert_eq!(paths(bare), ["tls_cert", "tls_key"]);
-        let whole = ServerConfig {
-            listen,
-            tls_cert: file(),
-            tls_key: file(),
-            tls_client_ca: file(),
-            ..ServerConfig::default()
-        };
-        assert!(paths(whole).is_empty());
-        let idle = ServerConfig { tls_key: file(), tls_client_ca: file(), ..ServerConfig::default() };
-        assert_eq!(paths(idle), ["tls_key", "tls_client_ca"]);
-    }
-
-    #[test]
-    fn modes_owners_and_origins_are_checked() {
-        for (mode, wanted) in
-            [("0600", Some(0o600)), ("660", Some(0o660)), ("0888", None), ("60", None), ("01600", None)]
-        {
-            let config = ServerConfig { unix_mode: mode.to_owned(), ..ServerConfig::default() };
-            assert_eq!(config.unix_mode(), wanted, "{mode}");
-        }
-        assert!(["root", "1000:1000", "www-data:web"].iter().all(|owner| sound_owner(owner)));
-        assert!(["", ":", "a:", ":b", "a:b:c", "a b"].iter().all(|owner| !sound_owner(owner)));
-        assert!(
-            ["*", "https://a.example", "http://localhost:3000"].iter().all(|origin| sound_origin(origin))
-        );
-        assert!(
-            ["", "a.example", "https://", "https://a/b", "ftp://a"]
-                .iter()
-                .all(|origin| !sound_origin(origin))
-        );
-    }
-
-    #[test]
-    fn a_journal_may_lose_no_less_than_two_rounds_to_the_disk() {
-        let faults = |sync, loss| {
-            let config =
-                ServerConfig { journal_sync_ms: sync, journal_loss_ms_max: loss, ..ServerConfig::default() };
-            config.check().iter().map(ToString::to_string).collect::<Vec<_>>()
-        };
-        assert_eq!(faults(1000, 2000), [""; 0]);
-        let allowed = "allowed: 2000 to 60000, twice journal_sync_ms or more";
-        assert_eq!(faults(1000, 1999), [format!("journal_loss_ms_max is 1999; {allowed}")]);
-        assert_eq!(faults(1000, 99), ["journal_loss_ms_max is 99; allowed: 100 to 60000"]);
-    }
-
-    #[test]
-    fn the_place_of_a_key_is_a_file_the_environment_or_a_command() {
-        let sound = |place: &str| {
-            ServerConfig { journal_kek: Some(place.to_owned()), ..ServerConfig::default() }.check().is_empty()
-        };
-        assert!(["file:/run/kek", "env:KEK", "command:vault read kek"].into_iter().all(sound));
-        assert!(!["", "kek", "file:", "command: ", "env:A=B", "vault:x"].into_iter().any(sound));
-    }
-
-    #[test]
-    fn an_unknown_setting_is_refused() {
-        assert!(serde_json::from_str::<ServerConfig>(r#"{"lane": 2}"#).is_err());
-    }
-}
+mod tests;

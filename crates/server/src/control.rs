@@ -35,6 +35,8 @@ pub type OnLoad = Box<dyn Fn(&str) -> Result<Option<Bundle>, String> + Send + Sy
 pub(crate) enum Action {
     Load,
     Unload,
+    /// What serves, by what is trusted now.
+    Judge,
 }
 
 /// A client's wish, on its way to the thread that carries it out.
@@ -67,6 +69,14 @@ pub(crate) async fn order(shared: &Shared, model: &str, action: Action) -> Resul
     }
 }
 
+/// Has something done that nobody waits for. What does not fit behind the orders that wait is told, and not done.
+pub(crate) fn order_later(shared: &Shared, action: Action) {
+    let (done, _nobody) = oneshot::channel();
+    if shared.orders.try_send(Order { model: String::new(), action, done }).is_err() {
+        tracing::warn!("what serves is judged with the next snapshot: too many loads wait");
+    }
+}
+
 pub(crate) struct Control {
     shared: Arc<Shared>,
     loading: Mutex<Loading>,
@@ -92,8 +102,12 @@ impl Control {
 
     pub(crate) fn apply(&self, bundle: &Bundle) -> Vec<Ack> {
         self.beside_the_lanes(|loading| {
-            loading.applied = bundle.clone();
-            loading.loader.apply(bundle, &|| self.shared.drain.leaving())
+            let outcome = loading.loader.apply(bundle, &|| self.shared.drain.leaving());
+            // What was refused as a whole is nothing to load from later.
+            if outcome.refused.is_none() {
+                loading.applied = bundle.clone();
+            }
+            outcome.acks
         })
     }
 
@@ -103,6 +117,10 @@ impl Control {
             _ if self.shared.drain.leaving() => Err(leaving()),
             Action::Load => self.load(loading, model),
             Action::Unload => self.unload(loading, model),
+            Action::Judge => {
+                loading.loader.judge_again(&loading.applied);
+                Ok(())
+            }
         })
     }
 

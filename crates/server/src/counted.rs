@@ -1,4 +1,5 @@
-//! What the transports count for the page of metrics: connections turned away, handshakes, files that were read again; and what
+//! What the transports count for the page of metrics: connections turned away, handshakes, files that were read again; what was
+//! loaded; and what
 //! features and the journal count, which their own crates do.
 //! Nothing here is touched by a request.
 
@@ -7,6 +8,7 @@ use crate::journal;
 use crate::lane_thread::Shared;
 use crate::tls::Tls;
 use flyball_features::{Features, SourceCounts, WindowCounts};
+use flyball_plane::Standing;
 use flyball_telemetry::Family;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Every family, also where it has no sample because the server has no TLS or no callers' file.
 pub(crate) fn families(shared: &Shared) -> Vec<Family> {
     let mut families = transports(shared);
+    families.extend(deployments(shared));
     families.extend(features(&shared.plane.means.features));
     families.extend(journal::families(shared));
     families
@@ -54,6 +57,36 @@ fn transports(shared: &Shared) -> Vec<Family> {
             samples: reloads(
                 shared.callers.as_ref().map(|file: &Callers| [&file.reloads_taken, &file.reloads_refused]),
             ),
+        },
+    ]
+}
+
+/// What was loaded, by whose word.
+fn deployments(shared: &Shared) -> Vec<Family> {
+    let routes = shared.plane.routes.load();
+    let unsigned =
+        routes.deployments().filter(|deployment| deployment.standing == Standing::Unsigned).count();
+    let one = |value: u64| vec![("".into(), value as f64)];
+    vec![
+        Family {
+            name: "flyball_trust_reloads_total",
+            kind: "counter",
+            help: "changes of the trust policy",
+            samples: reloads(
+                shared.trust.as_ref().map(|trust| [&trust.reloads_taken, &trust.reloads_refused]),
+            ),
+        },
+        Family {
+            name: "flyball_unsigned_deployments",
+            kind: "gauge",
+            help: "deployments that serve and that nobody signed",
+            samples: one(unsigned as u64),
+        },
+        Family {
+            name: "flyball_model_loads_total",
+            kind: "counter",
+            help: "versions of models that were loaded; going back to one that is kept warm loads none",
+            samples: one(shared.plane.loads.load(Ordering::Relaxed)),
         },
     ]
 }

@@ -1,4 +1,4 @@
-//! The thread that looks, each second, whether certificates or callers have changed on disk, and has them read again. A
+//! The thread that looks, each second, whether certificates, callers or trust have changed on disk, and has them read again. A
 //! thread of its own, because a disk may hang, and neither a lane nor the acceptor may hang with it.
 
 use crate::drain::Phase;
@@ -29,7 +29,7 @@ impl Watch {
     }
 
     /// Whether any has changed since the last look.
-    fn changed(&mut self) -> bool {
+    pub(crate) fn changed(&mut self) -> bool {
         let now = stamps(&self.paths);
         let changed = now != self.seen;
         self.seen = now;

@@ -103,6 +103,7 @@ fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_un
         }
         Target::Decisions => decisions::list(context),
         Target::Decision(name) => decisions::describe(context, &name),
+        Target::Deployments => deployments(&context.shared),
         Target::Server => whole(StatusCode::OK, JSON, server_metadata(&context.shared).to_json()),
         Target::Live => whole(StatusCode::OK, JSON, metadata::live_json(true)),
         Target::Ready => {
@@ -185,6 +186,12 @@ pub(crate) fn is_ready(shared: &Shared, wanted: &ModelRef) -> Result<bool, Fault
         Err(fault) if fault.kind == FaultKind::ModelNotReady => Ok(false),
         Err(fault) => Err(fault),
     }
+}
+
+/// What the last snapshots came to.
+fn deployments(shared: &Shared) -> Reply {
+    let applied = serde_json::to_vec(&**shared.plane.applied.load()).unwrap_or_default();
+    whole(StatusCode::OK, JSON, Bytes::from(applied))
 }
 
 fn model_metadata(context: &LaneContext, model: &ModelRef) -> Reply {

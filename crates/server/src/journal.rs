@@ -151,7 +151,7 @@ fn unix_ns(text: &str) -> Result<i64, String> {
     ns.ok_or_else(|| wrong.to_owned())
 }
 
-/// All of them or none, on the disk when this returns.
+/// All of them, on the disk when this returns. After an error some may be there: saying it again does no harm.
 #[expect(clippy::vec_box, reason = "the ring takes them boxed, and moves them on so")]
 async fn keep(context: &LaneContext, entries: Vec<Box<Entry>>) -> Result<usize, Fault> {
     let recorder = context.lane.recorder().ok_or_else(nothing_kept)?;

@@ -12,6 +12,7 @@ use crate::reply::Reply;
 use crate::seats::{Seat, Seats};
 use crate::stream::Stream;
 use crate::tls::{Tls, Turns};
+use crate::trust::TrustFiles;
 use crate::{ServerConfig, machine, stack};
 use ::http::{HeaderMap, header};
 use flyball_journal::Journal;
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) regions: Option<Arc<Regions>>,
     pub(crate) tls: Option<Tls>,
     pub(crate) callers: Option<Callers>,
+    /// Whom it trusts; none where only what is unsigned is served.
+    pub(crate) trust: Option<TrustFiles>,
     /// Where decisions are recorded; none where they are not.
     pub(crate) journal: Option<Arc<Journal>>,
     pub(crate) tellings: Tellings,

@@ -5,7 +5,7 @@ use crate::body::BodyBudget;
 use crate::build::build_info;
 use crate::callers::{Callers, CallersError};
 use crate::config::ConfigFault;
-use crate::control::{self, Control, OnLoad};
+use crate::control::{self, Control, OnLoad, Order};
 use crate::drain::{Drain, Phase};
 use crate::files::{self, Reload, Watch};
 use crate::journal::{self, Tellings};
@@ -13,16 +13,19 @@ use crate::lane_thread::{self, Handover, Shared};
 use crate::listen::{self, Address, Listener};
 use crate::machine::{Machine, lock_memory, machine};
 use crate::seats::Seats;
+use crate::settled::settled;
 use crate::tls::{Tls, TlsError, TlsFiles};
-use crate::{ServerConfig, acceptor, errands};
+use crate::trust::{self, TrustError};
+use crate::{ServerConfig, acceptor, errands, watch};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, Recorder, RequestLimits};
 use flyball_engine::{LibraryError, MemoryBudget, Runtime};
 use flyball_features::{FeatureSettings, Features, Wall};
 use flyball_journal::{Journal, JournalError};
-use flyball_plane::{Ack, AckState, Build, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits};
+use flyball_plane::{Ack, AckState, Applied, Build, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits};
 use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
 use flyball_wire::regions::Regions;
+use std::borrow::Cow;
 use std::io;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -49,6 +52,12 @@ pub enum StartError {
     Tls(#[from] TlsError),
     #[error(transparent)]
     Callers(#[from] CallersError),
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    #[error(
+        "watch_snapshot is true, and the snapshot comes from no file; serve one by --snapshot, or leave it out"
+    )]
+    Unwatchable,
     #[error("decisions cannot be recorded: {0}")]
     Journal(#[from] JournalError),
     #[error("the setting mlock cannot be kept: {0}")]
@@ -122,6 +131,7 @@ impl Server {
         init_logs(config.log_level().unwrap_or(LogLevel::Info));
         let runtime = open_runtime(&config)?;
         let mut watches = Vec::new();
+        let (judge, trust) = trust::open(&config, &bundle.base, &mut watches)?;
         let tls = open_tls(&config, &mut watches)?;
         let listeners = listen(&config)?;
         let addresses = listeners.iter().map(|listener| listener.address.clone()).collect();
@@ -143,10 +153,12 @@ impl Server {
         let (orders, orders_in) = mpsc::channel(control::ORDERS_MAX);
         let regions = config.allow_shared_memory.then(|| Arc::new(Regions::default()));
         let seats = Seats::new(config.connections_per_address_max);
+        let previous_kept = config.previous_kept;
         let shared = Arc::new(Shared {
             config,
             tls,
             callers,
+            trust,
             seats,
             journal,
             tellings: Tellings::default(),
@@ -167,10 +179,8 @@ impl Server {
             running.add(files::start(Arc::clone(&shared), watches)?);
         }
         running.add(acceptor::start(Arc::clone(&shared), listeners, senders, errands_in)?);
-        let loader = Loader::new(runtime, plane, memory, telemetry)?;
-        let acks = loader.apply(bundle, &|| shared.drain.leaving());
-        let control = Control::new(Arc::clone(&shared), loader, bundle.clone());
-        running.add(control::start(Arc::clone(&shared), Arc::clone(&control), orders_in)?);
+        let loader = Loader::new(runtime, plane, memory, telemetry, judge, previous_kept)?;
+        let (control, acks) = start_control(&running, loader, bundle, orders_in)?;
         tell_unrecorded(&shared);
         shared.drain.enter(Phase::Serving);
         Ok(Server {
@@ -191,6 +201,11 @@ impl Server {
     /// What became of each deployment at the start.
     pub fn acks(&self) -> &[Ack] {
         &self.acks
+    }
+
+    /// What serves now, what was refused and why, and what is warm: what `GET /v1/deployments` answers.
+    pub fn deployments(&self) -> Arc<Applied> {
+        self.shared.plane.applied.load_full()
     }
 
     /// Why nothing can be served, where that is so: the snapshot names deployments, and all were refused.
@@ -328,6 +343,26 @@ fn start_lanes(
         senders.push(sender);
     }
     Ok(senders)
+}
+
+/// Applies the first snapshot, and starts what applies others.
+fn start_control(
+    running: &Running,
+    loader: Loader<ModelMeter>,
+    bundle: &Bundle,
+    orders: mpsc::Receiver<Order>,
+) -> Result<(Arc<Control>, Vec<Ack>), StartError> {
+    let shared = &running.shared;
+    let bundle = &*if shared.trust.is_some() { settled(bundle) } else { Cow::Borrowed(bundle) };
+    let outcome = loader.apply(bundle, &|| shared.drain.leaving());
+    let control = Control::new(Arc::clone(shared), loader, bundle.clone());
+    running.add(control::start(Arc::clone(shared), Arc::clone(&control), orders)?);
+    if shared.config.watch_snapshot {
+        let index = bundle.file.clone().ok_or(StartError::Unwatchable)?;
+        let applied = bundle.index_bytes.clone();
+        running.add(watch::start(Arc::clone(shared), Arc::clone(&control), index, applied)?);
+    }
+    Ok((control, outcome.acks))
 }
 
 /// Certificates are read before anything is bound, and looked after from before they are read.

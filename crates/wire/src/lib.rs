@@ -25,3 +25,4 @@ pub use decisions::{
     DecisionFacts, FieldFacts, GrpcDecision, HttpDecision, ModelFacts, PROBLEM_JSON, Problem,
 };
 pub use v2::{GrpcDialect, GrpcReply, HttpDialect, HttpReply, StreamDialect, StreamReply};
+pub use v2::{RawTensor, read_raw, write_raw};

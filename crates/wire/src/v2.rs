@@ -13,6 +13,7 @@ mod infer_response;
 mod json;
 mod numbers;
 mod parameters;
+mod raw;
 mod shared;
 mod stream;
 
@@ -20,6 +21,7 @@ pub use grpc::{GrpcDialect, GrpcReply};
 pub(crate) use http::whole_seconds;
 pub use http::{HttpDialect, HttpReply};
 pub(crate) use json::error_body;
+pub use raw::{RawTensor, read_raw, write_raw};
 pub use stream::{StreamDialect, StreamReply};
 
 #[cfg(test)]

@@ -11,10 +11,16 @@ use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
+mod signed;
+
 pub(super) fn index(document: &Value) -> Vec<SnapshotFault> {
-    let mut check = Check::default();
-    if let Some(root) = check.object("", document, &["format", "generation", "deployments"], &[]) {
+    let mut check = Check::of(document);
+    let optional: &[&str] = if check.format < 5 { &[] } else { &["registry", "environment"] };
+    if let Some(root) = check.object("", document, &["format", "generation", "deployments"], optional) {
         check.format(root);
+        if check.format >= 5 {
+            check.origin(root);
+        }
         check.integer("generation", root.get("generation"), 1..=GENERATION_MAX);
         let entries = check.list("deployments", root.get("deployments"), 0..=DEPLOYMENTS_MAX);
         let mut seen = HashSet::new();
@@ -29,20 +35,20 @@ pub(super) fn index(document: &Value) -> Vec<SnapshotFault> {
 }
 
 pub(super) fn deployment(document: &Value) -> Vec<SnapshotFault> {
-    // A format that is a fault itself is judged as the newest: its keys would only be told as faults once more.
-    let stated = document.get("format").and_then(Value::as_u64);
-    let format = stated.filter(|format| FORMATS.contains(format)).unwrap_or(FORMAT);
-    let mut check = Check { format, ..Check::default() };
+    let mut check = Check::of(document);
+    let format = check.format;
     let optional: &[&str] = match format {
         1 => &["limits"],
         2 => &["limits", "slo", "batch"],
         3 => &["limits", "slo", "batch", "labels"],
-        _ => &["limits", "slo", "batch", "labels", "decision"],
+        4 => &["limits", "slo", "batch", "labels", "decision"],
+        _ => &["limits", "slo", "batch", "labels", "decision", "signed", "candidate"],
     };
     if let Some(root) = check.object("", document, &["format", "name", "route", "versions"], optional) {
         check.format(root);
         check.name("", root, &mut HashSet::new());
-        let versions = check.versions(root);
+        let mut versions = HashSet::new();
+        check.versions("versions", root, &mut versions);
         check.route(root, &versions);
         let rows_max = check.limits(root);
         if format >= 2 {
@@ -53,7 +59,11 @@ pub(super) fn deployment(document: &Value) -> Vec<SnapshotFault> {
             check.labels(root);
         }
         if format >= 4 {
-            check.decision(root);
+            check.decision("decision", root);
+        }
+        if format >= 5 {
+            check.signed("signed", root);
+            check.candidate(root, versions);
         }
     }
     check.faults
@@ -65,13 +75,14 @@ struct Check {
     format: u64,
 }
 
-impl Default for Check {
-    fn default() -> Check {
-        Check { faults: Vec::new(), format: FORMAT }
-    }
-}
-
 impl Check {
+    fn of(document: &Value) -> Check {
+        // A format that is a fault itself is judged as the newest: its keys would only be told as faults once more.
+        let stated = document.get("format").and_then(Value::as_u64);
+        let format = stated.filter(|format| FORMATS.contains(format)).unwrap_or(FORMAT);
+        Check { faults: Vec::new(), format }
+    }
+
     fn fault(&mut self, path: &str, is: Option<&Value>, allowed: impl Into<String>) {
         self.faults.push(SnapshotFault {
             path: path.to_owned(),
@@ -173,19 +184,18 @@ impl Check {
 
     fn name<'v>(&mut self, path: &str, map: &'v Map<String, Value>, seen: &mut HashSet<&'v str>) {
         let path = join(path, "name");
-        let allowed = "1 to 128 of A-Z a-z 0-9 . _ -, not starting with '.'";
-        if let Some(name) = self.string(&path, map.get("name"), allowed, sound_name)
+        if let Some(name) = self.string(&path, map.get("name"), NAME_ALLOWED, sound_name)
             && !seen.insert(name)
         {
             self.fault(&path, map.get("name"), "a name of its own: this one is taken");
         }
     }
 
-    fn versions<'v>(&mut self, root: &'v Map<String, Value>) -> HashSet<&'v str> {
-        let mut seen = HashSet::new();
-        let versions = self.list("versions", root.get("versions"), 1..=VERSIONS_MAX);
+    /// Numbers that were `seen` already are taken.
+    fn versions<'v>(&mut self, path: &str, owner: &'v Map<String, Value>, seen: &mut HashSet<&'v str>) {
+        let versions = self.list(path, owner.get("versions"), 1..=VERSIONS_MAX);
         for (place, version) in versions.iter().enumerate() {
-            let path = format!("versions[{place}]");
+            let path = format!("{path}[{place}]");
             let Some(version) = self.object(&path, version, &["version", "artifact"], &[]) else { continue };
             let number = format!("{path}.version");
             if let Some(text) = self.string(&number, version.get("version"), VERSION_ALLOWED, sound_version)
@@ -197,7 +207,6 @@ impl Check {
                 self.artifact(&format!("{path}.artifact"), artifact);
             }
         }
-        seen
     }
 
     fn artifact(&mut self, path: &str, value: &Value) {
@@ -284,14 +293,10 @@ impl Check {
         }
     }
 
-    fn decision(&mut self, root: &Map<String, Value>) {
-        let decision = root.get("decision").filter(|value| !value.is_null());
+    fn decision(&mut self, path: &str, owner: &Map<String, Value>) {
+        let decision = owner.get("decision").filter(|value| !value.is_null());
         if decision.is_some_and(|value| !value.is_object()) {
-            self.fault(
-                "decision",
-                decision,
-                "an object: a decision, as 'flyball plan' compiles it; null for none",
-            );
+            self.fault(path, decision, "an object: a decision, as 'flyball plan' compiles it; null for none");
         }
     }
 }
@@ -309,19 +314,22 @@ const LIMITS: [(&str, RangeInclusive<u64>); 6] = [
 ];
 const LIMITS_OF_FORMAT_1: usize = 2;
 
+const NAME_ALLOWED: &str = "1 to 128 of A-Z a-z 0-9 . _ -, not starting with '.'";
 const VERSION_ALLOWED: &str = "a decimal number from \"1\" to \"999999999\", as a string";
 
 fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-fn sound_name(text: &str) -> bool {
+/// Whether this can name a deployment: what else has names, has them in the same form.
+pub fn sound_name(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && !text.starts_with('.')
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-fn sound_version(text: &str) -> bool {
+/// Whether this can number a version of a deployment.
+pub fn sound_version(text: &str) -> bool {
     (1..=9).contains(&text.len()) && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 

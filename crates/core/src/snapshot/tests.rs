@@ -67,7 +67,7 @@ fn read(document: &Value) -> Deployment {
 
 #[test]
 fn what_a_document_leaves_out_is_the_same_in_every_format() {
-    let read = [1, 2, 3, 4].map(|format| read(&deployment(format, serde_json::json!({}))));
+    let read = [1, 2, 3, 4, 5].map(|format| read(&deployment(format, serde_json::json!({}))));
     let limits = Limits {
         in_flight_max: 1024,
         batch_rows_max: 64,
@@ -79,6 +79,7 @@ fn what_a_document_leaves_out_is_the_same_in_every_format() {
     for read in &read {
         assert_eq!((read.limits, read.slo, read.batch), (limits, Slo { deadline_ms: None }, None));
         assert!(read.labels.is_empty() && read.decision.is_none());
+        assert!(read.signed.is_none() && read.candidate.is_none());
     }
 }
 
@@ -143,6 +144,69 @@ fn a_decision_is_a_key_of_format_4_and_whatever_is_in_it_reaches_its_field() {
 }
 
 #[test]
+fn every_key_of_format_5_reaches_its_field_and_is_none_of_format_4() {
+    let version = |number: &str| {
+        let artifact = serde_json::json!({"path": "p/m.onnx", "digest": Digest::of(b"").to_string()});
+        serde_json::json!({"version": number, "artifact": artifact})
+    };
+    let package = serde_json::json!({"name": "n", "version": 2, "folder": "p", "bundle": {"a": 1}});
+    let signed = serde_json::json!({"name": "m", "version": 4, "packages": [package], "release": {"b": 2}});
+    let candidate = serde_json::json!({"share": 0.25, "shadow": true, "decision": {"c": 3}, "signed": signed,
+        "versions": [version("5")]});
+    let more = serde_json::json!({"signed": signed, "candidate": candidate});
+    let faults = Deployment::check(&deployment(4, more.clone()));
+    assert_eq!(faults.iter().map(|fault| fault.path.as_str()).collect::<Vec<_>>(), ["candidate", "signed"]);
+    let read = read(&deployment(5, more));
+    let candidate = read.candidate.unwrap();
+    assert_eq!((candidate.share, candidate.shadow), (0.25, true));
+    assert_eq!(candidate.decision, Some(serde_json::json!({"c": 3})));
+    assert_eq!(candidate.versions[0].version, "5");
+    let signed = read.signed.unwrap();
+    assert_eq!(candidate.signed.as_ref(), Some(&signed));
+    assert_eq!(
+        (signed.name.as_str(), signed.version, &signed.release),
+        ("m", 4, &serde_json::json!({"b": 2}))
+    );
+    let Package { name, version, folder, bundle } = &signed.packages[0];
+    assert_eq!((name.as_str(), *version, folder.as_str()), ("n", 2, "p"));
+    assert_eq!(bundle, &serde_json::json!({"a": 1}));
+}
+
+#[test]
+fn an_index_of_format_5_says_where_it_comes_from_and_what_for() {
+    let hash = Digest::of(b"an event");
+    let text = |format: u64| {
+        serde_json::json!({"format": format, "generation": 1, "deployments": [], "environment": "production",
+            "registry": {"sequence": 41, "hash": hash.to_string()}})
+        .to_string()
+    };
+    let index = Index::read(text(5).as_bytes()).unwrap();
+    assert_eq!(index.registry, Some(Checkpoint { sequence: 41, hash }));
+    assert_eq!(index.environment.as_deref(), Some("production"));
+    let faults = Index::read(text(4).as_bytes()).unwrap_err();
+    assert_eq!(faults.0[0].allowed, "no such key in format 4; keys are format, generation, deployments");
+}
+
+#[test]
+fn the_signature_of_an_index_comes_with_it_from_disk_and_from_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, index) = (folder.path().join("index.json"), r#"{"format":1,"generation":1,"deployments":[]}"#);
+    std::fs::write(&file, index).unwrap();
+    assert_eq!(Bundle::from_file(&file).unwrap().signature, None);
+    std::fs::write(folder.path().join(SIGNATURE_FILE), "signed").unwrap();
+    let bundle = Bundle::from_file(&file).unwrap();
+    assert_eq!(bundle.signature.as_deref(), Some(&b"signed"[..]));
+    assert_eq!(
+        (bundle.index_bytes.as_slice(), bundle.file.as_deref()),
+        (index.as_bytes(), Some(file.as_path()))
+    );
+    let parts = serde_json::json!({"index": index, "documents": [], "signature": "signed"}).to_string();
+    let bundle = Bundle::from_memory(parts.as_bytes()).unwrap();
+    assert_eq!(bundle.signature.as_deref(), Some(&b"signed"[..]));
+    assert_eq!((bundle.index_bytes.as_slice(), bundle.file), (index.as_bytes(), None));
+}
+
+#[test]
 fn labels_beyond_their_bounds_are_told_one_by_one() {
     let (longest, longer) = ("ä".repeat(LABEL_CHARACTERS_MAX), "ä".repeat(LABEL_CHARACTERS_MAX + 1));
     let paths = |labels: Value| -> Vec<String> {
@@ -191,7 +255,7 @@ fn this_format_and_those_before_are_read_and_no_other() {
         Index::read(text.as_bytes()).is_ok()
     };
     let read: Vec<u64> = (0..FORMAT + 10).filter(|&format| readable(format)).collect();
-    assert_eq!(read, [1, 2, 3, 4]);
+    assert_eq!(read, [1, 2, 3, 4, 5]);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! What is refused when a decision is compiled, and at which of the author's paths.
 
 use super::good::{compile, document, good, paths, with};
+use crate::DecisionDocument;
+use flyball_core::Digest;
 use serde_json::{Value as Json, json};
 
 #[test]
@@ -226,6 +228,18 @@ fn the_digest_of_the_document_sees_every_part_of_it_but_no_default() {
     }
     let spelled_out = compile(&with("/input/1/required", json!(true))).expect("compiles");
     assert_eq!(good, spelled_out.document_digest);
+}
+
+#[test]
+fn the_digest_of_the_document_does_not_see_where_an_explanation_lies_but_which_it_is() {
+    let of = |path: &str, file: &str| {
+        let explain = json!({"by": "trees", "path": path, "digest": Digest::of(file.as_bytes()).to_string()});
+        DecisionDocument::read(&with("/models/0/explain", explain)).expect("a document").digests()
+    };
+    let here = of("card.explain", "a");
+    assert_eq!(here, of("packages/0123/card.explain", "a"));
+    assert_ne!(here.document, of("card.explain", "b").document);
+    assert_ne!(here.document, of("other.explain", "a").document);
 }
 
 #[test]

@@ -3,15 +3,21 @@
 pub(crate) mod onnx;
 
 use super::{RunError, Runner, Voice, used_again};
-use crate::{Artifact, Runtime, ScanFacts, beside_executable};
+use crate::{Artifact, Runtime, ScanFacts, ScanLimits, beside_executable};
 use bytes::Bytes;
 use flyball_core::{DataType, Digest, Tensor, TensorData};
 
 pub(crate) fn runner(model: Vec<u8>) -> Runner {
-    let runtime = Runtime::open(&beside_executable().unwrap()).unwrap();
-    let facts = ScanFacts::of(&model).unwrap();
-    let artifact = Artifact { digest: Digest::of(&model), facts, model, external_data: Vec::new() };
-    Runner::new(&runtime, &artifact, Voice::ErrorsOnly).unwrap()
+    Runner::new(&runtime(), &artifact(model), Voice::ErrorsOnly).unwrap()
+}
+
+pub(crate) fn runtime() -> Runtime {
+    Runtime::open(&beside_executable().unwrap()).unwrap()
+}
+
+pub(crate) fn artifact(model: Vec<u8>) -> Artifact {
+    let facts = ScanFacts::of(&model, &ScanLimits::default()).unwrap();
+    Artifact { digest: Digest::of(&model), facts, model, external_data: Vec::new() }
 }
 
 fn tensor(datatype: DataType, shape: &[i64], data: TensorData) -> Tensor {

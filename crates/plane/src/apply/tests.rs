@@ -1,28 +1,40 @@
-//! Loading while the server leaves. Needs ONNX Runtime, found by `ORT_DYLIB_PATH`; no model is run.
+//! Loading while the server leaves, and in which order. Needs ONNX Runtime, found by `ORT_DYLIB_PATH`; no model is run.
+
+mod corpus;
 
 use super::*;
-use crate::testing::Unmeasured;
+use crate::testing::{Made, Unmeasured};
 use crate::{Lanes, Means, PlaneLimits};
-use flyball_core::{Clock, RequestLimits};
+use flyball_core::{Clock, Digest, RequestLimits};
 use flyball_features::Wall;
 use std::cell::Cell;
 
 /// Two versions whose files are not there: whatever is read of them is refused.
-fn bundle() -> Bundle {
+fn document(name: &str) -> String {
     let version = |version: &str| {
         let digest = format!("sha256:{}", "0".repeat(64));
         format!(r#"{{"version":"{version}","artifact":{{"path":"gone.onnx","digest":"{digest}"}}}}"#)
     };
     let versions = [version("1"), version("2")].join(",");
-    let document = format!(r#"{{"format":1,"name":"m","route":{{"version":"1"}},"versions":[{versions}]}}"#);
-    let digest = Digest::of(document.as_bytes()).hex();
-    let entry = format!(r#"{{"name":"m","digest":"sha256:{digest}"}}"#);
-    let index = format!(r#"{{"format":1,"generation":1,"deployments":[{entry}]}}"#);
-    let parts = format!("{{\"index\":{index:?},\"documents\":[{document:?}]}}");
+    format!(r#"{{"format":1,"name":"{name}","route":{{"version":"1"}},"versions":[{versions}]}}"#)
+}
+
+fn bundle(names: &[&str]) -> Bundle {
+    let documents: Vec<_> = names.iter().map(|name| document(name)).collect();
+    let entry = |(name, document): (&&str, &String)| {
+        format!(r#"{{"name":"{name}","digest":"{}"}}"#, Digest::of(document.as_bytes()))
+    };
+    let entries: Vec<_> = names.iter().zip(&documents).map(entry).collect();
+    let index = format!(r#"{{"format":1,"generation":1,"deployments":[{}]}}"#, entries.join(","));
+    let parts = format!("{{\"index\":{index:?},\"documents\":{documents:?}}}");
     Bundle::from_memory(parts.as_bytes()).unwrap()
 }
 
 fn loader() -> Loader<()> {
+    loader_by(Judge::of_nobody())
+}
+
+fn loader_by(judge: Judge) -> Loader<()> {
     let limits = PlaneLimits {
         request: RequestLimits::for_body(1 << 20),
         in_flight_max: 1,
@@ -32,18 +44,51 @@ fn loader() -> Loader<()> {
     let means = Means::in_memory(clock.clone(), Wall::system());
     let (plane, _inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, means);
     let runtime = Runtime::open(&flyball_engine::beside_executable().unwrap()).unwrap();
-    Loader::new(runtime, plane, MemoryBudget::UNLIMITED, Arc::new(Unmeasured)).unwrap()
+    Loader::new(runtime, plane, MemoryBudget::UNLIMITED, Arc::new(Unmeasured), Arc::new(judge), 1).unwrap()
 }
 
 #[test]
 fn a_server_that_leaves_begins_no_version_more_and_refuses_nothing_for_it() {
-    let (loader, bundle) = (loader(), bundle());
+    let (loader, bundle) = (loader(), bundle(&["m"]));
     assert_eq!(loader.load_one(&bundle, "m", &|| true).unwrap_err(), NotLoaded::Leaving);
     // It begins to leave once the deployment is under way.
     let asked = Cell::new(0);
     let leaving = || asked.replace(asked.get() + 1) > 0;
-    assert!(loader.apply(&bundle, &leaving).is_empty());
+    assert!(loader.apply(&bundle, &leaving).acks.is_empty());
     let refused = loader.load_one(&bundle, "m", &|| false).unwrap();
     assert_eq!(refused.state, AckState::Refused);
     assert_eq!(loader.load_one(&bundle, "n", &|| false).unwrap_err(), NotLoaded::Unknown);
+}
+
+#[test]
+fn what_is_warm_serves_again_and_what_is_not_named_is_gone_before_anything_is_loaded() {
+    let (loader, bundle) = (loader(), bundle(&["big", "fraud"]));
+    let made = |name: &str, digest| Arc::new(Made::usual().deployment(name, digest));
+    let (before, bad) = (bundle.index.deployments[1].digest, Digest::of(b"bad"));
+    for serving in [made("fraud", bad), made("retired", bad)] {
+        loader.change(|routes| drop(routes.serve(serving)));
+    }
+    loader.replace(made("fraud", before));
+    let serving = |name| loader.plane.routes.load().get(name).map(|serving| serving.digest);
+    let (loading, told) = (Cell::new(None), Cell::new(false));
+    let look = || {
+        // Asked before each deployment and each version of it: once `big` is under way.
+        if loader.plane.routes.load().not_ready("big").is_some() {
+            loading.set(Some((serving("fraud"), serving("retired"))));
+            let applied = loader.plane.applied.load();
+            told.set(
+                applied
+                    .deployments
+                    .iter()
+                    .any(|state| state.digest == before && state.state == State::Applied),
+            );
+        }
+        false
+    };
+    let acks = loader.apply(&bundle, &look).acks;
+    assert_eq!(loading.get(), Some((Some(before), None)));
+    assert!(told.get(), "whoever asks is told before the load ends");
+    let states: Vec<_> = acks.iter().map(|ack| (ack.name.as_str(), ack.state)).collect();
+    let expected = [("retired", AckState::Removed), ("fraud", AckState::Applied), ("big", AckState::Refused)];
+    assert_eq!(states, expected);
 }

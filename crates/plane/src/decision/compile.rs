@@ -2,10 +2,10 @@
 //! its sources and windows opened. Whatever is wrong refuses the whole deployment.
 
 use super::Decision;
-use crate::Model;
 use crate::governed::answers::Answers;
 use crate::governed::preamble::Preamble;
-use flyball_core::snapshot::{self, SnapshotFaults};
+use crate::{Model, candidate};
+use flyball_core::snapshot;
 use flyball_core::{DecidedBy, Digest, Meters};
 use flyball_decision::{
     CacheDocument, DecisionDocument, ExplainDocument, FeatureDocument, ModelFacts, Program, SourceDocument,
@@ -41,8 +41,7 @@ pub(crate) fn compile<M>(
     versions: &[Arc<Model<M>>],
     around: &Surroundings<'_, M>,
 ) -> Result<Decision<M>, String> {
-    let document =
-        DecisionDocument::read(decision).map_err(|fault| SnapshotFaults(vec![fault]).to_string())?;
+    let document = candidate::decision(deployment, decision)?;
     let program = program(&document, versions, around.base)?;
     if program.record.demanded && !around.records {
         return Err(UNRECORDED.to_owned());
@@ -125,7 +124,9 @@ fn models<M>(
 ) -> Result<Models<M>, String> {
     let find = |plan: &flyball_decision::ModelPlan| {
         let model = versions.iter().find(|model| model.version == plan.version)?;
-        let version = deployment.versions.iter().find(|version| *version.version == *plan.version)?;
+        let tried = deployment.candidate.iter().flat_map(|candidate| &candidate.versions);
+        let mut listed = deployment.versions.iter().chain(tried);
+        let version = listed.find(|version| *version.version == *plan.version)?;
         let (name, digest) = (Arc::clone(&plan.name), version.artifact.digest);
         Some((Arc::clone(model), DecidedBy { model: name, version: Arc::clone(&plan.version), digest }))
     };

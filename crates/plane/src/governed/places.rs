@@ -4,15 +4,24 @@
 use super::entry;
 use crate::{Decision, Lane};
 use flyball_core::{DecisionId, DecisionRecord, Entry, LaneRecorder, Sink, Ticket, Unkept};
+use std::future::poll_fn;
+use std::time::Duration;
+
+/// So long a decision that is made waits for its record to be on the disk. Deadlines do not end it: what was offered is
+/// decided, and a disk that takes this long is broken.
+const KEPT_WAIT_MAX: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 
 pub(crate) type Untold = Vec<Offered>;
 
 /// A decision on its way to the log.
 pub(crate) struct Offered {
+    pub(super) row: usize,
     id: DecisionId,
     record: DecisionRecord,
     /// What is waited for, where it is.
     ticket: Option<Ticket>,
+    /// Whether it is on the disk, or why it will not be, once that is known.
+    pub(super) kept: Option<Result<(), Unkept>>,
 }
 
 pub(crate) struct Places<'a, S: Sink> {
@@ -64,43 +73,50 @@ impl<'a, S: Sink> Places<'a, S> {
         &mut self,
         recorder: &dyn LaneRecorder,
         entry: Box<Entry>,
-        record: DecisionRecord,
-    ) -> Ticket {
+        (row, record): (usize, DecisionRecord),
+    ) {
         let (id, sync) = (entry.id, entry.sync);
         let ticket = self.offer(recorder, entry);
-        self.offered.push(Offered { id, record, ticket: sync.then_some(ticket) });
-        ticket
+        self.offered.push(Offered { row, id, record, ticket: sync.then_some(ticket), kept: None });
     }
 
-    /// Another decision takes the place of those that were offered, which are not on the disk.
-    pub(super) fn lost(&mut self) {
-        self.offered.clear();
+    /// Waits until it is known of each decision whether its record is on the disk. True: all are. A request's records need
+    /// not come there together: of one that finds the disk full, the first may be kept and the others lost.
+    pub(super) async fn settle(&mut self, recorder: &dyn LaneRecorder) -> bool {
+        let settled = async {
+            // The last one first: once it is settled, so are those before it, and nobody is woken for them.
+            for offered in self.offered.iter_mut().rev().filter(|offered| offered.kept.is_none()) {
+                if let Some(ticket) = offered.ticket {
+                    offered.kept = Some(poll_fn(|context| recorder.poll_kept(ticket, context)).await);
+                }
+            }
+        };
+        let in_time = tokio::time::timeout(KEPT_WAIT_MAX, settled).await.is_ok();
+        in_time && self.offered.iter().all(|offered| offered.kept == Some(Ok(())))
     }
 
-    /// The same where they may yet come there: decisions that were made, and nobody was told of them.
-    pub(super) fn given_up(&mut self) {
-        self.count();
-        self.orphan();
-        self.undelivered();
-        self.offered.clear();
+    /// Takes out those that are not known to be on the disk.
+    pub(super) fn take_unkept(&mut self) -> Untold {
+        self.offered.extract_if(.., |offered| offered.kept != Some(Ok(()))).collect()
     }
 
-    /// They are answered, and may yet come to the disk or not.
-    pub(super) fn answered_early(&mut self) {
-        self.orphan();
-        self.offered.clear();
+    /// They may yet come to the disk, and other decisions take their place: they were made, and nobody was told of them.
+    pub(super) fn give_up(&mut self, late: &[Offered]) {
+        self.count(late);
+        self.orphan(late);
+        self.undelivered(late);
     }
 
-    fn count(&self) {
-        for offered in &self.offered {
+    fn count(&self, offered: &[Offered]) {
+        for offered in offered {
             self.lane.sink.decided(&self.decision.meter, &offered.record);
         }
     }
 
-    /// Whoever keeps the records is told that nobody waits for these.
-    fn orphan(&self) {
+    /// Whoever keeps the records is told that nobody waits for these, and counts those that are lost.
+    pub(super) fn orphan(&self, offered: &[Offered]) {
         let Some(recorder) = self.recorder() else { return };
-        for ticket in self.offered.iter().filter_map(|offered| offered.ticket) {
+        for ticket in offered.iter().filter_map(|offered| offered.ticket) {
             recorder.orphan(ticket);
         }
     }
@@ -116,24 +132,25 @@ impl<'a, S: Sink> Places<'a, S> {
         std::mem::take(&mut self.offered)
     }
 
-    fn undelivered(&mut self) {
-        let Some(recorder) = self.recorder().filter(|_| !self.offered.is_empty()) else { return };
-        if self.hold(self.offered.len().max(self.held)).is_err() {
+    fn undelivered(&mut self, offered: &[Offered]) {
+        let Some(recorder) = self.recorder().filter(|_| !offered.is_empty()) else { return };
+        if self.hold(offered.len().max(self.held)).is_err() {
             return;
         }
-        for Offered { id, .. } in std::mem::take(&mut self.offered) {
-            self.offer(recorder, entry::undelivered(recorder, id, self.lane.plane.means.wall.now_ns()));
+        for Offered { id, .. } in offered {
+            self.offer(recorder, entry::undelivered(recorder, *id, self.lane.plane.means.wall.now_ns()));
         }
     }
 }
 
 impl<S: Sink> Drop for Places<'_, S> {
     fn drop(&mut self) {
+        let untold = std::mem::take(&mut self.offered);
         if !self.counted {
-            self.count();
+            self.count(&untold);
         }
-        self.orphan();
-        self.undelivered();
+        self.orphan(&untold);
+        self.undelivered(&untold);
         if let Some(recorder) = self.recorder().filter(|_| self.held > 0) {
             recorder.release(self.held);
         }

@@ -3,26 +3,23 @@
 
 use super::case::{Case, declared};
 use super::entry::{Told, never, of_row};
+use super::places::Untold;
 use super::remedy::{remedied, remedy, shed};
 use super::work::{Line, State};
 use crate::stages::reasons::of_rules;
 use crate::walk::Walk;
-use flyball_core::{DecisionRecord, Decisions, Fault, FaultKind, LaneRecorder, Sink, Stage, Ticket, Unkept};
+use flyball_core::{DecisionRecord, Decisions, Fault, FaultKind, LaneRecorder, Sink, Stage, Unkept};
 use flyball_decision::{Durability, Remedy, WhenUnavailable};
-use std::future::poll_fn;
 use std::time::Duration;
 
-/// So long a decision that is made waits for its record to be on the disk. Deadlines do not end it: what was offered is
-/// decided, and a disk that takes this long is broken.
-const KEPT_WAIT_MAX: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 /// Those who find no place come again after this long.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Why a record that was offered is not known to be on the disk.
+/// Why records that were offered are not known to be on the disk.
 enum Lost {
-    /// It will not be.
+    /// They will not be.
     Unkept(Unkept),
-    /// It may yet be.
+    /// Some may yet be.
     Late,
 }
 
@@ -70,95 +67,99 @@ impl<S: Sink> Case<'_, S> {
             self.missed(recorder, why);
             return decisions;
         }
-        let Some(ticket) = self.offer(recorder, walk) else { return decisions };
-        match kept(recorder, ticket).await {
-            Ok(()) => decisions,
-            Err(lost) => self.unrecorded(recorder, lost, decisions, walk).await,
+        self.offer(recorder, walk);
+        if !self.waits() || self.places.settle(recorder).await {
+            return decisions;
         }
+        self.unrecorded(recorder, decisions, walk).await
     }
 
-    /// Offers a record of each row that was decided, or was admitted and failed. Gives what is to be waited for.
-    fn offer(&mut self, recorder: &dyn LaneRecorder, walk: &Walk<S>) -> Option<Ticket> {
-        let sync = self.decision.program.record.durability == Durability::Sync;
+    /// Whether a decision is answered only once its record is on the disk.
+    fn waits(&self) -> bool {
+        self.decision.program.record.durability == Durability::Sync
+    }
+
+    /// Offers a record of each row that was decided, or was admitted and failed.
+    fn offer(&mut self, recorder: &dyn LaneRecorder, walk: &Walk<S>) {
         let told = Told::of(self, walk);
-        let mut last = None;
         for row in 0..self.work.lines.len() {
             let Some(record) = recorded(&self.work.lines[row]) else { continue };
             let mut entry = recorder.blank();
             never(of_row(self, row, &told, &mut entry));
             self.work.lines[row].offered = true;
             if record.outcome.is_some() {
-                entry.sync = sync;
-                last = Some(self.places.offer_decision(recorder, entry, record));
+                entry.sync = self.waits();
+                self.places.offer_decision(recorder, entry, (row, record));
             } else {
                 self.places.offer(recorder, entry);
             }
         }
-        last.filter(|_| sync)
     }
 
     /// So many are answered without a record.
     fn missed(&self, recorder: &dyn LaneRecorder, why: Unkept) {
-        let decisions = self.work.lines.iter().filter(|line| judged(line)).count();
+        let decisions = self.work.lines.iter().filter(|line| unrecorded(line)).count();
         if decisions > 0 {
             recorder.missed(decisions, why);
         }
     }
 
-    /// What becomes of decisions whose record is not known to be on the disk.
+    /// What becomes of decisions whose record is not known to be on the disk; the others of the request stay as they are.
     async fn unrecorded(
         &mut self,
         recorder: &dyn LaneRecorder,
-        lost: Lost,
         decisions: Result<Decisions, Fault>,
         walk: &Walk<S>,
     ) -> Result<Decisions, Fault> {
         let program = &self.decision.program;
-        let (remedy, why) = (program.remedies.record_error, lost.why());
         if program.record.when_unavailable == WhenUnavailable::ServeUnlogged {
-            match lost {
-                Lost::Unkept(why) => {
-                    self.places.lost();
-                    self.missed(recorder, why);
-                }
-                Lost::Late => self.places.answered_early(),
-            }
+            let unkept = self.places.take_unkept();
+            self.places.orphan(&unkept);
             return decisions;
         }
-        self.let_go(&lost);
-        let fault = fault(Stage::Record, why);
+        let remedy = program.remedies.record_error;
+        let lost = self.let_go();
+        let fault = fault(Stage::Record, lost.why());
         let again = remedy == Remedy::Retry && matches!(lost, Lost::Unkept(_));
         if !(again && self.offer_again(recorder, &fault, walk).await) {
             self.judge_again(remedy, &fault);
-            self.missed(recorder, why);
+            self.missed(recorder, lost.why());
         }
         self.finish(walk)
     }
 
     /// Whether the records come to the disk the second time.
     async fn offer_again(&mut self, recorder: &dyn LaneRecorder, fault: &Fault, walk: &Walk<S>) -> bool {
-        for line in self.work.lines.iter_mut().filter(|line| judged(line)) {
-            line.offered = false;
+        for line in self.work.lines.iter_mut().filter(|line| unrecorded(line)) {
             line.remedy = remedied(fault, Remedy::Retry).or(line.remedy);
         }
         if self.places.hold(2 * self.work.lines.len()).is_err() {
             return false;
         }
-        let Some(ticket) = self.offer(recorder, walk) else { return false };
-        kept(recorder, ticket).await.map_err(|lost| self.let_go(&lost)).is_ok()
+        self.offer(recorder, walk);
+        let kept = self.places.settle(recorder).await;
+        if !kept {
+            self.let_go();
+        }
+        kept
     }
 
-    fn let_go(&mut self, lost: &Lost) {
-        match lost {
-            Lost::Unkept(_) => self.places.lost(),
-            Lost::Late => self.places.given_up(),
+    /// Rows whose record is not known to be on the disk are without one from here on.
+    fn let_go(&mut self) -> Lost {
+        let (late, lost): (Untold, Untold) =
+            self.places.take_unkept().into_iter().partition(|offered| offered.kept.is_none());
+        for offered in late.iter().chain(&lost) {
+            self.work.lines[offered.row].offered = false;
         }
+        self.places.give_up(&late);
+        let why = lost.first().and_then(|offered| offered.kept?.err());
+        why.filter(|_| late.is_empty()).map_or(Lost::Late, Lost::Unkept)
     }
 
     /// Does for each decision that has no record what was declared for that.
     fn judge_again(&mut self, remedy: Remedy, fault: &Fault) {
         let (policy, work) = (&self.decision.program.policy, &mut *self.work);
-        for (row, line) in work.lines.iter_mut().enumerate().filter(|(_, line)| judged(line)) {
+        for (row, line) in work.lines.iter_mut().enumerate().filter(|(_, line)| unrecorded(line)) {
             let verdict = match remedy {
                 Remedy::Rules => policy.judge(&work.rows, row, None).ok(),
                 Remedy::Outcome(outcome) => Some(declared(outcome)),
@@ -174,7 +175,7 @@ impl<S: Sink> Case<'_, S> {
                 None => State::Failed(fault.clone()),
             };
             // It is another decision than the one that may yet be found in the log.
-            (line.id, line.offered) = (self.lane.desk.ids.id(self.unix_ms), false);
+            line.id = self.lane.desk.ids.id(self.unix_ms);
             line.remedy = remedied(fault, remedy).or(line.remedy);
         }
     }
@@ -189,21 +190,14 @@ impl Lost {
     }
 }
 
-async fn kept(recorder: &dyn LaneRecorder, ticket: Ticket) -> Result<(), Lost> {
-    let kept = poll_fn(|context| recorder.poll_kept(ticket, context));
-    match tokio::time::timeout(KEPT_WAIT_MAX, kept).await {
-        Ok(kept) => kept.map_err(Lost::Unkept),
-        Err(_elapsed) => Err(Lost::Late),
-    }
-}
-
 fn fault(stage: Stage, why: Unkept) -> Fault {
     let text = format!("the decision cannot be recorded, the journal is {}; try again shortly", why.label());
     Fault::new(FaultKind::RecordFailed, stage, text).retry_after(PAUSE)
 }
 
-fn judged(line: &Line) -> bool {
-    matches!(line.state, State::Judged { .. })
+/// It is decided, and no record of it is on its way or on the disk.
+fn unrecorded(line: &Line) -> bool {
+    matches!(line.state, State::Judged { .. }) && !line.offered
 }
 
 /// Whether a row may come to a decision: those that hold to the schema, and those whose remedy decides.

@@ -20,6 +20,7 @@ pub(crate) enum Target {
     Infer(ModelRef),
     Decisions,
     Decision(ByteString),
+    Deployments,
     Ledger(Ledger),
     Extension(Extension),
 }
@@ -97,6 +98,7 @@ pub(crate) fn target(path: &str) -> Option<Target> {
         "v1" => match (segments.next()?, segments.next(), segments.next()) {
             ("decisions", None, None) => Some(Target::Decisions),
             ("decisions", Some(name), None) => Some(Target::Decision(decoded(name)?)),
+            ("deployments", None, None) => Some(Target::Deployments),
             ("outcomes", None, None) => Some(Target::Ledger(Ledger::Outcomes)),
             ("overrides", None, None) => Some(Target::Ledger(Ledger::Overrides)),
             ("erasures", None, None) => Some(Target::Ledger(Ledger::Erasures)),

@@ -10,7 +10,8 @@ use flyball_core::{
 use flyball_engine::{MemoryBudget, Runtime, beside_executable};
 use flyball_features::Wall;
 use flyball_plane::{
-    AckState, Arrival, Inference, Lane, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits, Walk, decide,
+    AckState, Arrival, Inference, Judge, Lane, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits, Walk,
+    decide,
 };
 use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
 use flyball_wire::proto::inference::infer_parameter::ParameterChoice;
@@ -176,9 +177,11 @@ impl World {
         let (compute, inbox) = (inboxes.pop().unwrap(), inboxes.pop().unwrap());
         let runtime = Runtime::open(&beside_executable().unwrap()).unwrap();
         let meters = Arc::clone(&telemetry);
-        let loader = Loader::new(runtime, Arc::clone(&plane), MemoryBudget::UNLIMITED, meters).unwrap();
+        let judge = Arc::new(Judge::of_nobody());
+        let loader =
+            Loader::new(runtime, Arc::clone(&plane), MemoryBudget::UNLIMITED, meters, judge, 1).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let acks = loader.apply(&bundle(&folder), &|| false);
+        let acks = loader.apply(&bundle(&folder), &|| false).acks;
         assert_eq!(acks[0].state, AckState::Applied, "{acks:?}");
         let lane_runs = Rc::new(RefCell::new(Vec::with_capacity(WARM_ROUNDS + ROUNDS)));
         let rows = Rows { sink: telemetry.sink(0), runs: Rc::clone(&lane_runs) };

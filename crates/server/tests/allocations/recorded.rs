@@ -5,12 +5,13 @@ use crate::{allocator, onnx};
 use bytes::Bytes;
 use flyball_core::snapshot::Bundle;
 use flyball_core::{
-    Clock, Digest, Entry, EntryKind, LaneRecorder, Protocol, Recorder, RequestLimits, Served, Ticket, Unkept,
+    Clock, Digest, Entry, EntryKind, LaneRecorder, Protocol, Recorder, Registered, RequestLimits, Served,
+    Ticket, Unkept,
 };
 use flyball_engine::{MemoryBudget, Runtime, beside_executable};
 use flyball_features::Wall;
 use flyball_plane::{
-    AckState, Arrival, Governed, Lane, Lanes, Loader, Means, Plane, PlaneLimits, Walk, decide,
+    AckState, Arrival, Governed, Judge, Lane, Lanes, Loader, Means, Plane, PlaneLimits, Walk, decide,
 };
 use flyball_telemetry::Telemetry;
 use flyball_wire::HttpDecision;
@@ -51,9 +52,10 @@ fn allocations(book: Option<Arc<Book>>, rows: usize) -> usize {
     let telemetry = Telemetry::new(inboxes.len());
     let runtime = Runtime::open(&beside_executable().unwrap()).unwrap();
     let meters = Arc::clone(&telemetry);
-    let loader = Loader::new(runtime, Arc::clone(&plane), MemoryBudget::UNLIMITED, meters).unwrap();
+    let judge = Arc::new(Judge::of_nobody());
+    let loader = Loader::new(runtime, Arc::clone(&plane), MemoryBudget::UNLIMITED, meters, judge, 1).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let acks = loader.apply(&bundle(&folder), &|| false);
+    let acks = loader.apply(&bundle(&folder), &|| false).acks;
     assert_eq!(acks[0].state, AckState::Applied, "{acks:?}");
     let (lane, inbox) = (Lane::new(plane, 0, telemetry.sink(0)), inboxes.remove(0));
     let body = body(rows);
@@ -137,6 +139,8 @@ impl Recorder for Shared {
     fn served(&self, _served: Served) {
         self.0.served.fetch_add(1, Relaxed);
     }
+
+    fn registered(&self, _registered: Registered) {}
 }
 
 struct LaneBook {

@@ -38,6 +38,7 @@ fn allocations_for_a_request(protocol: &str) -> f64 {
         lanes: Some(1),
         // However slow the machine is, the runs stay on the lane that is counted.
         inline_run_us_max: 100_000,
+        unsigned: "allow".to_owned(),
         log: "error".to_owned(),
         ..ServerConfig::default()
     };

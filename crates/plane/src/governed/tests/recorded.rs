@@ -4,8 +4,7 @@
 use super::recorder::Book;
 use super::world::{Asked, Mood, World, decided, document, many, model, one, variant};
 use crate::testing::Made;
-use flyball_core::{Decisions, EntryKind, Fault, FaultKind, Remedy, RowOutcome, Stage, Ticket, Unkept};
-use proptest::prelude::*;
+use flyball_core::{Decisions, EntryKind, Fault, FaultKind, Remedy, RowOutcome, Stage, Unkept};
 use serde_json::{Value as Json, json};
 
 fn with(edit: impl FnOnce(&mut Json)) -> (World, Book) {
@@ -17,7 +16,7 @@ fn with(edit: impl FnOnce(&mut Json)) -> (World, Book) {
 }
 
 /// What is declared for decisions that cannot be recorded, and for how they are.
-fn world(remedy: Json, record: Json) -> (World, Book) {
+pub(super) fn world(remedy: Json, record: Json) -> (World, Book) {
     with(|document| {
         document["remedies"] = json!({"record_error": remedy});
         document["record"] = record;
@@ -28,24 +27,24 @@ fn buffered(remedy: Json) -> (World, Book) {
     world(remedy, json!({}))
 }
 
-fn sync(remedy: Json) -> (World, Book) {
+pub(super) fn sync(remedy: Json) -> (World, Book) {
     world(remedy, json!({"durability": "sync"}))
 }
 
-fn x(value: i64) -> Asked {
+pub(super) fn x(value: i64) -> Asked {
     one(json!({"x": value}))
 }
 
 /// Every decision that was counted, and every record that may be: one of both, or in a gap.
-fn add_up(world: &World, book: &Book) {
+pub(super) fn add_up(world: &World, book: &Book) {
     let seen = world.lane.sink.1.borrow();
     let decided = seen.decided.iter().filter(|row| row.outcome.is_some()).count();
-    let recorded = book.of(EntryKind::Decision).len();
+    let recorded = book.recorded().len();
     let missed: usize = book.missed().iter().map(|(decisions, _)| decisions).sum();
     assert_eq!((decided, book.held()), (recorded + missed, 0), "{recorded} recorded, {missed} missed");
 }
 
-fn ids(answer: &Result<Decisions, Fault>) -> Vec<String> {
+pub(super) fn ids(answer: &Result<Decisions, Fault>) -> Vec<String> {
     let rows = answer.as_ref().unwrap().rows.iter();
     rows.filter_map(|row| match &row.outcome {
         RowOutcome::Decided(decided) => Some(decided.id.to_string()),
@@ -168,57 +167,6 @@ fn a_decision_that_waits_for_the_disk_is_answered_once_it_is_there() {
     });
     assert_eq!(book.of(EntryKind::Decision)[0]["sync"], json!(true));
     assert_eq!(ids(&answer), [book.of(EntryKind::Decision)[0]["id"].as_str().unwrap()]);
-    add_up(&world, &book);
-}
-
-#[test]
-fn a_record_that_is_lost_on_its_way_is_refused_or_is_another_decision() {
-    let (refusing, book) = sync(json!("reject"));
-    book.state().commits.push_back(Some(Unkept::Broken));
-    let fault = refusing.ask(x(1)).unwrap_err();
-    assert_eq!((fault.kind, fault.stage), (FaultKind::RecordFailed, Stage::Record));
-    assert_eq!(refusing.lane.sink.1.borrow().decided[0].outcome, None);
-    assert_eq!((book.held(), book.missed().len()), (0, 0));
-
-    let (reviewing, book) = sync(json!({"outcome": "review"}));
-    book.state().commits.push_back(Some(Unkept::Broken));
-    let row = decided(&reviewing.ask(x(1)), 0);
-    assert_eq!((&*row.outcome, row.score, row.remedy.unwrap().stage), ("review", None, Stage::Record));
-    assert_ne!(json!(row.id.to_string()), book.of(EntryKind::Decision)[0]["id"]);
-    assert_eq!(book.missed(), [(1, Unkept::Broken)]);
-    assert_eq!(reviewing.lane.sink.1.borrow().decided.len(), 1, "counted once");
-
-    let (stumbling, book) = sync(json!("retry"));
-    book.state().commits.push_back(Some(Unkept::Broken));
-    let row = decided(&stumbling.ask(x(1)), 0);
-    assert_eq!((row.score, row.remedy.unwrap().remedy), (Some(1.0), Remedy::Retry));
-    let again = &book.of(EntryKind::Decision)[1];
-    assert_eq!((&again["id"], &again["remedy"][2]), (&json!(row.id.to_string()), &json!("retry")));
-    book.state().commits.extend([Some(Unkept::Broken); 2]);
-    assert_eq!(stumbling.ask(x(1)).unwrap_err().kind, FaultKind::RecordFailed);
-    assert_eq!(book.held(), 0);
-}
-
-#[test]
-fn a_disk_that_never_answers_is_waited_for_and_then_the_decision_is_known_as_undelivered() {
-    let (world, book) = sync(json!("reject"));
-    book.state().hangs = true;
-    let fault = world.ask(x(1)).unwrap_err();
-    assert_eq!((fault.kind, fault.stage), (FaultKind::RecordFailed, Stage::Record));
-    assert_eq!(book.of(EntryKind::Undelivered)[0]["id"], book.of(EntryKind::Decision)[0]["id"]);
-    assert_eq!(book.state().orphans, [Ticket(1)], "if it is lost, it is in a gap");
-    add_up(&world, &book);
-}
-
-#[test]
-fn who_serves_unlogged_on_a_disk_that_never_answers_leaves_it_to_the_journal_to_count_what_it_loses() {
-    let record = json!({"durability": "sync", "when_unavailable": "serve_unlogged"});
-    let (world, book) = world(json!("reject"), record);
-    book.state().hangs = true;
-    let answer = world.ask(x(1));
-    assert_eq!(ids(&answer), [book.of(EntryKind::Decision)[0]["id"].as_str().unwrap()]);
-    assert_eq!((book.missed(), &book.state().orphans[..]), (vec![], &[Ticket(1)][..]));
-    assert_eq!(book.of(EntryKind::Undelivered), [] as [Json; 0]);
     add_up(&world, &book);
 }
 
@@ -411,66 +359,4 @@ fn records_that_are_demanded_need_somebody_who_keeps_them() {
     assert!(refused.contains("journal_folder"), "{refused}");
     let offline = World::by(|means| means.offline = true, Made::usual(), &[1], &demanding);
     decided(&offline.ask(x(1)), 0);
-}
-
-#[derive(Clone, Debug)]
-struct Step {
-    rows: Vec<i64>,
-    refused: Option<Unkept>,
-    lost: Option<Unkept>,
-    hangs_up: bool,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let why = || prop::option::weighted(0.3, prop::sample::select(&Unkept::ALL[..]));
-    let rows = prop::collection::vec(prop_oneof![0..20_i64, Just(99), Just(300)], 1..6);
-    (rows, why(), why(), prop::bool::weighted(0.2)).prop_map(|(rows, refused, lost, hangs_up)| Step {
-        rows,
-        refused,
-        lost,
-        hangs_up,
-    })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn decisions_are_recorded_or_missed_whatever_fails(
-        steps in prop::collection::vec(step(), 1..8),
-        remedy in prop::sample::select(vec![json!("reject"), json!("shed"), json!("rules"), json!({"outcome": "review"})]),
-        unlogged: bool,
-        sync: bool,
-    ) {
-        let record = json!({
-            "durability": if sync { "sync" } else { "buffered" },
-            "when_unavailable": if unlogged { "serve_unlogged" } else { "fail_closed" },
-        });
-        let (world, book) = world(remedy, record);
-        world.puppets[0].fails_on(99);
-        let mut lost = 0;
-        for step in steps {
-            let rows: Vec<_> = step.rows.iter().map(|value| json!({"x": value})).collect();
-            let before = book.of(EntryKind::Decision).len();
-            book.state().refusals.extend(step.refused);
-            book.state().commits.clear();
-            if step.hangs_up && sync && step.refused.is_none() && step.rows.iter().any(|row| *row < 20) {
-                book.state().hangs = true;
-                world.hang_up(many(rows), || book.of(EntryKind::Decision).len() > before);
-                book.state().hangs = false;
-            } else {
-                book.state().commits.push_back(step.lost);
-                let _ = world.ask(many(rows));
-                if sync && step.refused.is_none() && step.lost.is_some() {
-                    // They were offered, and never came to the disk.
-                    lost += book.of(EntryKind::Decision).len() - before;
-                }
-            }
-        }
-        let seen = world.lane.sink.1.borrow();
-        let decided = seen.decided.iter().filter(|row| row.outcome.is_some()).count();
-        let kept = book.of(EntryKind::Decision).len() - lost;
-        let missed: usize = book.missed().iter().map(|(decisions, _)| decisions).sum();
-        prop_assert_eq!((decided, book.held()), (kept + missed, 0));
-    }
 }

@@ -1,6 +1,6 @@
 //! A recorder for tests: keeps what it is offered, and refuses, waits or fails when it is told to.
 
-use flyball_core::{Entry, EntryKind, LaneRecorder, Recorder, Served, Ticket, Unkept};
+use flyball_core::{Entry, EntryKind, LaneRecorder, Recorder, Registered, Served, Ticket, Unkept};
 use minicbor::Decoder;
 use minicbor::data::Type;
 use serde_json::{Map, Value as Json, json};
@@ -16,13 +16,21 @@ pub(super) struct State {
     pub(super) entries: Vec<Entry>,
     missed: Vec<(usize, Unkept)>,
     pub(super) orphans: Vec<Ticket>,
-    /// What those that wait get, one after the other; after them everything is kept at once.
+    /// What becomes of entries that are waited for, one after the other as they are offered; after them all are kept.
     pub(super) commits: VecDeque<Option<Unkept>>,
+    /// Of each that was offered: why it is lost.
+    lost: Vec<Option<Unkept>>,
     /// Nothing is kept, and nothing fails, until this is not set.
     pub(super) hangs: bool,
     waker: Option<Waker>,
     pub(super) served: Vec<Served>,
     spare: Vec<Entry>,
+}
+
+impl State {
+    fn why_lost(&self, ticket: Ticket) -> Option<Unkept> {
+        self.lost[ticket.0 as usize - 1]
+    }
 }
 
 /// One for the test and the plane.
@@ -47,6 +55,13 @@ impl Book {
         self.state().entries.len()
     }
 
+    /// Decisions whose record is not lost.
+    pub(super) fn recorded(&self) -> Vec<Json> {
+        let state = self.state();
+        let kept = state.entries.iter().zip(&state.lost).filter(|(_, lost)| lost.is_none());
+        kept.filter(|(entry, _)| entry.kind == EntryKind::Decision).map(|(entry, _)| told(entry)).collect()
+    }
+
     pub(super) fn missed(&self) -> Vec<(usize, Unkept)> {
         self.state().missed.clone()
     }
@@ -67,6 +82,8 @@ impl Recorder for Book {
     fn served(&self, served: Served) {
         self.state().served.push(served);
     }
+
+    fn registered(&self, _registered: Registered) {}
 }
 
 impl LaneRecorder for Book {
@@ -92,23 +109,28 @@ impl LaneRecorder for Book {
     fn offer(&self, mut entry: Box<Entry>) -> Ticket {
         let mut state = self.state();
         state.held = state.held.checked_sub(1).expect("every entry has its place");
+        let lost = if entry.sync { state.commits.pop_front().flatten() } else { None };
+        state.lost.push(lost);
         state.entries.push((*entry).clone());
         entry.clear();
         state.spare.push(*entry);
         Ticket(state.entries.len() as u64)
     }
 
-    fn poll_kept(&self, _ticket: Ticket, context: &mut Context<'_>) -> Poll<Result<(), Unkept>> {
+    fn poll_kept(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<Result<(), Unkept>> {
         let mut state = self.state();
         if state.hangs {
             state.waker = Some(context.waker().clone());
             return Poll::Pending;
         }
-        Poll::Ready(state.commits.pop_front().flatten().map_or(Ok(()), Err))
+        Poll::Ready(state.why_lost(ticket).map_or(Ok(()), Err))
     }
 
     fn orphan(&self, ticket: Ticket) {
-        self.state().orphans.push(ticket);
+        let mut state = self.state();
+        state.orphans.push(ticket);
+        let lost = state.why_lost(ticket);
+        state.missed.extend(lost.map(|why| (1, why)));
     }
 
     fn missed(&self, decisions: usize, why: Unkept) {

@@ -5,7 +5,7 @@ use crate::decision::{Surroundings, compile};
 use crate::loaded::{Run, StopRun};
 use crate::testing::{Made, Runs, Unmeasured, column, lanes_by};
 use crate::walk::Walk;
-use crate::{Deployment, Governed, Lane, LaneInbox, Means, Model, Routes};
+use crate::{Deployment, Governed, Lane, LaneInbox, Means, Model, Routes, Standing};
 use bytes::{Bytes, BytesMut};
 use flyball_core::snapshot::{self, Document};
 use flyball_core::{
@@ -16,7 +16,7 @@ use flyball_engine::RunError;
 use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::{JoinHandle, LocalSet};
@@ -237,16 +237,27 @@ impl World {
         });
         let versions = versions.collect();
         let world = World { lane, inbox: Some(inbox).into(), _others: others, puppets };
-        world.serve(versions, document).unwrap();
+        world.serve(versions, document, None).unwrap();
         world
     }
 
-    fn serve(&self, versions: Vec<Arc<Model<()>>>, document: &Json) -> Result<(), String> {
+    /// All but the first version are the candidate's, where there is one.
+    fn serve(
+        &self,
+        versions: Vec<Arc<Model<()>>>,
+        document: &Json,
+        candidate: Option<Json>,
+    ) -> Result<(), String> {
         let artifact = json!({"path": "m.onnx", "digest": format!("sha256:{}", "0".repeat(64))});
-        let listed: Vec<_> =
+        let mut listed: Vec<_> =
             versions.iter().map(|model| json!({"version": &*model.version, "artifact": artifact})).collect();
+        let candidate = candidate.map(|mut candidate| {
+            candidate["versions"] = listed.split_off(1).into();
+            candidate
+        });
         let deployment = json!({
-            "format": 4, "name": "d", "route": {"version": "1"}, "versions": listed, "decision": document,
+            "format": 5, "name": "d", "route": {"version": "1"}, "versions": listed, "decision": document,
+            "candidate": candidate,
         });
         let deployment = snapshot::Deployment::read(deployment.to_string().as_bytes()).unwrap();
         let before = self.lane.plane.routes.load();
@@ -266,7 +277,12 @@ impl World {
             digest: Digest::of(b""),
             route: "1".into(),
             versions,
+            trial: None,
+            tried: None,
             decision: Some(Arc::new(decision)),
+            standing: Standing::Unsigned,
+            origin: None,
+            generation: AtomicU64::new(1),
         }));
         self.lane.plane.routes.store(Arc::new(routes));
         Ok(())
@@ -275,7 +291,13 @@ impl World {
     /// The same models under another document.
     pub(super) fn reload(&self, document: &Json) -> Result<(), String> {
         let versions = self.lane.plane.routes.load().get("d").unwrap().versions.clone();
-        self.serve(versions, document)
+        self.serve(versions, document, None)
+    }
+
+    /// The first model under a document, and the others as those of a candidate: {"share", "shadow", "decision"}.
+    pub(super) fn tries(&self, document: &Json, candidate: Json) -> Result<(), String> {
+        let versions = self.lane.plane.routes.load().get("d").unwrap().versions.clone();
+        self.serve(versions, document, Some(candidate))
     }
 
     /// Its model breaks until nobody asks it any more.

@@ -1,0 +1,271 @@
+//! One session of a model with no server around it: loaded as for serving, run on given tensors, timed, and profiled.
+//! It is what models are compared, measured and explained with before they are served.
+//!
+//! Knows nothing of Python, nor of what the answers are compared with.
+
+use crate::load::Probed;
+use crate::memory::{give_back, resident_bytes};
+use crate::runner::{RunError, Runner, SessionOptions, Voice};
+use crate::witness::Witnesses;
+use crate::{Artifact, Batching, Refusal, Runtime, Stopper, thread_cpu_time};
+use bytes::Bytes;
+use flyball_core::{Digest, Tensor, TensorData, TensorSpec};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Runs of one measurement at most: each keeps eight bytes, and quantiles want no more.
+pub const RUNS_MAX: usize = 1_000_000;
+/// As servers do it unless they are told otherwise.
+const ROWS_PROBED: usize = 64;
+
+pub struct LoneModel {
+    runner: Runner,
+    witnesses: Option<Witnesses>,
+    profiled: bool,
+    facts: LoneFacts,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct LoneFacts {
+    pub digest: Digest,
+    pub size_bytes: u64,
+    pub ort_version: String,
+    pub inputs: Vec<TensorSpec>,
+    pub outputs: Vec<TensorSpec>,
+    pub batching: Batching,
+    /// Making the session: parsing, optimising, laying out the weights. Not reading and scanning the file.
+    pub load_ms: f64,
+    /// By how much the process grew meanwhile.
+    pub resident_bytes: u64,
+}
+
+/// An input that the model does not take as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Misfit {
+    pub path: String,
+    pub is: Option<String>,
+    pub allowed: String,
+}
+
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum LoneError {
+    #[error("the inputs do not fit the model")]
+    Misfits(Vec<Misfit>),
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// How long runs took: on the wall, and the CPU time of the one thread, a run on average.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RunFigures {
+    pub runs: usize,
+    pub rows: usize,
+    pub p50_us: f64,
+    pub p95_us: f64,
+    pub p99_us: f64,
+    pub p999_us: f64,
+    pub max_us: f64,
+    pub mean_us: f64,
+    pub cpu_us: f64,
+}
+
+impl Runtime {
+    /// Loads one session. Whether rows may share a run is probed on another one, as for serving: this one starts fresh,
+    /// and its profile has nothing but what it is asked to run.
+    pub fn load_alone(&self, artifact: &Artifact, options: &SessionOptions) -> Result<LoneModel, Refusal> {
+        let unprofiled = SessionOptions { profile: None, ..options.clone() };
+        let Probed { prober, witnesses, batching, .. } = self.probe(artifact, ROWS_PROBED, &unprofiled)?;
+        drop(prober);
+        give_back();
+        let (before, began) = (resident_bytes(), Instant::now());
+        let runner = Runner::with(self, artifact, Voice::ErrorsOnly, options)?;
+        let load_ms = began.elapsed().as_secs_f64() * 1e3;
+        give_back();
+        let facts = LoneFacts {
+            digest: artifact.digest,
+            size_bytes: artifact.size_bytes(),
+            ort_version: self.version().to_owned(),
+            inputs: runner.signature().inputs.clone(),
+            outputs: runner.signature().outputs.clone(),
+            batching,
+            load_ms,
+            resident_bytes: resident_bytes().saturating_sub(before),
+        };
+        Ok(LoneModel { runner, witnesses, profiled: options.profile.is_some(), facts })
+    }
+}
+
+impl LoneModel {
+    pub fn facts(&self) -> &LoneFacts {
+        &self.facts
+    }
+
+    pub fn run(&mut self, given: Vec<Tensor>) -> Result<Vec<Tensor>, LoneError> {
+        self.lay(given)?;
+        let mut outputs = Vec::new();
+        self.runner.run(&mut outputs)?;
+        Ok(outputs)
+    }
+
+    /// Ends a run, or a measurement, from another thread.
+    pub fn stopper(&self) -> Stopper {
+        self.runner.stopper()
+    }
+
+    /// Times runs on the same tensors, on this thread, after some that do not count.
+    pub fn measure(
+        &mut self,
+        given: Vec<Tensor>,
+        runs: usize,
+        warm_runs: usize,
+    ) -> Result<RunFigures, LoneError> {
+        if !(1..=RUNS_MAX).contains(&runs) || warm_runs > RUNS_MAX {
+            let text =
+                format!("{runs} runs after {warm_runs}: measure 1 to {RUNS_MAX} after at most {RUNS_MAX}");
+            return Err(LoneError::Refused(text));
+        }
+        let rows = self.lay(given)?;
+        let mut outputs = Vec::new();
+        let mut runs_us = Vec::with_capacity(runs);
+        let mut cpu = thread_cpu_time();
+        for run in 0..warm_runs + runs {
+            if run == warm_runs {
+                cpu = thread_cpu_time();
+            }
+            let began = Instant::now();
+            self.runner.run(&mut outputs)?;
+            let took = began.elapsed();
+            if run >= warm_runs {
+                runs_us.push(took.as_secs_f64() * 1e6);
+            }
+        }
+        let cpu_us = thread_cpu_time().saturating_sub(cpu).as_secs_f64() * 1e6 / runs as f64;
+        Ok(RunFigures::of(runs_us, rows, cpu_us))
+    }
+
+    /// Inputs of so many rows as probing made them up: the model ran on such rows.
+    pub fn made_up(&self, rows: usize) -> Result<Vec<Tensor>, LoneError> {
+        let refuse = |text: String| Err(LoneError::Refused(text));
+        let Some(witnesses) = &self.witnesses else {
+            let why = self.facts.batching.reason.as_deref().unwrap_or("it does not run on made-up input");
+            return refuse(format!("no input can be made up for this model ({why}): give it real rows"));
+        };
+        if rows > 1
+            && let Some(reason) = self.runner.signature().no_batch_axis()
+        {
+            return refuse(format!("{reason}, so that it does not take {rows} rows: ask for 1"));
+        }
+        if rows == 0 || rows.saturating_mul(witnesses.elements()) > MADE_UP_ELEMENTS_MAX {
+            let rows_max = MADE_UP_ELEMENTS_MAX / witnesses.elements();
+            return refuse(format!("{rows} rows cannot be made up: ask for 1 to {rows_max}"));
+        }
+        Ok(joined(&witnesses.batch(rows)))
+    }
+
+    /// Ends the profile and tells its file, which ONNX Runtime writes only now.
+    pub fn end_profile(&mut self) -> Result<PathBuf, LoneError> {
+        if !std::mem::take(&mut self.profiled) {
+            let text = "nothing is being profiled: load the model with a profile, and end it once";
+            return Err(LoneError::Refused(text.to_owned()));
+        }
+        Ok(self.runner.end_profile()?)
+    }
+
+    /// Lays the inputs out for the next runs, and tells how many rows they have.
+    fn lay(&mut self, given: Vec<Tensor>) -> Result<usize, LoneError> {
+        let inputs = fitted(given, &self.facts.inputs).map_err(LoneError::Misfits)?;
+        self.runner.clear();
+        self.runner.add(&inputs);
+        Ok(inputs.first().map_or(1, Tensor::rows))
+    }
+}
+
+/// Elements of made-up input at most, which eight bytes each keep within what a server takes.
+const MADE_UP_ELEMENTS_MAX: usize = 64 << 20;
+
+impl RunFigures {
+    fn of(mut runs_us: Vec<f64>, rows: usize, cpu_us: f64) -> RunFigures {
+        runs_us.sort_by(f64::total_cmp);
+        let runs = runs_us.len();
+        let quantile = |share: f64| runs_us[((runs - 1) as f64 * share).round() as usize];
+        RunFigures {
+            runs,
+            rows,
+            p50_us: quantile(0.5),
+            p95_us: quantile(0.95),
+            p99_us: quantile(0.99),
+            p999_us: quantile(0.999),
+            max_us: quantile(1.0),
+            mean_us: runs_us.iter().sum::<f64>() / runs as f64,
+            cpu_us,
+        }
+    }
+}
+
+/// The given tensors in the model's order, or all of their misfits.
+fn fitted(mut given: Vec<Tensor>, specs: &[TensorSpec]) -> Result<Vec<Tensor>, Vec<Misfit>> {
+    let mut misfits = Vec::new();
+    let mut inputs = Vec::with_capacity(specs.len());
+    for spec in specs {
+        match given.iter().position(|tensor| *tensor.name == *spec.name) {
+            Some(place) => inputs.push(given.remove(place)),
+            None => misfits.push(misfit(&spec.name, None, format!("required: {}", words(spec)))),
+        }
+    }
+    for extra in &given {
+        let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+        let allowed = format!("no such input; the model takes {}", names.join(", "));
+        misfits.push(misfit(&extra.name, Some(&is(extra)), allowed));
+    }
+    for tensor in &inputs {
+        let spec = specs.iter().find(|spec| *spec.name == *tensor.name);
+        let fits = |spec: &TensorSpec| spec.datatype == tensor.datatype && spec.admits(&tensor.shape);
+        if let Some(spec) = spec.filter(|spec| !fits(spec)) {
+            misfits.push(misfit(&spec.name, Some(&is(tensor)), words(spec)));
+        }
+    }
+    if misfits.is_empty() { Ok(inputs) } else { Err(misfits) }
+}
+
+fn misfit(name: &str, is: Option<&str>, allowed: String) -> Misfit {
+    Misfit { path: format!("inputs.{name}"), is: is.map(str::to_owned), allowed }
+}
+
+fn is(tensor: &Tensor) -> String {
+    format!("{} {:?}", tensor.datatype.name(), tensor.shape.as_slice())
+}
+
+fn words(spec: &TensorSpec) -> String {
+    let any = if spec.shape.contains(&-1) { " (-1 is any size)" } else { "" };
+    format!("{} {:?}{any}", spec.datatype.name(), spec.shape)
+}
+
+/// The rows laid behind each other, as one tensor for each input.
+fn joined(rows: &[&[Tensor]]) -> Vec<Tensor> {
+    let mut inputs = rows.first().map_or_else(Vec::new, |row| row.to_vec());
+    for (place, input) in inputs.iter_mut().enumerate() {
+        if let Some(axis) = input.shape.first_mut() {
+            *axis *= rows.len() as i64;
+        }
+        let parts = rows.iter().map(|row| &row[place].data);
+        input.data = match &input.data {
+            TensorData::Fixed(_) => TensorData::Fixed(Bytes::from_iter(parts.flat_map(bytes).copied())),
+            TensorData::Strings(_) => TensorData::Strings(parts.flat_map(strings).cloned().collect()),
+        };
+    }
+    inputs
+}
+
+fn bytes(data: &TensorData) -> &[u8] {
+    if let TensorData::Fixed(bytes) = data { bytes } else { &[] }
+}
+
+fn strings(data: &TensorData) -> &[String] {
+    if let TensorData::Strings(strings) = data { strings } else { &[] }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! Graphs, their nodes and the attributes of these: which operators a model asks for, and what lies inside what. Every piece is
+//! looked at once; only counts and a few names are kept.
+
+use super::functions::Body;
+use super::refusal::{At, Finding, Trouble};
+use super::wire::{Once, Piece, Value};
+use super::{DEPTH_ADVICE, Scan, over};
+
+/// What ONNX Runtime's CPU provider has kernels for. Functions of the model's own may be of any domain.
+const DOMAINS: [&str; 4] = ["", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc"];
+/// Of those domains, what hands a part of the file to somebody else's compiler or library.
+const FORBIDDEN: [&str; 2] = ["EPContext", "Snpe"];
+const EXTENSIONS: &str = "it needs the library of onnxruntime-extensions, and no library is loaded for a model; do this step before \
+                          the model, or export without it";
+const CUSTOM: &str =
+    "custom operators need a library, and none is loaded for a model; export with operators of ONNX";
+const COMPILED: &str = "give the ONNX file that was compiled";
+const ATTRIBUTES_MAX: u64 = 1024;
+const TYPES_DEPTH_MAX: u64 = 16;
+
+/// The name that a domain goes by: ONNX's own has two.
+pub(super) fn domain(written: &str) -> &str {
+    if written == "ai.onnx" { "" } else { written }
+}
+
+/// Where the walk is.
+#[derive(Default)]
+pub(super) struct Inside {
+    pub(super) body: Body,
+    depth: u64,
+}
+
+impl<'a> Scan<'a> {
+    pub(super) fn graph(&mut self, piece: Piece<'a>, inside: &mut Inside) -> Result<(), Trouble> {
+        let (mut nodes, mut values) = (0u64, 0u64);
+        for field in piece.fields() {
+            match field? {
+                (1, value) => {
+                    self.node(value.piece()?, nodes, inside)?;
+                    nodes += 1;
+                }
+                (5, value) => {
+                    self.initialiser()?;
+                    self.tensor(value.piece()?)?;
+                }
+                (15, value) => {
+                    self.initialiser()?;
+                    self.sparse_tensor(value.piece()?)?;
+                }
+                (11..=13, value) => {
+                    self.value_info(value.piece()?).at(|| format!("value {values} of a graph"))?;
+                    values += 1;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn initialiser(&mut self) -> Result<(), Trouble> {
+        self.facts.initialisers += 1;
+        over(
+            "initialisers",
+            self.facts.initialisers,
+            self.limits.initialisers_max,
+            "join the weights of the model",
+        )
+    }
+
+    pub(super) fn node(&mut self, piece: Piece<'a>, number: u64, inside: &mut Inside) -> Result<(), Trouble> {
+        self.facts.nodes += 1;
+        over("nodes", self.facts.nodes, self.limits.nodes_max, "export a smaller model")?;
+        let looked = self.look(piece, inside);
+        looked.at(|| {
+            let shown = |wanted| texts(piece, wanted).map(Piece::shown).unwrap_or_default();
+            format!("node {number} '{}' ({})", shown(3), shown(4))
+        })
+    }
+
+    fn look(&mut self, piece: Piece<'a>, inside: &mut Inside) -> Result<(), Trouble> {
+        let (mut op, mut of, mut overload) = ("", "", "");
+        let (mut op_once, mut of_once, mut overload_once) =
+            (Once::default(), Once::default(), Once::default());
+        let mut attributes = 0u64;
+        for field in piece.fields() {
+            match field? {
+                (4, value) => {
+                    op_once.take("the operator")?;
+                    op = value.piece()?.text()?;
+                }
+                (7, value) => {
+                    of_once.take("the domain")?;
+                    of = domain(value.piece()?.text()?);
+                }
+                (8, value) => {
+                    overload_once.take("the overload")?;
+                    overload = value.piece()?.text()?;
+                }
+                (5, value) => {
+                    attributes += 1;
+                    over("attributes of a node", attributes, ATTRIBUTES_MAX, "export the model again")?;
+                    self.attribute(value.piece()?, inside)?;
+                }
+                _ => {}
+            }
+        }
+        if let Some(&called) = self.functions.get(&(of, op, overload)) {
+            inside.body.calls.push((called, inside.depth));
+            return Ok(());
+        }
+        inside.body.nodes += 1;
+        self.operator(op, of)
+    }
+
+    fn operator(&mut self, op: &str, of: &str) -> Result<(), Trouble> {
+        if !DOMAINS.contains(&of) {
+            let advice = if of == "ai.onnx.contrib" { EXTENSIONS } else { CUSTOM };
+            let allowed = format!("ai.onnx, {}", DOMAINS[1..].join(", "));
+            let (op, domain) = (super::tensor::shortened(op), super::tensor::shortened(of));
+            return Err(Finding::ForeignOperator { op, domain, allowed, advice }.into());
+        }
+        if FORBIDDEN.contains(&op) && of == "com.microsoft" {
+            return Err(Finding::ForbiddenOperator { op: op.to_owned(), advice: COMPILED }.into());
+        }
+        let name = if of.is_empty() { "ai.onnx" } else { of };
+        if !self.facts.domains.contains(name) {
+            self.facts.domains.insert(name.to_owned());
+        }
+        self.facts.loops |= of.is_empty() && matches!(op, "Loop" | "Scan");
+        Ok(())
+    }
+
+    pub(super) fn attribute(&mut self, piece: Piece<'a>, inside: &mut Inside) -> Result<(), Trouble> {
+        let looked = self.look_at_attribute(piece, inside);
+        looked.at(|| format!("attribute '{}'", texts(piece, 1).map(Piece::shown).unwrap_or_default()))
+    }
+
+    fn look_at_attribute(&mut self, piece: Piece<'a>, inside: &mut Inside) -> Result<(), Trouble> {
+        let mut once: [Once; 4] = Default::default();
+        let mut plain_bytes = 0u64;
+        for field in piece.fields() {
+            let (number, value) = field?;
+            match number {
+                5 => once[0].take("the tensor")?,
+                6 => once[1].take("the graph")?,
+                22 => once[2].take("the sparse tensor")?,
+                14 => once[3].take("the type")?,
+                _ => {}
+            }
+            match number {
+                5 | 10 => self.tensor(value.piece()?)?,
+                6 | 11 => self.subgraph(value.piece()?, inside)?,
+                22 | 23 => self.sparse_tensor(value.piece()?)?,
+                14 | 15 => types(value.piece()?, 1)?,
+                _ => plain_bytes += value.length(),
+            }
+        }
+        let most = self.limits.attribute_bytes_max;
+        over("bytes of an attribute", plain_bytes, most, "put large constants into initialisers")
+    }
+
+    fn subgraph(&mut self, piece: Piece<'a>, inside: &mut Inside) -> Result<(), Trouble> {
+        inside.depth += 1;
+        over("graphs inside one another", inside.depth, self.limits.depth_max, DEPTH_ADVICE)?;
+        inside.body.depth = inside.body.depth.max(inside.depth);
+        self.graph(piece, inside)?;
+        inside.depth -= 1;
+        Ok(())
+    }
+
+    pub(super) fn function(&mut self, piece: Piece<'a>) -> Result<Body, Trouble> {
+        let (mut inside, mut nodes) = (Inside::default(), 0);
+        for field in piece.fields() {
+            match field? {
+                (7, value) => {
+                    self.node(value.piece()?, nodes, &mut inside)?;
+                    nodes += 1;
+                }
+                (11, value) => self.attribute(value.piece()?, &mut inside)?,
+                (12, value) => self.value_info(value.piece()?)?,
+                _ => {}
+            }
+        }
+        Ok(inside.body)
+    }
+
+    fn value_info(&mut self, piece: Piece<'a>) -> Result<(), Trouble> {
+        for field in piece.fields() {
+            if let (2, value) = field? {
+                types(value.piece()?, 1)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sequences of sequences, maps of maps and so on: readers recurse into them.
+fn types(piece: Piece<'_>, depth: u64) -> Result<(), Trouble> {
+    over("types inside one another", depth, TYPES_DEPTH_MAX, "export the model with plain tensors")?;
+    for field in piece.fields() {
+        let (number, value) = field?;
+        // Sequence, map, optional.
+        let Value::Piece(of) = value else { continue };
+        if !matches!(number, 4 | 5 | 9) {
+            continue;
+        }
+        let inner = if number == 5 { 2 } else { 1 };
+        for field in of.fields() {
+            match field? {
+                (number, Value::Piece(element)) if number == inner => types(element, depth + 1)?,
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A text of a message, for words about it.
+fn texts(piece: Piece<'_>, wanted: u32) -> Option<Piece<'_>> {
+    piece.fields().map_while(Result::ok).find(|(number, _)| *number == wanted)?.1.piece().ok()
+}

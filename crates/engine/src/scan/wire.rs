@@ -1,0 +1,141 @@
+//! Protobuf's wire format, walked without copying: a message is a run of numbered fields, each a number, eight or four
+//! bytes, or a piece of the file. Knows nothing of what the numbers mean.
+
+use super::refusal::{Finding, Trouble};
+use prost::encoding::{WireType, decode_key, decode_varint};
+
+/// A piece of the file, and where it begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) at: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Value<'a> {
+    Number(u64),
+    /// Of four or eight bytes: floating-point numbers, at which nobody looks.
+    Fixed,
+    Piece(Piece<'a>),
+}
+
+/// The fields of one message, in the order of the file.
+pub(super) struct Fields<'a> {
+    rest: &'a [u8],
+    end: usize,
+}
+
+impl<'a> Piece<'a> {
+    pub(super) fn fields(self) -> Fields<'a> {
+        Fields { rest: self.bytes, end: self.at + self.bytes.len() }
+    }
+
+    pub(super) fn text(self) -> Result<&'a str, Trouble> {
+        std::str::from_utf8(self.bytes)
+            .map_err(|_| Finding::malformed(format!("a text that is not UTF-8 (byte {})", self.at)))
+    }
+
+    /// For messages only: what is not UTF-8 is shown as such, and nothing is shown at length.
+    pub(super) fn shown(self) -> String {
+        const CHARACTERS_MAX: usize = 64;
+        let start = &self.bytes[..self.bytes.len().min(4 * CHARACTERS_MAX)];
+        String::from_utf8_lossy(start).chars().take(CHARACTERS_MAX).collect()
+    }
+}
+
+impl<'a> Value<'a> {
+    pub(super) fn piece(self) -> Result<Piece<'a>, Trouble> {
+        match self {
+            Value::Piece(piece) => Ok(piece),
+            _ => Err(Finding::malformed("a number stands where a message or a text belongs")),
+        }
+    }
+
+    pub(super) fn number(self) -> Result<u64, Trouble> {
+        match self {
+            Value::Number(number) => Ok(number),
+            _ => Err(Finding::malformed("a number is missing where one belongs")),
+        }
+    }
+
+    /// How many bytes of the file it takes, without its key.
+    pub(super) fn length(self) -> u64 {
+        match self {
+            Value::Piece(piece) => piece.bytes.len() as u64,
+            Value::Number(_) | Value::Fixed => 8,
+        }
+    }
+}
+
+impl<'a> Fields<'a> {
+    fn at(&self) -> usize {
+        self.end - self.rest.len()
+    }
+
+    fn field(&mut self) -> Result<(u32, Value<'a>), Trouble> {
+        let at = self.at();
+        let broken = |what: &str| Finding::malformed(format!("{what} (byte {at})"));
+        let (number, kind) = decode_key(&mut self.rest).map_err(|_| broken("a key of a field is broken"))?;
+        let value = match kind {
+            WireType::Varint => {
+                Value::Number(decode_varint(&mut self.rest).map_err(|_| broken("a number is broken"))?)
+            }
+            WireType::ThirtyTwoBit => self.skip(4)?,
+            WireType::SixtyFourBit => self.skip(8)?,
+            WireType::LengthDelimited => {
+                let length = decode_varint(&mut self.rest).map_err(|_| broken("a length is broken"))?;
+                Value::Piece(self.take(length)?)
+            }
+            // Nothing of ONNX is a group, and skipping one is recursion that others have tripped over.
+            WireType::StartGroup | WireType::EndGroup => {
+                return Err(broken("a group, which ONNX has none of"));
+            }
+        };
+        Ok((number, value))
+    }
+
+    fn skip(&mut self, length: u64) -> Result<Value<'a>, Trouble> {
+        self.take(length).map(|_| Value::Fixed)
+    }
+
+    fn take(&mut self, length: u64) -> Result<Piece<'a>, Trouble> {
+        let (at, left) = (self.at(), self.rest.len());
+        let Some((bytes, rest)) =
+            usize::try_from(length).ok().and_then(|length| self.rest.split_at_checked(length))
+        else {
+            let what =
+                format!("a field of {length} bytes where {left} are left (byte {at}); was the file cut off?");
+            return Err(Finding::malformed(what));
+        };
+        self.rest = rest;
+        Ok(Piece { bytes, at })
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(u32, Value<'a>), Trouble>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let field = self.field();
+        if field.is_err() {
+            self.rest = &[];
+        }
+        Some(field)
+    }
+}
+
+/// A field that may stand once. Readers merge a second one into the first, or take the last: a scan must not have to guess.
+#[derive(Default)]
+pub(super) struct Once(bool);
+
+impl Once {
+    pub(super) fn take(&mut self, what: &str) -> Result<(), Trouble> {
+        if std::mem::replace(&mut self.0, true) {
+            return Err(Finding::malformed(format!("{what} stands there twice")));
+        }
+        Ok(())
+    }
+}

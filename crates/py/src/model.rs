@@ -1,0 +1,162 @@
+//! One model for Python, run by the engine that serves: answers and timings without a server in between.
+
+use crate::engine::refused;
+use crate::error::{Failure, guarded, json};
+use bytes::Bytes;
+use flyball_core::{FaultKind, RequestLimits, Tensor};
+use flyball_engine::{Artifact, GraphLevel, LoneError, LoneModel, RunError, Runtime, SessionOptions};
+use flyball_wire::{read_raw, write_raw};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// A server's, by its default limit on bodies.
+const LIMITS: RequestLimits = RequestLimits::for_body(64 << 20);
+/// How long Ctrl-C may go unheard while a model runs.
+const SIGNALS_EVERY: Duration = Duration::from_millis(50);
+
+#[pyclass(frozen, module = "flyball._native")]
+pub(crate) struct Model(Mutex<LoneModel>);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModelOptions {
+    ort_path: PathBuf,
+    #[serde(default)]
+    graph: GraphLevel,
+    #[serde(default)]
+    profile: Option<PathBuf>,
+    #[serde(default)]
+    weights_as_given: bool,
+}
+
+/// A tensor as it crosses: name, datatype, shape, elements.
+type Given = (String, String, Vec<i64>, PyBackedBytes);
+type Answered<'py> = (String, &'static str, Vec<i64>, Bound<'py, PyBytes>);
+
+#[pymethods]
+impl Model {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf, options: &[u8]) -> PyResult<Model> {
+        guarded(py, || load(&path, options).map(|model| Model(Mutex::new(model))))
+    }
+
+    fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let facts = guarded(py, || Ok(self.locked(|model| model.facts().clone())))?;
+        json(py, &facts)
+    }
+
+    fn made_up<'py>(&self, py: Python<'py>, rows: usize) -> PyResult<Vec<Answered<'py>>> {
+        let inputs = guarded(py, || self.locked(|model| model.made_up(rows)).map_err(failure))?;
+        Ok(answered(py, &inputs))
+    }
+
+    fn run<'py>(&self, py: Python<'py>, inputs: Vec<Given>) -> PyResult<Vec<Answered<'py>>> {
+        let outputs = self.beside(py, inputs, LoneModel::run)?;
+        Ok(answered(py, &outputs))
+    }
+
+    fn measure<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: Vec<Given>,
+        runs: usize,
+        warm_runs: usize,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let figures = self.beside(py, inputs, |model, given| model.measure(given, runs, warm_runs))?;
+        json(py, &figures)
+    }
+
+    fn end_profile(&self, py: Python<'_>) -> PyResult<PathBuf> {
+        guarded(py, || self.locked(LoneModel::end_profile).map_err(failure))
+    }
+}
+
+impl Model {
+    fn locked<T>(&self, work: impl FnOnce(&mut LoneModel) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Runs the model on a thread beside Python's, which listens for signals meanwhile: Ctrl-C ends the run.
+    fn beside<T: Send>(
+        &self,
+        py: Python<'_>,
+        inputs: Vec<Given>,
+        work: impl FnOnce(&mut LoneModel, Vec<Tensor>) -> Result<T, LoneError> + Send,
+    ) -> PyResult<T> {
+        let mut interrupt = None;
+        let result = guarded(py, || {
+            let raw = inputs.into_iter().map(|(name, datatype, shape, elements)| {
+                (name, datatype, shape, Bytes::copy_from_slice(&elements))
+            });
+            let given = read_raw(raw.collect(), &LIMITS)
+                .map_err(|fault| Failure::refused("invalid_input", fault.text))?;
+            self.locked(|model| listening(model, given, work, &mut interrupt)).map_err(failure)
+        });
+        interrupt.map_or(result, Err)
+    }
+}
+
+fn listening<T: Send>(
+    model: &mut LoneModel,
+    given: Vec<Tensor>,
+    work: impl FnOnce(&mut LoneModel, Vec<Tensor>) -> Result<T, LoneError> + Send,
+    interrupt: &mut Option<PyErr>,
+) -> Result<T, LoneError> {
+    let stopper = model.stopper();
+    std::thread::scope(|scope| {
+        let (ended, end) = sync_channel(1);
+        let running = scope.spawn(move || {
+            let result = work(model, given);
+            // Nobody stops listening before this.
+            let _ = ended.send(());
+            result
+        });
+        while end.recv_timeout(SIGNALS_EVERY) == Err(RecvTimeoutError::Timeout) {
+            *interrupt = interrupt.take().or_else(|| Python::attach(|py| py.check_signals().err()));
+            // Again and again: a stop between two runs of a measurement is forgotten by the next.
+            if interrupt.is_some() {
+                stopper.stop();
+            }
+        }
+        running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn load(path: &Path, options: &[u8]) -> Result<LoneModel, Failure> {
+    let options: ModelOptions =
+        serde_json::from_slice(options).map_err(|error| Failure::refused("invalid_options", error))?;
+    let runtime =
+        Runtime::open(&options.ort_path).map_err(|error| Failure::refused("engine_missing", error))?;
+    let artifact = Artifact::read_unverified(path).map_err(refused)?;
+    let ModelOptions { graph, profile, weights_as_given, .. } = options;
+    let session = SessionOptions { graph, profile, weights_as_given };
+    runtime.load_alone(&artifact, &session).map_err(refused)
+}
+
+fn failure(error: LoneError) -> Failure {
+    let message = error.to_string();
+    let kind = match error {
+        LoneError::Misfits(misfits) => {
+            let faults = serde_json::to_value(misfits).ok();
+            return Failure { faults, ..Failure::refused("invalid_input", message) };
+        }
+        LoneError::Refused(_) => FaultKind::InvalidInput,
+        LoneError::Run(RunError::Stopped) => FaultKind::RunStopped,
+        LoneError::Run(RunError::Failed(_)) => FaultKind::RunFailed,
+    };
+    Failure { code: kind.label(), message, exit_code: kind.exit_code(), faults: None }
+}
+
+fn answered<'py>(py: Python<'py>, tensors: &[Tensor]) -> Vec<Answered<'py>> {
+    let one = |tensor: &Tensor| {
+        let elements = PyBytes::new(py, &write_raw(tensor));
+        (tensor.name.to_string(), tensor.datatype.name(), tensor.shape.to_vec(), elements)
+    };
+    tensors.iter().map(one).collect()
+}

@@ -1,0 +1,39 @@
+//! An index and its signature are two files. Who starts between the two writes, or after a writer that ended between them, finds
+//! a pair that does not belong together; this waits for the rest, and else goes by what was signed.
+
+use flyball_core::snapshot::Bundle;
+use flyball_signing::index_inside;
+use std::borrow::Cow;
+use std::time::Duration;
+
+const LOOKS: u32 = 20;
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// The snapshot as it is once its files belong together. Where they never do, the index inside the signature is taken: it is
+/// written first and everything that it names is there. Whether the signature is right is judged later, as always.
+pub(crate) fn settled(bundle: &Bundle) -> Cow<'_, Bundle> {
+    let Some(file) = bundle.file.as_deref().filter(|_| !belongs(bundle)) else {
+        return Cow::Borrowed(bundle);
+    };
+    for _ in 0..LOOKS {
+        std::thread::sleep(LOOK_EVERY);
+        if let Some(whole) = Bundle::from_file(file).ok().filter(belongs) {
+            return Cow::Owned(whole);
+        }
+    }
+    let inside = bundle.signature.as_deref().and_then(index_inside);
+    match inside.and_then(|index| Bundle::beside(file, index).ok()).filter(belongs) {
+        Some(signed) => {
+            let file = file.display();
+            tracing::warn!(%file, "the index is not the one that its signature holds; the signed one is taken");
+            Cow::Owned(signed)
+        }
+        None => Cow::Borrowed(bundle),
+    }
+}
+
+/// A signature that cannot be read is no question of waiting.
+fn belongs(bundle: &Bundle) -> bool {
+    let inside = bundle.signature.as_deref().and_then(index_inside);
+    inside.is_none_or(|inside| inside == bundle.index_bytes)
+}

@@ -1,0 +1,73 @@
+//! DSSE envelopes: a payload, its type, and signatures over both.
+//!
+//! Says which key signed what; whether that key counts is the trust policy's to say.
+
+use crate::fields::{self, Fields};
+use crate::refused::Refused;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+pub(crate) const SIGNATURES_MAX: usize = 16;
+
+pub(crate) struct Envelope {
+    payload_type: &'static str,
+    pub(crate) payload: Vec<u8>,
+    /// One at least.
+    pub(crate) signatures: Vec<Signature>,
+}
+
+pub(crate) struct Signature {
+    /// The hint of the key; empty in OMS bundles, which have it elsewhere.
+    pub(crate) key: String,
+    pub(crate) der: Vec<u8>,
+}
+
+impl Envelope {
+    /// One of our own, where every signature names its key.
+    pub(crate) fn read(
+        bytes: &[u8],
+        what: &'static str,
+        kind: &'static str,
+        bytes_max: usize,
+    ) -> Result<Envelope, Refused> {
+        let document = fields::parse(what, bytes, bytes_max)?;
+        let envelope = Envelope::from_fields(&Fields::root(what, &document)?, what, kind)?;
+        if envelope.signatures.iter().any(|signature| fields::hex(&signature.key).is_none()) {
+            let why = "a signature does not name its key by the key's hint ('keyid')".to_owned();
+            return Err(Refused::Malformed { what, why });
+        }
+        Ok(envelope)
+    }
+
+    /// Any, such as the one inside an OMS bundle, where `keyid` may be absent. Keys that DSSE does not have are passed over.
+    pub(crate) fn from_fields(
+        fields: &Fields<'_>,
+        what: &'static str,
+        kind: &'static str,
+    ) -> Result<Envelope, Refused> {
+        fields.constant("payloadType", kind)?;
+        let payload = base64(fields, "payload")?;
+        let signature = |entry: &Fields<'_>| {
+            let key = if entry.has("keyid") { entry.text_or_null("keyid")? } else { None };
+            Ok(Signature { key: key.unwrap_or_default().to_owned(), der: base64(entry, "sig")? })
+        };
+        let signatures = fields.objects("signatures", SIGNATURES_MAX)?;
+        if signatures.is_empty() {
+            return Err(Refused::Unsigned { what: what.to_owned() });
+        }
+        let signatures = signatures.iter().map(signature).collect::<Result<_, Refused>>()?;
+        Ok(Envelope { payload_type: kind, payload, signatures })
+    }
+
+    /// What the signatures are over (DSSE's PAE). The lengths keep type and payload apart.
+    pub(crate) fn message(&self) -> Vec<u8> {
+        let (kind, payload) = (self.payload_type, &self.payload);
+        let mut message = format!("DSSEv1 {} {kind} {} ", kind.len(), payload.len()).into_bytes();
+        message.extend_from_slice(payload);
+        message
+    }
+}
+
+/// Standard base64 with its padding, and one way only to write the same bytes.
+fn base64(fields: &Fields<'_>, key: &str) -> Result<Vec<u8>, Refused> {
+    STANDARD.decode(fields.text(key)?).map_err(|_| fields.fault(key, "standard base64"))
+}

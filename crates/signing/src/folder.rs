@@ -1,0 +1,133 @@
+//! A package's folder, held against what was signed: every file and nothing else, no links, all bytes.
+//!
+//! Folders are opened one within the other and never by a path, so that nobody can put a link into the way meanwhile.
+
+use crate::manifest::{FILES_MAX, IGNORED, Manifest};
+use crate::refused::Refused;
+use flyball_core::Digest;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+const WHAT: &str = "the package";
+/// Of folders within each other.
+const DEPTH_MAX: usize = 64;
+/// Files and folders: empty folders are not signed, and still have to be walked.
+const ENTRIES_MAX: usize = 10 * FILES_MAX;
+
+impl Manifest {
+    /// Refuses where the folder is not exactly what was signed. Reads every byte of it.
+    pub fn check_folder(&self, folder: &Path) -> Result<(), Refused> {
+        let shown = folder.display().to_string();
+        let unread = |fault: Errno| Refused::MissingFile { file: shown.clone(), why: fault.to_string() };
+        let kind = statat(CWD, folder, AtFlags::SYMLINK_NOFOLLOW).map_err(unread)?.st_mode;
+        check_kind(&shown, FileType::from_raw_mode(kind), FileType::Directory)?;
+        let top = open(CWD, folder, OFlags::DIRECTORY).map_err(unread)?;
+        let mut walk = Walk { signed: self, found: HashMap::new(), entries: 0 };
+        walk.folder(&top, "", 0)?;
+        for (file, signed) in &self.files {
+            match walk.found.get(file) {
+                Some(is) if is == signed => {}
+                Some(_) => return Err(Refused::ChangedFile { file: file.clone() }),
+                None => {
+                    return Err(Refused::MissingFile {
+                        file: file.clone(),
+                        why: "it is not there".to_owned(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// At the top of a folder, unless something in it was signed after all.
+    fn ignores(&self, name: &str) -> bool {
+        let top = |file: &String| file.split('/').next() == Some(name);
+        IGNORED.contains(&name) && !self.files.keys().any(top)
+    }
+}
+
+struct Walk<'m> {
+    signed: &'m Manifest,
+    found: HashMap<String, Digest>,
+    entries: usize,
+}
+
+impl Walk<'_> {
+    /// Everything below a folder whose path in the package is `path`, with a slash at its end.
+    fn folder(&mut self, folder: &OwnedFd, path: &str, depth: usize) -> Result<(), Refused> {
+        if depth > DEPTH_MAX {
+            return Err(Refused::TooLarge {
+                what: WHAT,
+                limit: format!("{DEPTH_MAX} folders within each other"),
+            });
+        }
+        let unread = |fault: Errno| Refused::MissingFile { file: path.to_owned(), why: fault.to_string() };
+        for name in self.names(folder).map_err(unread)? {
+            self.entries += 1;
+            if self.entries > ENTRIES_MAX {
+                return Err(Refused::TooLarge {
+                    what: WHAT,
+                    limit: format!("{ENTRIES_MAX} files and folders"),
+                });
+            }
+            let shown = format!("{path}{}", name.to_string_lossy());
+            if path.is_empty() && self.signed.ignores(&shown) {
+                continue;
+            }
+            let kind = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(unread)?.st_mode;
+            if FileType::from_raw_mode(kind) == FileType::Directory {
+                let below = open(folder.as_fd(), &name, OFlags::DIRECTORY).map_err(unread)?;
+                self.folder(&below, &format!("{shown}/"), depth + 1)?;
+                continue;
+            }
+            check_kind(&shown, FileType::from_raw_mode(kind), FileType::RegularFile)?;
+            // A name that is no text cannot have been signed, whatever it looks like here.
+            if name.to_str().is_err() || !self.signed.files.contains_key(&shown) {
+                return Err(Refused::ExtraFile { file: shown });
+            }
+            let digest = digest(folder.as_fd(), &name, &shown)?;
+            self.found.insert(shown, digest);
+        }
+        Ok(())
+    }
+
+    /// Sorted, so that of several faults the same one is told every time.
+    fn names(&self, folder: &OwnedFd) -> Result<Vec<CString>, Errno> {
+        let mut names = Vec::new();
+        // One more than is allowed is enough to be refused.
+        for entry in Dir::read_from(folder)?.take(ENTRIES_MAX + 3) {
+            let name = entry?.file_name().to_owned();
+            if !matches!(name.as_bytes(), b"." | b"..") {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+}
+
+/// Of a file's bytes. What took its place since it was looked at is not followed, and a pipe is not waited for.
+fn digest(folder: BorrowedFd<'_>, name: &CString, shown: &str) -> Result<Digest, Refused> {
+    let changed = || Refused::ChangedFile { file: shown.to_owned() };
+    let file = open(folder, name, OFlags::NONBLOCK).map_err(|_| changed())?;
+    let kind = fstat(&file).map_err(|_| changed())?.st_mode;
+    check_kind(shown, FileType::from_raw_mode(kind), FileType::RegularFile)?;
+    Digest::of_reader(File::from(file)).map_err(|_| changed())
+}
+
+fn open(folder: BorrowedFd<'_>, name: impl rustix::path::Arg, flags: OFlags) -> Result<OwnedFd, Errno> {
+    openat(folder, name, flags | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn check_kind(shown: &str, is: FileType, wanted: FileType) -> Result<(), Refused> {
+    match is {
+        is if is == wanted => Ok(()),
+        FileType::Symlink => Err(Refused::Symlink { file: format!("'{shown}'") }),
+        _ => Err(Refused::SpecialFile { file: shown.to_owned() }),
+    }
+}

@@ -1,0 +1,23 @@
+//! Who signed what, and whether that counts here: OMS bundles of packages, release statements with their approvals, the index's
+//! signature, all judged by a signed trust policy. Verification only; `flyball.signing` in Python makes what is read here.
+//!
+//! Knows neither Snapshots nor models: it takes bytes and a folder, and gives facts or the one reason why not. Reads no clock.
+#![forbid(unsafe_code)]
+
+mod dsse;
+mod fields;
+mod folder;
+mod key;
+mod manifest;
+mod moment;
+mod policy;
+mod refused;
+mod release;
+mod trust;
+mod trusted_key;
+
+pub use manifest::{BUNDLE_BYTES_MAX, FILES_MAX, Manifest};
+pub use policy::TRUST_BYTES_MAX;
+pub use refused::Refused;
+pub use release::{RELEASE_BYTES_MAX, Release, Subject, Tier};
+pub use trust::{INDEX_BYTES_MAX, Trust, TrustRoots, index_inside};

@@ -1,0 +1,113 @@
+//! The trust policy as a document: read, checked whole, and judged by `trust.rs`.
+
+use crate::dsse::SIGNATURES_MAX;
+use crate::fields::{self, Fields};
+use crate::moment::Moment;
+use crate::refused::Refused;
+use crate::release::Tier;
+use crate::trusted_key::TrustedKey;
+use flyball_core::Digest;
+use flyball_core::snapshot::sound_name;
+use std::collections::BTreeMap;
+
+pub const TRUST_BYTES_MAX: usize = 4 << 20;
+pub(crate) const POLICY: &str = "the trust policy";
+const FORMAT: u64 = 1;
+const KEYS_MAX: usize = 1000;
+const REVOKED_MAX: usize = 10_000;
+const MINIMUMS_MAX: usize = 10_000;
+/// An envelope has a place for the author's signature, and for so many besides.
+const APPROVALS_MAX: u64 = SIGNATURES_MAX as u64 - 1;
+/// Of serials and of versions.
+pub(crate) const NUMBER_MAX: u64 = i32::MAX as u64;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Policy {
+    pub(crate) serial: u64,
+    pub(crate) expires: Option<Moment>,
+    /// By their hints.
+    pub(crate) keys: BTreeMap<String, TrustedKey>,
+    pub(crate) revoked_keys: BTreeMap<String, Revoked>,
+    pub(crate) revoked_packages: BTreeMap<Digest, Revoked>,
+    /// The lowest version that is taken, by names in small letters.
+    pub(crate) minimum: BTreeMap<String, u64>,
+    pub(crate) approvals: BTreeMap<Tier, u64>,
+}
+
+/// When and why are for people to read: it holds always.
+#[derive(Clone, Debug)]
+pub(crate) struct Revoked {
+    pub(crate) at: Moment,
+    pub(crate) why: String,
+}
+
+impl Policy {
+    pub(crate) fn read(payload: &[u8]) -> Result<Policy, Refused> {
+        let document = fields::parse(POLICY, payload, TRUST_BYTES_MAX)?;
+        let fields = Fields::root(POLICY, &document)?;
+        fields.constant_number("format", FORMAT)?;
+        fields.only(&["format", "serial", "issued", "expires", "keys", "revoked", "minimum", "approvals"])?;
+        fields.moment("issued")?;
+        let (revoked_keys, revoked_packages) = revoked(&fields)?;
+        Ok(Policy {
+            serial: fields.number("serial", 1..=NUMBER_MAX)?,
+            expires: fields.moment_or_null("expires")?,
+            keys: keys(&fields)?,
+            revoked_keys,
+            revoked_packages,
+            minimum: minimum(&fields.object("minimum")?)?,
+            approvals: approvals(&fields.object("approvals")?)?,
+        })
+    }
+}
+
+fn keys(fields: &Fields<'_>) -> Result<BTreeMap<String, TrustedKey>, Refused> {
+    let mut keys = BTreeMap::new();
+    for entry in fields.objects("keys", KEYS_MAX)? {
+        let key = TrustedKey::from_fields(POLICY, &entry)?;
+        if let Some(twice) = keys.insert(key.hint().to_owned(), key) {
+            return Err(Refused::DuplicateName { name: twice.shown() });
+        }
+    }
+    Ok(keys)
+}
+
+/// By a key's hint, and by a package's root.
+type Revocations = (BTreeMap<String, Revoked>, BTreeMap<Digest, Revoked>);
+
+fn revoked(fields: &Fields<'_>) -> Result<Revocations, Refused> {
+    let (mut keys, mut packages) = (BTreeMap::new(), BTreeMap::new());
+    for entry in fields.objects("revoked", REVOKED_MAX)? {
+        let revoked = Revoked { at: entry.moment("at")?, why: entry.short_text("why")?.to_owned() };
+        if entry.has("key") {
+            entry.only(&["key", "at", "why"])?;
+            keys.insert(entry.hex("key")?.hex(), revoked);
+        } else {
+            entry.only(&["package", "at", "why"])?;
+            packages.insert(entry.digest("package")?, revoked);
+        }
+    }
+    Ok((keys, packages))
+}
+
+fn minimum(fields: &Fields<'_>) -> Result<BTreeMap<String, u64>, Refused> {
+    if fields.keys().len() > MINIMUMS_MAX {
+        return Err(Refused::TooLarge {
+            what: POLICY,
+            limit: format!("{MINIMUMS_MAX} names with a minimum"),
+        });
+    }
+    let minimum = |name: &String| {
+        if !sound_name(name) || name.contains(|letter: char| letter.is_ascii_uppercase()) {
+            return Err(fields.fault(name, "a name, in small letters"));
+        }
+        Ok((name.clone(), fields.number(name, 1..=NUMBER_MAX)?))
+    };
+    fields.keys().map(minimum).collect()
+}
+
+fn approvals(fields: &Fields<'_>) -> Result<BTreeMap<Tier, u64>, Refused> {
+    fields.only(&Tier::ALL.map(Tier::label))?;
+    let needed = |tier: Tier| Ok((tier, fields.number(tier.label(), 0..=APPROVALS_MAX)?));
+    Tier::ALL.into_iter().map(needed).collect()
+}

@@ -1,0 +1,287 @@
+//! Release statements: that a version may serve, where and from when to when, by its author and by those who approved it.
+//!
+//! All of them sign the same bytes. What the statement says of models, decision, policy and schema is compared by whoever loads
+//! them.
+
+use crate::dsse::Envelope;
+use crate::fields::{self, Fields};
+use crate::manifest::STATEMENT_TYPE;
+use crate::moment::Moment;
+use crate::policy::NUMBER_MAX;
+use crate::refused::Refused;
+use crate::trust::Trust;
+use crate::trusted_key::{Role, TrustedKey};
+use flyball_core::Digest;
+use flyball_core::snapshot::{VERSIONS_MAX, sound_name, sound_version};
+use std::collections::{BTreeMap, HashSet};
+
+const WHAT: &str = "the release";
+pub(crate) const IN_TOTO: &str = "application/vnd.in-toto+json";
+const PREDICATE: &str = "https://flyball/release/v1";
+const ENVIRONMENTS_MAX: usize = 16;
+/// The package itself and those that its decision refers to.
+const SUBJECTS_MAX: usize = 16;
+pub const RELEASE_BYTES_MAX: usize = 256 << 10;
+
+/// A release that holds: signed, approved, within its time and for this environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    pub name: String,
+    pub version: u64,
+    /// The package itself first, then those that it refers to.
+    pub subjects: Vec<Subject>,
+    pub tier: Tier,
+    /// By the versions that a deployment gives them, each with its external data: which file answers as which.
+    pub models: BTreeMap<String, Digest>,
+    pub decision: Option<Digest>,
+    pub policy: Option<Digest>,
+    pub schema: Option<Digest>,
+    /// Names of the people whose approvals count, each once.
+    pub approvers: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// `fraud@4`
+    pub name: String,
+    pub root: Digest,
+}
+
+/// How much harm a wrong answer could do: it says how many must approve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tier {
+    Low,
+    Standard,
+    High,
+}
+
+impl Tier {
+    pub const ALL: [Tier; 3] = [Tier::Low, Tier::Standard, Tier::High];
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Tier::Low => "low",
+            Tier::Standard => "standard",
+            Tier::High => "high",
+        }
+    }
+}
+
+impl Release {
+    /// Refuses where this is the release of something else.
+    pub fn check_name(&self, name: &str) -> Result<(), Refused> {
+        if self.name == name {
+            return Ok(());
+        }
+        Err(Refused::WrongName { released: self.shown(), asked: name.to_owned() })
+    }
+
+    /// Refuses where the release does not speak of this package (`fraud@4`) with this root.
+    pub fn check_package(&self, package: &str, root: Digest) -> Result<(), Refused> {
+        if self.subjects.iter().any(|subject| subject.name == package && subject.root == root) {
+            return Ok(());
+        }
+        Err(Refused::WrongSubject { name: self.shown(), root })
+    }
+
+    /// Refuses where the models, by version, are not just those that were released: a package may hold others.
+    pub fn check_models(&self, models: &BTreeMap<String, Digest>) -> Result<(), Refused> {
+        self.models
+            .keys()
+            .chain(models.keys())
+            .map(|version| (format!("model {version}"), self.models.get(version), models.get(version)))
+            .try_for_each(|(what, signed, is)| check_digest(what, signed.copied(), is.copied()))
+    }
+
+    /// Refuses where a decision's documents are not those that were released; none is one of the possible values.
+    pub fn check_documents(
+        &self,
+        decision: Option<Digest>,
+        policy: Option<Digest>,
+        schema: Option<Digest>,
+    ) -> Result<(), Refused> {
+        check_digest("decision", self.decision, decision)?;
+        check_digest("policy", self.policy, policy)?;
+        check_digest("schema", self.schema, schema)
+    }
+
+    /// `fraud@4`
+    fn shown(&self) -> String {
+        format!("{}@{}", self.name, self.version)
+    }
+
+    pub(crate) fn read(
+        trust: &Trust,
+        envelope: &[u8],
+        now: i64,
+        environment: &str,
+    ) -> Result<Release, Refused> {
+        let envelope = Envelope::read(envelope, WHAT, IN_TOTO, RELEASE_BYTES_MAX)?;
+        let keys = trust.signers(WHAT, &envelope, now)?;
+        let document = fields::parse(WHAT, &envelope.payload, RELEASE_BYTES_MAX)?;
+        let statement = Statement::from_fields(&Fields::root(WHAT, &document)?)?;
+        let mut release = statement.release;
+        check_author(keys[0], &statement.author)?;
+        check_time(&release, &statement.not_before, &statement.not_after, now)?;
+        if !statement.environments.iter().any(|allowed| allowed == environment) {
+            let (environment, allowed) = (environment.to_owned(), statement.environments.join(", "));
+            return Err(Refused::WrongEnvironment { name: release.shown(), environment, allowed });
+        }
+        release.subjects.iter().try_for_each(|subject| trust.check_package(subject.root))?;
+        if let Some(minimum) = trust.minimum(&release.name).filter(|minimum| release.version < *minimum) {
+            return Err(Refused::BelowMinimum { name: release.shown(), minimum });
+        }
+        release.approvers = approvers(&keys);
+        let (have, needed) = (release.approvers.len() as u64, trust.approvals(release.tier));
+        if have < needed {
+            let (name, tier) = (release.shown(), release.tier.label());
+            return Err(Refused::ApprovalsMissing { name, tier, have, needed });
+        }
+        Ok(release)
+    }
+}
+
+/// What is signed.
+struct Statement {
+    release: Release,
+    environments: Vec<String>,
+    not_before: Moment,
+    not_after: Moment,
+    author: String,
+}
+
+impl Statement {
+    fn from_fields(fields: &Fields<'_>) -> Result<Statement, Refused> {
+        fields.constant("_type", STATEMENT_TYPE)?;
+        fields.constant("predicateType", PREDICATE)?;
+        fields.only(&["_type", "subject", "predicateType", "predicate"])?;
+        let subjects = subjects(fields)?;
+        let predicate = fields.object("predicate")?;
+        predicate.only(&[
+            "name",
+            "version",
+            "environments",
+            "not_before",
+            "not_after",
+            "tier",
+            "author",
+            "models",
+            "decision",
+            "policy",
+            "schema",
+        ])?;
+        let tier = predicate.text("tier")?;
+        let tier = Tier::ALL.into_iter().find(|known| known.label() == tier);
+        let (not_before, not_after) = (predicate.moment("not_before")?, predicate.moment("not_after")?);
+        if not_after.unix <= not_before.unix {
+            return Err(predicate.fault("not_after", "after 'not_before'"));
+        }
+        let release = Release {
+            name: predicate.name("name")?.to_owned(),
+            version: predicate.number("version", 1..=NUMBER_MAX)?,
+            subjects,
+            tier: tier.ok_or_else(|| predicate.fault("tier", "low, standard or high"))?,
+            models: models(&predicate)?,
+            decision: predicate.digest_or_null("decision")?,
+            policy: predicate.digest_or_null("policy")?,
+            schema: predicate.digest_or_null("schema")?,
+            approvers: Vec::new(),
+        };
+        let (author, environments) = (predicate.hex("author")?.hex(), environments(&predicate)?);
+        check_subjects(&release)?;
+        Ok(Statement { release, environments, not_before, not_after, author })
+    }
+}
+
+fn subjects(fields: &Fields<'_>) -> Result<Vec<Subject>, Refused> {
+    let subject = |entry: Fields<'_>| {
+        entry.only(&["name", "digest"])?;
+        let digest = entry.object("digest")?;
+        digest.only(&["sha256"])?;
+        let name = entry.text("name")?.to_owned();
+        if !sound_subject(&name) {
+            return Err(entry.fault("name", "a name and a version, such as fraud@4"));
+        }
+        Ok(Subject { name, root: digest.hex("sha256")? })
+    };
+    fields.objects("subject", SUBJECTS_MAX)?.into_iter().map(subject).collect()
+}
+
+fn sound_subject(name: &str) -> bool {
+    name.split_once('@').is_some_and(|(name, version)| {
+        sound_name(name)
+            && (1..=10).contains(&version.len())
+            && !version.starts_with('0')
+            && version.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+/// Each once, and the version itself first.
+fn check_subjects(release: &Release) -> Result<(), Refused> {
+    let mut names = HashSet::new();
+    if let Some(twice) = release.subjects.iter().find(|subject| !names.insert(&subject.name)) {
+        return Err(Refused::DuplicateName { name: twice.name.clone() });
+    }
+    match release.subjects.first() {
+        Some(first) if first.name == release.shown() => Ok(()),
+        Some(first) => Err(Refused::WrongSubject { name: release.shown(), root: first.root }),
+        None => Err(Refused::Malformed { what: WHAT, why: "'subject' must name a package".to_owned() }),
+    }
+}
+
+fn environments(fields: &Fields<'_>) -> Result<Vec<String>, Refused> {
+    let environments = fields.texts("environments")?;
+    if !(1..=ENVIRONMENTS_MAX).contains(&environments.len())
+        || !environments.iter().all(|name| sound_name(name))
+    {
+        return Err(fields.fault("environments", &format!("a list of 1 to {ENVIRONMENTS_MAX} names")));
+    }
+    Ok(environments.into_iter().map(str::to_owned).collect())
+}
+
+/// One at least: without a model there is nothing to serve.
+fn models(fields: &Fields<'_>) -> Result<BTreeMap<String, Digest>, Refused> {
+    let models = fields.object("models")?;
+    if !(1..=VERSIONS_MAX).contains(&models.keys().len()) || !models.keys().all(|key| sound_version(key)) {
+        return Err(fields.fault("models", &format!("an object of 1 to {VERSIONS_MAX} versions")));
+    }
+    models.keys().map(|version| Ok((version.clone(), models.digest(version)?))).collect()
+}
+
+fn check_digest(what: impl Into<String>, signed: Option<Digest>, is: Option<Digest>) -> Result<(), Refused> {
+    let shown =
+        |digest: Option<Digest>| digest.map_or_else(|| "none".to_owned(), |digest| digest.to_string());
+    if signed == is {
+        return Ok(());
+    }
+    Err(Refused::WrongDigest { what: what.into(), signed: shown(signed), is: shown(is) })
+}
+
+fn check_time(release: &Release, not_before: &Moment, not_after: &Moment, now: i64) -> Result<(), Refused> {
+    if now < not_before.unix {
+        return Err(Refused::NotYetValid { name: release.shown(), from: not_before.to_string() });
+    }
+    if now >= not_after.unix {
+        return Err(Refused::Expired { name: release.shown(), until: not_after.to_string() });
+    }
+    Ok(())
+}
+
+/// The first signature is the author's, as the statement says: else an author could name somebody else there, and approve too.
+fn check_author(signer: &TrustedKey, author: &str) -> Result<(), Refused> {
+    if signer.hint() == author && signer.has(Role::Signer) {
+        return Ok(());
+    }
+    Err(signer.lacks(WHAT, Role::Signer))
+}
+
+/// People count, not keys: who has two of them is still one person, and the author is none of them.
+fn approvers(keys: &[&TrustedKey]) -> Vec<String> {
+    let mut people: Vec<&TrustedKey> = vec![keys[0]];
+    for key in keys.iter().filter(|key| key.has(Role::Approver)) {
+        if !people.iter().any(|known| known.same_person(key)) {
+            people.push(key);
+        }
+    }
+    people[1..].iter().map(|key| key.name.clone()).collect()
+}

@@ -1,0 +1,171 @@
+//! Judging by the trust policy: which keys count, for what and how long, and what is not taken any more.
+//!
+//! `flyball.signing` judges in the same order, so that both refuse for the same reason. Whoever keeps a policy keeps its
+//! serial, too: an older one would bring back keys that were revoked.
+
+use crate::dsse::{Envelope, Signature};
+use crate::key::PublicKey;
+use crate::manifest::Manifest;
+use crate::policy::{POLICY, Policy, TRUST_BYTES_MAX};
+use crate::refused::Refused;
+use crate::release::{Release, Tier};
+use crate::trusted_key::{Role, TrustedKey};
+use flyball_core::Digest;
+
+/// Of the index's signature, which holds the whole index.
+pub const INDEX_BYTES_MAX: usize = 64 << 20;
+const POLICY_TYPE: &str = "application/vnd.flyball.trust.v1+json";
+const ROOT: &str = "the trust root";
+const INDEX: &str = "the index";
+const INDEX_TYPE: &str = "application/vnd.flyball.index.v1+json";
+
+/// The index inside its signature, which nobody has judged; none where it cannot be read.
+pub fn index_inside(envelope: &[u8]) -> Option<Vec<u8>> {
+    Envelope::read(envelope, INDEX, INDEX_TYPE, INDEX_BYTES_MAX).ok().map(|envelope| envelope.payload)
+}
+
+/// The keys that a trust policy may be signed with. They come from the server's own disk, not over any wire.
+#[derive(Clone, Debug)]
+pub struct TrustRoots {
+    keys: Vec<PublicKey>,
+}
+
+/// A trust policy that a root key has signed.
+#[derive(Clone, Debug)]
+pub struct Trust {
+    policy: Policy,
+}
+
+impl TrustRoots {
+    /// Public keys in PEM; each text may hold several.
+    pub fn read(pems: &[&str]) -> Result<TrustRoots, Refused> {
+        let mut keys = Vec::new();
+        for pem in pems {
+            keys.extend(PublicKey::read_all(ROOT, pem)?);
+        }
+        if keys.is_empty() {
+            return Err(Refused::Malformed { what: ROOT, why: "it holds no public key".to_owned() });
+        }
+        Ok(TrustRoots { keys })
+    }
+
+    /// One root's signature is enough, and must be right. Those of keys that are no roots here are passed over: while roots
+    /// change, a policy is signed by the old and by the new one.
+    fn check(&self, envelope: &Envelope) -> Result<(), Refused> {
+        let message = envelope.message();
+        let mut known = false;
+        for signature in &envelope.signatures {
+            let Some(root) = self.keys.iter().find(|root| root.hint() == signature.key) else { continue };
+            if !root.signed(&message, &signature.der) {
+                let key = format!("the root key {}", root.hint());
+                return Err(Refused::BadSignature { what: POLICY, key });
+            }
+            known = true;
+        }
+        if known {
+            return Ok(());
+        }
+        Err(Refused::UnknownKey { what: POLICY, hint: envelope.signatures[0].key.clone() })
+    }
+}
+
+impl Trust {
+    /// A policy that a root key has signed, that holds now, and that is no older than one that was taken before
+    /// (`serial_least`; 0 where there was none).
+    pub fn read(envelope: &[u8], roots: &TrustRoots, now: i64, serial_least: u64) -> Result<Trust, Refused> {
+        let envelope = Envelope::read(envelope, POLICY, POLICY_TYPE, TRUST_BYTES_MAX)?;
+        roots.check(&envelope)?;
+        let trust = Trust { policy: Policy::read(&envelope.payload)? };
+        if trust.serial() < serial_least {
+            return Err(Refused::TrustDowngrade { serial: trust.serial(), lowest: serial_least });
+        }
+        trust.check_time(now)?;
+        Ok(trust)
+    }
+
+    /// To be kept: a policy with a lower one is not taken after this.
+    pub fn serial(&self) -> u64 {
+        self.policy.serial
+    }
+
+    /// Refuses where these are not the bytes of the index that a publisher signed.
+    pub fn index(&self, index: &[u8], envelope: &[u8], now: i64) -> Result<(), Refused> {
+        self.check_time(now)?;
+        let envelope = Envelope::read(envelope, INDEX, INDEX_TYPE, INDEX_BYTES_MAX)?;
+        let keys = self.signers(INDEX, &envelope, now)?;
+        if !keys.iter().any(|key| key.has(Role::Publisher)) {
+            return Err(keys[0].lacks(INDEX, Role::Publisher));
+        }
+        if envelope.payload != index {
+            return Err(Refused::ChangedFile { file: "index.json".to_owned() });
+        }
+        Ok(())
+    }
+
+    /// A release that holds now and here, with all the approvals that its tier needs.
+    pub fn release(&self, envelope: &[u8], now: i64, environment: &str) -> Result<Release, Refused> {
+        self.check_time(now)?;
+        Release::read(self, envelope, now, environment)
+    }
+
+    /// What was signed in an OMS bundle. The files themselves are judged by `Manifest::check_folder`.
+    pub fn package(&self, bundle: &[u8], now: i64) -> Result<Manifest, Refused> {
+        self.check_time(now)?;
+        Manifest::read(self, bundle, now)
+    }
+
+    /// Again at every question: a policy may expire while it is held.
+    fn check_time(&self, now: i64) -> Result<(), Refused> {
+        match &self.policy.expires {
+            Some(expires) if now >= expires.unix => Err(Refused::TrustExpired { at: expires.to_string() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The keys of an envelope's signatures, in their order. Each must be right: one bad signature among good ones says that
+    /// somebody tried something.
+    pub(crate) fn signers(
+        &self,
+        what: &'static str,
+        envelope: &Envelope,
+        now: i64,
+    ) -> Result<Vec<&TrustedKey>, Refused> {
+        let message = envelope.message();
+        let signer = |signature: &Signature| {
+            let key = self.key(what, &signature.key, now)?;
+            key.check_signature(what, &message, signature)?;
+            Ok(key)
+        };
+        envelope.signatures.iter().map(signer).collect()
+    }
+
+    /// The key with this hint, if it counts now.
+    pub(crate) fn key(&self, what: &'static str, hint: &str, now: i64) -> Result<&TrustedKey, Refused> {
+        let unknown = || Refused::UnknownKey { what, hint: hint.to_owned() };
+        let key = self.policy.keys.get(hint).ok_or_else(unknown)?;
+        if let Some(revoked) = self.policy.revoked_keys.get(hint) {
+            let (at, why) = (revoked.at.to_string(), revoked.why.clone());
+            return Err(Refused::KeyRevoked { what, key: key.shown(), at, why });
+        }
+        key.check_time(what, now)?;
+        Ok(key)
+    }
+
+    pub(crate) fn check_package(&self, root: Digest) -> Result<(), Refused> {
+        match self.policy.revoked_packages.get(&root) {
+            Some(revoked) => {
+                Err(Refused::PackageRevoked { root, at: revoked.at.to_string(), why: revoked.why.clone() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Names are one whatever their case is.
+    pub(crate) fn minimum(&self, name: &str) -> Option<u64> {
+        self.policy.minimum.get(&name.to_ascii_lowercase()).copied()
+    }
+
+    pub(crate) fn approvals(&self, tier: Tier) -> u64 {
+        self.policy.approvals[&tier]
+    }
+}

@@ -1,0 +1,6 @@
+//! What strangers and signers could send, against the public functions; `signer` makes it.
+
+mod folder;
+mod mutations;
+mod oms;
+mod signer;
