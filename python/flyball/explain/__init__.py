@@ -12,7 +12,7 @@ import numpy as np
 
 from flyball import engine
 from flyball.errors import UsageError
-from flyball.explain import linear, of_lightgbm, of_sklearn
+from flyball.explain import linear, of_lightgbm, of_sklearn, of_xgboost
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ ablation_block = linear.ablation_block
 
 
 def trees_sidecar(model: Any, *, element: int | None = None) -> bytes:
-    """The sidecar of a tree ensemble that LightGBM or scikit-learn trained, as bytes that the data plane has read.
+    """The sidecar of a tree ensemble that LightGBM, XGBoost or scikit-learn trained, as bytes that the data plane has read.
 
     `element` is the element of the model's output that is the score: for two classes 1 unless you say 0, for more of
     them you must say it. Contributions then push that element up or down.
@@ -64,11 +64,14 @@ def _ensemble(model: Any, element: int | None) -> Ensemble:
         match kind.__module__.partition(".")[0]:
             case "lightgbm":
                 return of_lightgbm.ensemble(model, element)
+            case "xgboost":
+                return of_xgboost.ensemble(model, element)
             case "sklearn":
                 return of_sklearn.ensemble(model, element)
             case _:
                 continue
     raise UsageError(
         f"a {type(model).__name__} cannot be explained by its trees",
-        next_step="give a model of LightGBM or scikit-learn, or explain by ablation:  flyball.explain.ablation_block(rows)",
+        next_step="give a model of LightGBM, XGBoost or scikit-learn, or explain by ablation:"
+        "  flyball.explain.ablation_block(rows)",
     )

@@ -68,6 +68,7 @@ class Ensemble:
     margin: str
     base: float
     trees: list[Tree]
+    below: Literal["<=", "<"] = "<="
 
     def scaled(self, factor: float) -> Ensemble:
         """The same with every leaf and the base times a factor."""
@@ -83,7 +84,7 @@ class Ensemble:
             "columns": self.columns,
             "margin": self.margin,
             "base": self.base,
-            "below": "<=",
+            "below": self.below,
             "trees": [_text(tree) for tree in self.trees],
         }
         return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()

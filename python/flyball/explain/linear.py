@@ -36,7 +36,7 @@ def linear_block(model: Any, rows: NDArray[Any], *, element: int | None = None) 
         raise UsageError(f"say which of the {sets} classes is the score:  element=0 to {sets - 1}")
     else:
         chosen = coefficients[element]
-    return {"linear": {"coefficients": chosen.tolist(), "means": np.nanmean(table, axis=0).tolist()}}
+    return {"linear": {"coefficients": chosen.tolist(), "means": np.nanmean(_filled(table), axis=0).tolist()}}
 
 
 def ablation_block(rows: NDArray[Any]) -> dict[str, dict[str, list[float]]]:
@@ -44,4 +44,9 @@ def ablation_block(rows: NDArray[Any]) -> dict[str, dict[str, list[float]]]:
     table = np.asarray(rows, dtype=np.float64)
     if table.ndim != 2 or table.shape[0] == 0:
         raise UsageError(f"a baseline cannot be taken from rows of the shape {table.shape}")
-    return {"ablation": {"baseline": np.nanmedian(table, axis=0).tolist()}}
+    return {"ablation": {"baseline": np.nanmedian(_filled(table), axis=0).tolist()}}
+
+
+def _filled(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """With 0 in columns that are missing everywhere: those have neither mean nor median."""
+    return np.where(np.isnan(table).all(axis=0), 0.0, table)

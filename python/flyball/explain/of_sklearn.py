@@ -22,9 +22,10 @@ def ensemble(model: Any, element: int | None) -> Ensemble:
         return _boosted(model, element, _gradient_trees, _gradient_base)
     if hasattr(model, "tree_"):
         return _forest(model, [model], element)
-    if hasattr(model, "estimators_") and all(hasattr(part, "tree_") for part in model.estimators_):
+    # AdaBoost and bagging have trees too, but weigh them or show each other columns.
+    if hasattr(model, "estimators_") and any(kind.__name__ == "BaseForest" for kind in type(model).__mro__):
         return _forest(model, model.estimators_, element)
-    raise refusal(f"{type(model).__name__} has no trees, or is not fitted")
+    raise refusal(f"{type(model).__name__} has no trees that simply add up, or is not fitted")
 
 
 def _place(model: Any, element: int | None) -> tuple[int, float]:
@@ -84,9 +85,7 @@ def _histogram_tree(nodes: Any) -> Tree:
             if node["is_categorical"]:
                 raise refusal("scikit-learn's categorical splits have no place in a sidecar")
             missing: Missing = "left" if node["missing_go_to_left"] else "right"
-            # Infinity stands where just the missing values go right.
-            threshold = min(float(node["num_threshold"]), _LARGEST)
-            here = tree.add_split(int(node["feature_idx"]), threshold, missing)
+            here = tree.add_split(int(node["feature_idx"]), _finite(node["num_threshold"]), missing)
             open_ends += [(int(node["right"]), here, False), (int(node["left"]), here, True)]
         if parent >= 0:
             tree.attach(here, parent, left=left)
@@ -120,8 +119,13 @@ def _array_tree(nodes: Any, value_of: Any) -> Tree:
             here = tree.add_leaf(value_of(nodes.value[node][0]), float(nodes.weighted_n_node_samples[node]))
         else:
             missing: Missing = "left" if nodes.missing_go_to_left[node] else "right"
-            here = tree.add_split(int(nodes.feature[node]), float(nodes.threshold[node]), missing)
+            here = tree.add_split(int(nodes.feature[node]), _finite(nodes.threshold[node]), missing)
             open_ends += [(int(nodes.children_right[node]), here, False), (int(nodes.children_left[node]), here, True)]
         if parent >= 0:
             tree.attach(here, parent, left=left)
     return tree
+
+
+def _finite(threshold: Any) -> float:
+    """Infinity stands where just the missing values go the other way."""
+    return max(min(float(threshold), _LARGEST), -_LARGEST)

@@ -1,0 +1,219 @@
+"""From a trained model to a folder that is served with one command: taken apart, drafted, compared, written.
+
+Must not know the command line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flyball import engine
+from flyball.convert.comparing import Judged, bound_of, judge, request_rows, served
+from flyball.convert.draft import Terms, draft, text_of
+from flyball.convert.examine import Examined
+from flyball.convert.folder import put, whole_folder
+from flyball.convert.plain import Plain, compared
+from flyball.convert.table import ROWS_MAX
+from flyball.convert.taking import Request, Taken, digest_of, from_code, from_file, from_memory
+from flyball.equivalence.certificate import CERTIFICATE, Candidate, Data, Engine, Original, certify
+from flyball.errors import ModelRefusedError, UsageError
+from flyball.model_runs import Model
+from flyball.names import NAME_WORDS, is_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flyball.spec import Decision
+
+FORMAT = "flyball.conversion/1"
+MODEL, DECISION, EXPECTED, DOCUMENT = "model.onnx", "decision.yaml", "expected.parquet", "conversion.json"
+_SAMPLES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What a conversion left, and how far its answers lie from the original's."""
+
+    folder: Path
+    judged: Judged
+    document: dict[str, Any]
+
+    @property
+    def decision_file(self) -> Path:
+        """What `flyball serve --decision` takes; a plain model has none."""
+        return self.folder / DECISION
+
+    def decision(self) -> Decision:
+        """The decision, to be asked in this process."""
+        from flyball.spec import Decision
+
+        return Decision.load(self.decision_file)
+
+
+def convert(
+    model: Any,
+    *,
+    data: Any = None,
+    out: str | Path,
+    name: str | None = None,
+    target: str | None = None,
+    score: int | None = None,
+    rows: int = ROWS_MAX,
+    trust_pickle: bool = False,
+    force: bool = False,
+    bound: float | None = None,
+    terms: Terms | None = None,
+    told: Callable[[str], None] | None = None,
+) -> Converted:
+    """Turn a trained model, or the file of one, into a folder that serves it with equal answers.
+
+        flyball.convert.convert(pipeline, data=frame, out="fraud", target="is_fraud")
+
+    `data` are rows like those of training: a file, a DataFrame or a dict of columns. A model in memory is taken as it is; a
+    file is loaded by a process of its own, and a pickle only with `trust_pickle`, because it runs code when it is loaded.
+    """
+    folder = Path(out)
+    from_disk = isinstance(model, str | Path)
+    name = name or _name(Path(model) if from_disk and ":" not in str(model) else folder)
+    if not is_name(name):
+        raise UsageError(f"{name!r} is no name for a decision", next_step=f"give one of {NAME_WORDS}:  --name fraud")
+    say = told or (lambda _: None)
+    asked = Request(data, name, target, score, rows, trust_pickle)
+    with whole_folder(folder, force=force) as making:
+        say("taking the model apart")
+        taken = _taken(model, asked)
+        made = _written(_Writing(making, name, terms or Terms(), bound, say), taken)
+        if not made.judged.equal:
+            failed = folder.with_name(folder.name + ".failed")
+            put(making, failed)
+            raise _differs(made.judged, failed)
+    return Converted(folder, made.judged, made.document)
+
+
+def _taken(model: Any, asked: Request) -> Taken:
+    if not isinstance(model, str | Path):
+        return from_memory(model, asked)
+    if ":" in str(model) and not Path(model).exists():
+        return from_code(str(model), asked)
+    return from_file(Path(model), asked)
+
+
+def _name(path: Path) -> str:
+    return path.stem.replace(" ", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """Where to, and what only the caller knows."""
+
+    folder: Path
+    name: str
+    terms: Terms
+    bound: float | None
+    say: Callable[[str], None]
+
+
+def _written(to: _Writing, taken: Taken) -> Converted:
+    """Everything into the folder, with the comparison."""
+    held, folder = taken.held, to.folder
+    content = held.parts.model if isinstance(held, Examined) else held.model
+    (folder / MODEL).write_bytes(content)
+    scan = engine.scan_model(folder / MODEL)
+    if isinstance(held, Examined):
+        judged, rows, told = _as_decision(to, held)
+    else:
+        judged, rows, told = _as_plain(to, held)
+    document = {
+        "format": FORMAT,
+        "name": to.name,
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "source": taken.origin,
+        "model": {"digest": digest_of(content), "opset": {one.domain: one.version for one in scan.opset}},
+        **told,
+        "comparison": judged.document(),
+    }
+    (folder / DOCUMENT).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    certificate = certify(
+        original=Original(digest=taken.origin["digest"], kind=taken.origin["kind"]),
+        candidate=Candidate(digest=digest_of(content)),
+        data=rows,
+        engine=_engine(folder / MODEL),
+        comparison=judged.comparison,
+    )
+    (folder / CERTIFICATE).write_bytes(certificate.to_bytes())
+    return Converted(folder, judged, document)
+
+
+def _as_decision(to: _Writing, examined: Examined) -> tuple[Judged, Data, dict[str, Any]]:
+    parts, folder = examined.parts, to.folder
+    if parts.trees is not None:
+        (folder / "model.trees.json").write_bytes(parts.trees)
+    examined.write_rows(folder / EXPECTED)
+    to.say("drafting its decision")
+    decision = draft(examined, to.name, folder, to.terms)
+    (folder / DECISION).write_text(text_of(decision), encoding="utf-8")
+    _write_samples(folder / "samples", examined)
+    to.say(f"comparing {examined.rows.rows:,} rows with the original, through the server")
+    found, faults = served(decision, examined)
+    most = bound_of(examined) if to.bound is None else to.bound
+    judged = judge(examined, found, faults, bound=most, thresholds=_thresholds(decision))
+    told = {
+        "packages": parts.packages,
+        "fields": parts.fields,
+        "columns": parts.columns,
+        "score": parts.score,
+        "explained_by": "trees" if parts.trees is not None else next(iter(parts.explain or {}), "nothing"),
+        "outputs_cut": parts.cut,
+        "notes": parts.notes,
+    }
+    digest = digest_of((folder / EXPECTED).read_bytes())
+    return judged, Data(digest=digest, rows=examined.rows.rows, kinds=dict(Counter(examined.kinds))), told
+
+
+def _as_plain(to: _Writing, plain: Plain) -> tuple[Judged, Data, dict[str, Any]]:
+    to.say("comparing its answers with the original's")
+    comparison = compared(plain, to.bound)
+    digest = digest_of(b"".join(array.tobytes() for array in plain.inputs.values()))
+    rows = Data(digest=digest, rows=comparison.all.rows, kinds={kind: one.rows for kind, one in comparison.by_kind.items()})
+    notes = [*plain.notes, "it takes tensors and no named columns: it is served without a decision"]
+    return Judged(comparison, 0, comparison.equal, []), rows, {"packages": plain.packages, "notes": notes}
+
+
+def _write_samples(folder: Path, examined: Examined) -> None:
+    folder.mkdir()
+    count = min(_SAMPLES, examined.kinds.count("given"))
+    for place, row in enumerate(request_rows(examined, range(count)), start=1):
+        (folder / f"{place}.json").write_text(json.dumps(row, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _thresholds(decision: Decision) -> list[float]:
+    ends = {end for band in decision.spec.policy.bands.values() for end in (band.below, band.at_least) if end is not None}
+    return sorted(float(end) for end in ends)
+
+
+def _engine(model: Path) -> Engine:
+    build, machine = engine.build_info(), engine.machine()
+    return Engine(flyball=build.version, onnxruntime=Model(model).facts.ort_version, cpu=machine.cpu_model)
+
+
+def _differs(judged: Judged, kept: Path) -> ModelRefusedError:
+    figures = judged.comparison.all
+    shown = ((worst, json.dumps(worst["row"], ensure_ascii=False)) for worst in judged.worst[:5])
+    lines = "".join(f"\n    {worst['kind']}: {_outcome(worst)} for {row}" for worst, row in shown)
+    why = "" if figures.beyond else ", because columns lie closer to thresholds than float32 can tell"
+    return ModelRefusedError(
+        f"the converted model answers otherwise than the original: {figures.beyond or judged.rounded:,} of {figures.rows:,}"
+        f" rows are off by more than {judged.comparison.bound:g}{why}{lines}",
+        code="not_equal",
+        next_step=f"the folder is kept as {kept}; its {DOCUMENT} has the worst rows",
+    )
+
+
+def _outcome(worst: dict[str, Any]) -> str:
+    told = worst["fault"] if "fault" in worst else f"{worst['found']:.9g}"
+    return f"{told} instead of {worst['expected']:.9g}"

@@ -1,0 +1,58 @@
+"""Packages that conversion needs and flyball itself does not: asked for when they are needed, named with their extra.
+
+Must not know models.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from flyball.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OPSET = 17
+"""Old enough for every runtime that we take, new enough for all operators of the converters."""
+
+_DISTRIBUTIONS = {"sklearn": ("scikit-learn",), "xgboost": ("xgboost", "xgboost-cpu")}
+
+
+def needed(name: str, extra: str) -> Any:
+    """A package, or the command that installs it."""
+    try:
+        with quietly():
+            return importlib.import_module(name)
+    except ImportError as error:
+        raise missing(name.partition(".")[0], extra, error) from error
+
+
+def missing(package: str, extra: str, error: ImportError) -> MissingExtraError:
+    """The error for a package that is not there."""
+    return MissingExtraError(
+        f"converting this model needs {package} ({error})", next_step=f"install it:  pip install 'flyball[{extra}]'"
+    )
+
+
+def versions(*names: str) -> dict[str, str]:
+    """Which versions converted a model, for those of the packages that are there."""
+    found = {}
+    for name in names:
+        for distribution in _DISTRIBUTIONS.get(name, (name,)):
+            try:
+                found[name] = importlib.metadata.version(distribution)
+            except importlib.metadata.PackageNotFoundError:
+                continue
+    return found
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """The converters' own deprecations are not the caller's business."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,159 @@
+"""How far two models' answers to the same rows lie apart: errors, rows beyond a bound, and decisions that flip.
+
+A missing answer equals a missing answer and nothing else. Must not know where answers come from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from flyball.errors import InvalidInputError
+from flyball.intervals import wilson
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+_WORST_MAX = 20
+
+
+class _Figures(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Flips(_Figures):
+    """Rows that fall on the other side of a threshold, or into another class where none is named; with its interval."""
+
+    threshold: float | None
+    rows: int
+    flips: int
+    share: float
+    low: float
+    high: float
+
+
+class Worst(_Figures):
+    """A row with a large difference: its place, its kind, and both answers."""
+
+    row: int
+    kind: str
+    expected: list[float | None]
+    found: list[float | None]
+
+
+class Errors(_Figures):
+    """Absolute differences over some rows. `beyond`: rows outside the bound, those with one missing answer included."""
+
+    rows: int
+    beyond: int
+    max_abs: float
+    mean_abs: float
+    p99_abs: float
+
+
+class Comparison(_Figures):
+    """All of it: over all rows, by kind of row, and the worst rows first."""
+
+    bound: float
+    all: Errors
+    by_kind: dict[str, Errors]
+    flips: list[Flips]
+    worst: list[Worst]
+
+    @property
+    def equal(self) -> bool:
+        """Whether every row lies within the bound."""
+        return self.all.beyond == 0
+
+
+def compare(
+    expected: Floats,
+    found: Floats,
+    *,
+    bound: float,
+    kinds: Sequence[str] | NDArray[np.str_],
+    thresholds: Sequence[float] = (),
+    flips_of: str | None = None,
+) -> Comparison:
+    """Compare two arrays of answers: a score for each row, or one for each row and class.
+
+    `flips_of` counts flips in rows of one kind alone: how often made-up rows flip says nothing about real ones.
+    """
+    first, second = _table(expected), _table(found)
+    if first.shape != second.shape or len(first) != len(kinds) or first.size == 0:
+        raise InvalidInputError(
+            f"answers of the shapes {first.shape} and {second.shape} to {len(kinds)} rows do not compare"
+        )
+    named = np.asarray(kinds)
+    apart = _apart(first, second)
+    counted = named == flips_of if flips_of is not None else np.ones(len(named), dtype=bool)
+    return Comparison(
+        bound=bound,
+        all=_errors(apart, bound),
+        by_kind={str(kind): _errors(apart[named == kind], bound) for kind in dict.fromkeys(named.tolist())},
+        flips=_flips(first[counted], second[counted], thresholds),
+        worst=[
+            Worst(row=int(row), kind=str(named[row]), expected=_values(first[row]), found=_values(second[row]))
+            for row in np.argsort(-apart, kind="stable")[:_WORST_MAX]
+            if apart[row] > 0
+        ],
+    )
+
+
+def _table(answers: Floats) -> Floats:
+    made = np.asarray(answers, dtype=np.float64)
+    return made.reshape(len(made), -1)
+
+
+def _apart(first: Floats, second: Floats) -> Floats:
+    """For each row the largest difference of its answers; infinite where only one of two is missing."""
+    with np.errstate(invalid="ignore"):
+        apart = np.where(first == second, 0.0, np.abs(first - second))
+    missing = np.isnan(first), np.isnan(second)
+    apart = np.where(missing[0] & missing[1], 0.0, np.where(missing[0] | missing[1], np.inf, apart))
+    worst: Floats = apart.max(axis=1)
+    return worst
+
+
+def _errors(apart: Floats, bound: float) -> Errors:
+    finite = np.where(np.isfinite(apart), apart, np.finfo(np.float64).max)  # JSON has no infinity
+    return Errors(
+        rows=len(apart),
+        beyond=int((apart > bound).sum()),
+        max_abs=float(finite.max()),
+        mean_abs=float(np.minimum(finite, 1e300).mean()),
+        p99_abs=float(np.quantile(finite, 0.99, method="higher")),
+    )
+
+
+def _flips(first: Floats, second: Floats, thresholds: Sequence[float]) -> list[Flips]:
+    if thresholds:
+        if first.shape[1] != 1:
+            raise InvalidInputError("thresholds are of one score; choose the element of the output that is the score")
+        sides = [(threshold, first[:, 0] >= threshold, second[:, 0] >= threshold) for threshold in thresholds]
+        return [_flip(threshold, was != now) for threshold, was, now in sides]
+    if first.shape[1] > 1:
+        return [_flip(None, _classes(first) != _classes(second))]
+    return []
+
+
+def _classes(answers: Floats) -> NDArray[np.intp]:
+    """The class of each row; a row with a missing answer is of a class of its own."""
+    chosen: NDArray[np.intp] = np.where(np.isnan(answers).any(axis=1), -1, np.nan_to_num(answers).argmax(axis=1))
+    return chosen
+
+
+def _flip(threshold: float | None, flipped: NDArray[np.bool_]) -> Flips:
+    rows, flips = len(flipped), int(flipped.sum())
+    share = wilson(flips, rows)
+    return Flips(threshold=threshold, rows=rows, flips=flips, share=flips / rows, low=share.low, high=share.high)
+
+
+def _values(answers: Floats) -> list[float | None]:
+    return [float(value) if np.isfinite(value) else None for value in answers]

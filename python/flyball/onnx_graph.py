@@ -1,0 +1,105 @@
+"""An ONNX graph as converters leave it, made fit to be served: rows free, unused outputs cut, always the same name.
+
+Works on a loaded `ModelProto`, so that it needs no package of its own. Must not know where the graph came from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+ROWS = "rows"
+_FLOAT = 1  # of ONNX's tensor types
+
+
+def tidied(model: Any, name: str, outputs: Collection[str] = ()) -> bytes:
+    """The model's bytes with free rows, with just these outputs (none named: all), and known by `name`.
+
+    Converters name a graph at random and list operator sets in any order: the digest would be another each time.
+    """
+    if outputs:
+        keep_outputs(model, outputs)
+    set_rows(model)
+    model.graph.name = name
+    _sort_opsets(model)
+    data: bytes = model.SerializeToString(deterministic=True)
+    return data
+
+
+def set_rows(model: Any, rows: int | str = ROWS) -> None:
+    """The first axis of every input and output: free, or of so many rows.
+
+    Converters declare one row of outputs, or rows under names that differ, where as many come out as went in.
+    """
+    for tensor in (*model.graph.input, *model.graph.output):
+        dimensions = tensor.type.tensor_type.shape.dim
+        if dimensions:
+            dimensions[0].Clear()
+            if isinstance(rows, int):
+                dimensions[0].dim_value = rows
+            else:
+                dimensions[0].dim_param = rows
+
+
+def without_maps(model: Any) -> bool:
+    """Give the tensor of probabilities where a classifier's converter put a map for each row; whether there was one."""
+    found = False
+    for node in model.graph.node:
+        if node.op_type == "ZipMap":
+            classes = max(len(part.ints) + len(part.strings) for part in node.attribute)
+            node.op_type, node.domain = "Identity", ""
+            del node.attribute[:]
+            output = next(output for output in model.graph.output if output.name == node.output[0])
+            output.type.Clear()
+            output.type.tensor_type.elem_type = _FLOAT
+            output.type.tensor_type.shape.dim.add().dim_param = ROWS
+            output.type.tensor_type.shape.dim.add().dim_value = classes
+            found = True
+    return found
+
+
+def keep_outputs(model: Any, names: Collection[str]) -> list[str]:
+    """Cut all other outputs, and what only they needed; gives the names of those that were cut."""
+    graph = model.graph
+    cut = [output.name for output in graph.output if output.name not in names]
+    _keep(graph.output, lambda output: output.name in names)
+    wanted = {output.name for output in graph.output}
+    kept = []
+    for node in reversed(graph.node):
+        if wanted.intersection(node.output):
+            wanted.update(name for name in node.input if name)
+            # What a branch or a loop's body reads from outside stands in no list of inputs.
+            wanted.update(_read_inside(node))
+            kept.append(node)
+    if len(kept) < len(graph.node):
+        nodes = list(reversed(kept))
+        del graph.node[:]
+        graph.node.extend(nodes)
+    _keep(graph.initializer, lambda tensor: tensor.name in wanted)
+    return cut
+
+
+def _sort_opsets(model: Any) -> None:
+    """Converters list them in the order of a set, some twice; of two the last counts."""
+    versions = {opset.domain: opset.version for opset in model.opset_import}
+    del model.opset_import[:]
+    for domain, version in sorted(versions.items()):
+        model.opset_import.add(domain=domain, version=version)
+
+
+def _read_inside(node: Any) -> set[str]:
+    names: set[str] = set()
+    for attribute in node.attribute:
+        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+            for inner in graph.node:
+                names.update(inner.input)
+                names.update(_read_inside(inner))
+    return names
+
+
+def _keep(entries: Any, wanted: Any) -> None:
+    for place in reversed(range(len(entries))):
+        if not wanted(entries[place]):
+            del entries[place]

@@ -1,0 +1,115 @@
+"""A candidate and everything that is known of it: how it was made, how it answers, whether it may serve, what it costs.
+
+One that was refused keeps its figures: whoever reads the report sees what was tried. Must not know how times are taken.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from flyball.equivalence.accuracy import qualities
+from flyball.equivalence.certificate import outcome_of
+from flyball.equivalence.comparison import Comparison, compare
+from flyball.equivalence.gate import Outcome, Verdict, judge
+from flyball.model_runs import Model
+from flyball.optimize.asked_rows import GIVEN
+from flyball.optimize.asking import counted, table_of
+from flyball.optimize.rows import narrowed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from flyball.optimize.original import Original
+
+    Floats = NDArray[np.float64]
+
+
+class Candidate(BaseModel):
+    """What one model is worth. `failed`: why it could not be made or loaded; `barred`: why it may not serve all the same."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    how: str
+    file: str | None = None
+    digest: str | None = None
+    size_bytes: int = 0
+    load_ms: float = 0.0
+    resident_bytes: int = 0
+    batching: bool = True
+    batching_reason: str = ""
+    comparison: Comparison | None = None
+    verdict: Verdict | None = None
+    outcome: Outcome = "refused"
+    failed: str | None = None
+    barred: str | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it may serve."""
+        return self.failed is None and self.barred is None and self.outcome != "refused"
+
+    @property
+    def why_not(self) -> str:
+        """In words, for one that may not."""
+        if (why := self.failed or self.barred) is not None:
+            return why
+        if self.accepted or self.comparison is None:
+            return ""
+        errors = self.comparison.all
+        beyond = f"{errors.beyond:,} of {errors.rows:,} rows differ by more than {self.comparison.bound:g}"
+        return beyond if self.verdict is None else f"{beyond}, and {self.verdict.words}"
+
+
+def judged(original: Original, name: str, how: str, path: Path, columns: Sequence[int] | None) -> Candidate:
+    """Ask it all rows (it takes some of their columns), compare with the original's answers, judge by bound and gate."""
+    run = original.run
+    model = Model(path)
+    facts = model.facts
+    inputs = narrowed(original.asked.inputs, columns)
+    found = counted(table_of(model, run.subject.output, inputs), run.subject.element)
+    comparison = compared(original, found)
+    verdict = None if comparison.equal else _verdict(original, comparison, found)
+    return Candidate(
+        name=name,
+        how=how,
+        file=path.name,
+        digest=facts.digest,
+        size_bytes=facts.size_bytes,
+        load_ms=facts.load_ms,
+        resident_bytes=facts.resident_bytes,
+        batching=facts.batching.on,
+        batching_reason=facts.batching.reason or "",
+        comparison=comparison,
+        verdict=verdict,
+        outcome=outcome_of(comparison, verdict),
+    )
+
+
+def compared(original: Original, found: Floats) -> Comparison:
+    """Answers to all rows that are asked with the original's; flips are counted in given rows alone."""
+    run = original.run
+    return compare(
+        original.answers,
+        found,
+        bound=run.bound,
+        kinds=original.asked.kinds,
+        thresholds=run.subject.thresholds if found.ndim == 1 else [],
+        flips_of=GIVEN,
+    )
+
+
+def _verdict(original: Original, comparison: Comparison, found: Floats) -> Verdict:
+    """By flips alone where nobody knows the truth."""
+    bars = original.run.bars
+    if original.labels is None:
+        return judge(bars, comparison.flips)
+    was, now = original.of_given(original.answers), original.of_given(found)
+    told, untold = qualities(original.labels, was, now, original.run.rows.segments)
+    return judge(bars, comparison.flips, told, untold)

@@ -1,0 +1,59 @@
+"""What everything is compared with: the answers of the model as it came, and the truth; asked once, whoever wants them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from flyball.equivalence.accuracy import labels_of
+from flyball.model_runs import Model
+from flyball.optimize.asked_rows import GIVEN, asked_rows
+from flyball.optimize.asking import counted, table_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from flyball.equivalence.accuracy import Labels
+    from flyball.optimize.asked_rows import AskedRows
+    from flyball.optimize.run import Run
+
+
+@dataclass
+class Original:
+    """The subject's own model."""
+
+    run: Run
+
+    @cached_property
+    def asked(self) -> AskedRows:
+        """What every candidate is asked, too."""
+        return asked_rows(self.run)
+
+    @cached_property
+    def answers(self) -> NDArray[np.float64]:
+        """To all of them: those that count."""
+        return counted(self._table, self.run.subject.element)
+
+    def of_given(self, answers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Of answers to all of them, those to the given rows, whose truth may be known."""
+        given: NDArray[np.float64] = answers[self.asked.kinds == GIVEN]
+        return given
+
+    @cached_property
+    def labels(self) -> Labels | None:
+        """The truth of all rows, where somebody knows it; raises where it cannot be that of these answers."""
+        run, truth = self.run, self.run.rows.labels
+        if truth is None:
+            return None
+        element, classes = run.subject.element, self._table.shape[1]
+        if element is not None and classes > 1 and np.isin(truth, np.arange(classes)).all():
+            truth = (truth == element).astype(np.float64)  # the score is the chance of this class against all others
+        threshold = run.subject.thresholds[0] if run.subject.thresholds else 0.5
+        return labels_of(truth, self.of_given(self.answers), threshold=threshold)
+
+    @cached_property
+    def _table(self) -> NDArray[np.float64]:
+        return table_of(Model(self.run.subject.model), self.run.subject.output, self.asked.inputs)

@@ -1,0 +1,142 @@
+"""What came of a run: one JSON document, the certificate of the chosen model, and a page with the table and a plot.
+
+Everything on the page is in the document. Must not know how anything was measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flyball import engine
+from flyball.bench.report.drawing import ALARM, drawing, halo, latency_axis, look, new_figure, subscribe, svg
+from flyball.bench.table import latency, percent, rate, size
+from flyball.durable_file import write_bytes, write_json
+from flyball.equivalence.certificate import CERTIFICATE, Data, Engine, Original, certify
+from flyball.equivalence.certificate import Candidate as Certified
+from flyball.errors import MissingExtraError
+from flyball.optimize.choice import choose
+from flyball.optimize.chosen_decision import write_decision
+from flyball.optimize.deciding import decides_alike
+from flyball.optimize.steps.batch import batch_rows_max, candidates_in
+from flyball.optimize.work import CHOSEN, CHOSEN_DECISION, PAGE, REPORT
+
+if TYPE_CHECKING:
+    from flyball.equivalence.certificate import Certificate
+    from flyball.equivalence.comparison import Comparison
+    from flyball.optimize.choice import Choice
+    from flyball.optimize.pipeline import Ended
+    from flyball.optimize.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The whole of it, and where it lies."""
+
+    document: dict[str, Any]
+    choice: Choice
+    certificate: Certificate
+    folder: Path
+    taken: list[str]
+    """Steps of an earlier run."""
+
+
+def write_report(run: Run, ended: Ended) -> Result:
+    """Leave chosen.onnx, its certificate, report.json and report.html in the work's folder; of a decision a whole one."""
+    candidates = candidates_in(ended.documents)
+    choice = choose(candidates, ended.documents["batch"]["figures"], run.budget)
+    chosen = next(one for one in candidates if one.name == choice.chosen)
+    assert chosen.comparison is not None  # noqa: S101 - one that may serve was compared, and so was the exported model
+    assert chosen.digest is not None  # noqa: S101 - and has a file
+    folder = run.work.folder
+    facts, machine = ended.documents["baseline"]["facts"], engine.machine()
+    certificate = certify(
+        original=Original(digest=run.subject.digest, kind=f"{run.subject.model.name} as it came"),
+        candidate=Certified(digest=chosen.digest),
+        data=Data(digest=run.rows.digest, rows=chosen.comparison.all.rows, kinds=_kinds(chosen.comparison)),
+        engine=Engine(flyball=engine.build_info().version, onnxruntime=facts["ort_version"], cpu=machine.cpu_model),
+        comparison=chosen.comparison,
+        gate=chosen.verdict,
+    )
+    write_bytes(folder / CHOSEN, (run.work.models / str(chosen.file)).read_bytes())
+    write_bytes(folder / CERTIFICATE, certificate.to_bytes())
+    decision = _decision(run, ended, certificate)
+    document = {
+        "subject": {"name": run.subject.name, "digest": run.subject.digest, "output": run.subject.output},
+        "machine": {"cpu": machine.cpu_model, "cpus": len(machine.cpus), "build": engine.build_info().profile},
+        "rows": {"count": run.rows.count, "digest": run.rows.digest, "labelled": run.rows.labels is not None},
+        "choice": choice.model_dump(),
+        "batch_rows_max": batch_rows_max(ended.documents["batch"], choice.chosen),
+        "budget": _budget(run, ended),
+        "decision": decision,
+        "outcome": certificate.outcome,
+        "steps": ended.documents,
+    }
+    write_json(folder / REPORT, document)
+    _write_page(document, folder / PAGE)
+    return Result(document, choice, certificate, folder, ended.taken)
+
+
+def _kinds(comparison: Comparison) -> dict[str, int]:
+    return {kind: errors.rows for kind, errors in comparison.by_kind.items()}
+
+
+def _decision(run: Run, ended: Ended, certificate: Certificate) -> dict[str, Any] | None:
+    """The folder `chosen`, proven on requests; None for a bare model."""
+    if run.subject.decision is None:
+        return None
+    folder, export = run.work.folder / CHOSEN_DECISION, ended.documents["export"]
+    made = write_decision(run.subject.decision, run.work.folder / CHOSEN, export["columns"], folder)
+    write_bytes(folder / CERTIFICATE, certificate.to_bytes())
+    told = decides_alike(run.subject.decision, made, run.rows.requests, equal=certificate.outcome == "equal")
+    dropped = len(run.subject.decision.spec.transforms) - len(made.spec.transforms)
+    return {"columns_cut": export["columns_cut"], "transforms_cut": dropped, **told}
+
+
+def _budget(run: Run, ended: Ended) -> dict[str, Any]:
+    """What was asked for, and whether the served p99 at a steady rate keeps it; None where no p99 was."""
+    served_ms = ended.documents["benchmark"]["chosen"]["p99"] / 1e3
+    most = run.budget.p99_ms
+    return {**run.budget.model_dump(), "served_p99_ms": served_ms, "kept": None if most is None else served_ms <= most}
+
+
+def _write_page(document: dict[str, Any], path: Path) -> None:
+    try:
+        import jinja2
+    except ImportError as error:
+        raise MissingExtraError(
+            "the page needs jinja2, which is not installed", next_step="install it:  pip install 'flyball[optimize]'"
+        ) from error
+    folders = [Path(__file__).parent, Path(__file__).parent.parent / "bench" / "report"]  # one look for all pages
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folders),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"latency": latency, "rate": rate, "size": size, "percent": percent}
+    text = environment.get_template("optimize.html.j2").render(report=document, plot=_plot(document).decode())
+    write_bytes(path, text.encode())
+
+
+def _plot(document: dict[str, Any]) -> bytes:
+    """Latency against size, refused ones crossed out: what is cheap and may serve lies below on the left."""
+    lines = [line for line in document["choice"]["lines"] if line["p50_us"] is not None]
+    with drawing():
+        figure, (axes,) = new_figure(f"{document['subject']['name']}: candidates", height_in=3.6)
+        subscribe(figure, f"one row a run, {document['machine']['cpu']}", None)
+        for place, line in enumerate(lines):
+            at = (line["size_bytes"] / 1e6, line["p50_us"])
+            refused = {"color": ALARM, "marker": "x"}
+            axes.plot(*at, linestyle="none", markersize=9, **(look(place) if line["accepted"] else refused))
+            chosen = line["name"] == document["choice"]["chosen"]
+            words = axes.annotate(
+                line["name"], at, xytext=(7, 5), textcoords="offset points", fontweight="bold" if chosen else "normal"
+            )
+            words.set_path_effects(halo())
+        axes.set_xlabel("size of the file, MB")
+        axes.margins(0.25)
+        latency_axis(axes, "p50 of a run")
+        return svg(figure)

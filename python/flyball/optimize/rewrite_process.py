@@ -1,0 +1,163 @@
+"""The process that rewrites a model: reads one request on its input, writes the target; its last line says what failed.
+
+The only place that imports the `onnxruntime` package. Run as  python -m flyball.optimize.rewrite_process
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flyball.onnx_graph import set_rows, tidied
+
+_CALIBRATION_ROWS = 32  # of one run: more at once cost memory for every activation of the graph
+
+
+def main() -> int:
+    """One request."""
+    asked = json.load(sys.stdin)
+    how, source, target = asked["how"], Path(asked["source"]), Path(asked["target"])
+    try:
+        match how["do"]:
+            case "trim":
+                _trim(how, source, target)
+            case "graph":
+                _graph(how, source, target)
+            case "static_int8":
+                _static(how, source, target, Path(asked["calibration"]))
+            case "dynamic_int8":
+                _dynamic(how, source, target)
+            case other:
+                raise ValueError(f"{other} is not known")
+    except ImportError as error:
+        return _tell({"missing": error.name or str(error)})
+    except Exception as error:  # whatever the tools raise is their answer
+        return _tell({"error": f"{type(error).__name__}: {error}"})
+    return 0
+
+
+def _tell(what: dict[str, str]) -> int:
+    sys.stdout.write("\n" + json.dumps(what) + "\n")
+    return 1
+
+
+def _trim(how: dict[str, Any], source: Path, target: Path) -> None:
+    import onnx
+
+    model = onnx.load(source)
+    if how["columns"] is not None:
+        _narrow(model.graph, how["columns"])
+    content = tidied(model, how["name"], how["outputs"])
+    onnx.checker.check_model(model)
+    target.write_bytes(content)
+
+
+def _narrow(graph: Any, columns: list[int]) -> None:
+    """The trees' input with these columns alone; leaves name a column too, which nobody reads."""
+    places = {column: place for place, column in enumerate(columns)}
+    (table,) = graph.input
+    axis = table.type.tensor_type.shape.dim[1]
+    axis.Clear()
+    axis.dim_value = len(columns)
+    for node in graph.node:
+        modes = next((one.strings for one in node.attribute if one.name == "nodes_modes"), None)
+        for attribute in node.attribute:
+            if modes is not None and attribute.name == "nodes_featureids":
+                asked = zip(attribute.ints, modes, strict=True)
+                attribute.ints[:] = [0 if mode == b"LEAF" else places[column] for column, mode in list(asked)]
+
+
+def _graph(how: dict[str, Any], source: Path, target: Path) -> None:
+    import onnx
+    import onnxruntime
+
+    if how["rows"] is not None:
+        model = onnx.load(source)
+        set_rows(model, how["rows"])
+        source = target.with_name("fixed.onnx")
+        onnx.save(model, source)
+    options = onnxruntime.SessionOptions()
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = {"basic": levels.ORT_ENABLE_BASIC, "extended": levels.ORT_ENABLE_EXTENDED}[
+        how["level"]
+    ]
+    options.optimized_model_filepath = str(target)
+    options.log_severity_level = 3
+    onnxruntime.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
+
+
+class _Rows:
+    """Calibration rows, some at a time, as the quantiser asks for them."""
+
+    def __init__(self, path: Path, *, one_by_one: bool) -> None:
+        with np.load(path, allow_pickle=False) as arrays:
+            self._arrays = {name: arrays[name] for name in arrays.files}
+        self._rows = len(next(iter(self._arrays.values())))
+        self._at_once = 1 if one_by_one else _CALIBRATION_ROWS
+        self._place = 0
+
+    def get_next(self) -> dict[str, Any] | None:
+        if self._place >= self._rows:
+            return None
+        place, self._place = self._place, self._place + self._at_once
+        return {name: array[place : self._place] for name, array in self._arrays.items()}
+
+
+def _static(how: dict[str, Any], source: Path, target: Path, calibration: Path) -> None:
+    from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_static
+
+    CalibrationDataReader.register(_Rows)
+    methods = {
+        "minmax": CalibrationMethod.MinMax,
+        "entropy": CalibrationMethod.Entropy,
+        "percentile": CalibrationMethod.Percentile,
+    }
+    quantize_static(
+        str(_prepared(source, target)),
+        str(target),
+        _Rows(calibration, one_by_one=how["method"] != "minmax"),
+        quant_format=QuantFormat.QDQ,
+        per_channel=how["per_channel"],
+        reduce_range=how["reduce_range"],
+        activation_type=QuantType.QUInt8,
+        weight_type=QuantType.QInt8,
+        calibrate_method=methods[how["method"]],
+    )
+
+
+def _dynamic(how: dict[str, Any], source: Path, target: Path) -> None:
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    quantize_dynamic(
+        str(_prepared(source, target)), str(target), weight_type=QuantType.QInt8, reduce_range=how["reduce_range"]
+    )
+
+
+def _prepared(source: Path, target: Path) -> Path:
+    """With the shapes that the quantiser wants to know, constants folded, and biases as it can read them."""
+    import onnx
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    prepared = target.with_name("prepared.onnx")
+    quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
+    model = onnx.load(prepared)
+    _flatten_biases(model.graph)
+    onnx.save(model, prepared)
+    return prepared
+
+
+def _flatten_biases(graph: Any) -> None:
+    """A bias of (1, n), as converters write it, means the same as one of (n), and the quantiser fails on it by channels."""
+    biases = {node.input[2] for node in graph.node if node.op_type == "Gemm" and len(node.input) > 2}
+    others = {name for node in graph.node for place, name in enumerate(node.input) if node.op_type != "Gemm" or place != 2}
+    for weight in graph.initializer:
+        if weight.name in biases - others and len(weight.dims) == 2 and weight.dims[0] == 1:
+            del weight.dims[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""Step 7: eight bits instead of thirty-two, each way behind the accuracy gate.
+
+Dynamic quantisation scales over all rows of a run, so a row's answer depends on its neighbours: such a candidate is served
+without batching or not at all. Tree ensembles compare, and have nothing that could be quantised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flyball.optimize.operators import operators_of
+from flyball.optimize.rewriting import DynamicInt8, StaticInt8
+from flyball.optimize.steps.export import EXPORTED
+from flyball.optimize.steps.graph import attempt, judging
+
+if TYPE_CHECKING:
+    from flyball.bench.progress import Progress
+    from flyball.optimize.candidate import Candidate
+    from flyball.optimize.original import Original
+    from flyball.optimize.pipeline import Found
+    from flyball.optimize.rewriting import Rewrite
+    from flyball.optimize.rows import Rows
+
+_QUANTISABLE = ("Conv", "ConvTranspose", "Gemm", "LSTM", "MatMul", "Attention", "EmbedLayerNormalization", "Gather")
+_CALIBRATION_ROWS = 512
+_CALIBRATION_BYTES = 16 << 20  # of pictures fewer: the quantiser keeps what every layer makes of each
+_DYNAMIC = "dynamic-int8"
+_WAYS: dict[str, tuple[str, Rewrite]] = {
+    "static-int8": ("8 bits, one scale for each tensor, ranges from calibration rows", StaticInt8(per_channel=False)),
+    "static-int8-channel": ("the same with a scale for each channel of the weights", StaticInt8(per_channel=True)),
+    "static-int8-percentile": (
+        "the same, ranges cut at the 99.999th percentile",
+        StaticInt8(per_channel=True, method="percentile"),
+    ),
+    _DYNAMIC: ("weights in 8 bits, activations scaled at each run; never batched", DynamicInt8()),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Quantise:
+    """One candidate for each way, if the model has anything to quantise."""
+
+    original: Original
+    name: str = "quantise"
+
+    def settings(self) -> dict[str, Any]:
+        """What is tried, with how many rows, and by what it is judged."""
+        return {"ways": list(_WAYS), "calibration_rows": _CALIBRATION_ROWS, **judging(self.original)}
+
+    def run(self, found: Found, progress: Progress) -> dict[str, Any]:
+        """Make each, and judge it."""
+        run = self.original.run
+        step = progress.begin("quantise", float(len(_WAYS)))
+        used = operators_of(run.work.models / EXPORTED)
+        if not any(op in used for op in _QUANTISABLE):
+            why = f"nothing to quantise: its operators are {', '.join(used)}, and none multiplies a matrix of weights"
+            step.end("nothing to quantise")
+            return {"candidates": [], "does_nothing": why}
+        calibration = run.rows.some(_spread(run.rows))
+        made = []
+        for done, (name, (how, way)) in enumerate(_WAYS.items()):
+            step.update(float(done), name)
+            one = attempt(self.original, found, name, how=how, way=way, calibration=calibration)
+            made.append(unbatched(one) if name == _DYNAMIC else one)
+        step.end(f"{sum(one.accepted for one in made)} of {len(made)} pass the gate")
+        return {"candidates": [one.model_dump() for one in made], "does_nothing": None}
+
+
+def unbatched(one: Candidate) -> Candidate:
+    """Only a model that servers find out by themselves is sure to be served without batching, wherever it goes."""
+    if one.failed is not None or not one.batching:
+        return one
+    why = "a row's answer depends on its neighbours, and the server's probe does not find it out: it would batch it"
+    return one.model_copy(update={"barred": why})
+
+
+def _spread(rows: Rows) -> list[int]:
+    """Places all over the rows."""
+    row_bytes = sum(array[:1].nbytes for array in rows.inputs.values())
+    wanted = min(rows.count, _CALIBRATION_ROWS, max(_CALIBRATION_BYTES // max(row_bytes, 1), 32))
+    places: list[int] = np.unique(np.linspace(0, rows.count - 1, wanted).astype(np.intp)).tolist()
+    return places
