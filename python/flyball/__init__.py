@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flyball import convert
     from flyball.client import Client, Decided, DecidedRow, ModelMetadata
     from flyball.errors import (
         ConfigRefusedError,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         OverloadedError,
         RefusedError,
         ServerFaultError,
+        SignatureError,
         SnapshotRefusedError,
         UnauthenticatedError,
         UnavailableError,
@@ -54,12 +56,14 @@ __all__ = [
     "OverloadedError",
     "RefusedError",
     "ServerFaultError",
+    "SignatureError",
     "SnapshotRefusedError",
     "UnauthenticatedError",
     "UnavailableError",
     "UnreachableError",
     "UsageError",
     "__version__",
+    "convert",
 ]
 
 
@@ -72,6 +76,8 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module("flyball.spec"), name)
     if name in ("Client", "Decided", "DecidedRow", "ModelMetadata"):
         return getattr(importlib.import_module("flyball.client"), name)
+    if name == "convert":
+        return importlib.import_module("flyball.convert")
     if name == "Fault":
         return importlib.import_module("flyball.faults").Fault
     if name in __all__:

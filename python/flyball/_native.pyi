@@ -1,10 +1,10 @@
 """Types of the Rust extension; `mypy.stubtest` compares this page with the built module.
 
-Documents cross as JSON bytes, few and coarse. Only `flyball.engine` imports this module. Every failure raises
-`NativeError` with one argument, a JSON text: {"code", "message", "exit_code", "faults"?}.
+Documents cross as JSON bytes, few and coarse. Only `flyball.engine`, `journal` and `model_runs` import it. Every failure
+raises `NativeError` with one argument, a JSON text: {"code", "message", "exit_code", "faults"?}.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, final
 
@@ -14,9 +14,11 @@ __all__ = [
     "Journal",
     "JournalLog",
     "LoadRun",
+    "Model",
     "NativeError",
     "Server",
     "build_info",
+    "ceiling",
     "check_decision",
     "check_snapshot",
     "contributions",
@@ -26,8 +28,11 @@ __all__ = [
     "model_files",
     "read_histograms",
     "runtime_fingerprint",
+    "scan_model",
     "transform_columns",
     "verify_frames",
+    "verify_package",
+    "verify_release",
 ]
 
 class NativeError(Exception):
@@ -42,11 +47,24 @@ def machine() -> bytes:
     {"cpus", "cpu_quota", "lanes", "memory_bytes", "memory_limit_bytes", "cpu_model", "kernel", "rights"}
     """
 
+def ceiling() -> bytes:
+    """What one thread of this machine can do at most, measured in a third of a second.
+
+    {"flops": of 32-bit floats a second, "int8_times": as many of 8-bit integers, "reads": [{"set_bytes", "bytes_a_second"}]}
+    """
+
 def model_files(path: str) -> bytes:
     """Digests of a model's file and of its external data, read without ONNX Runtime.
 
     {"digest", "size_bytes", "external_data": [{"name", "digest", "size_bytes"}],
      "opset": [{"domain", "version"}], "producer", "nodes", "inputs": [{"name", "datatype"?, "shape"?}], "outputs"}
+    """
+
+def scan_model(path: str) -> bytes:
+    """What a model's file says of itself, if it may be served at all; read without ONNX Runtime, nothing is loaded.
+
+    {"opset", "producer", "nodes", "nodes_expanded", "depth", "functions", "initialisers", "weight_bytes", "domains": [str],
+     "inputs", "outputs", "loops", "external_data": {name: bytes that it must have}}
     """
 
 def inspect(path: str, options: bytes) -> bytes:
@@ -68,6 +86,12 @@ def check_decision(document: bytes, models: bytes) -> bytes:
     `models`: [{"version", "inputs": [{"name", "datatype", "shape"}], "outputs", "explain": a path, or null}].
     """
 
+def verify_package(folder: str, bundle: bytes, trust: bytes, root: str, now: int) -> tuple[str, str] | None:
+    """Why a folder is not taken by its OMS bundle and this trust policy: a reason and words. `root`: public keys in PEM."""
+
+def verify_release(release: bytes, trust: bytes, root: str, now: int, environment: str) -> tuple[str, str] | None:
+    """Why a release statement is not taken by this trust policy: a reason and words."""
+
 def transform_columns(document: bytes, rows: bytes) -> bytes:
     """The columns of a decision's only model for rows (JSON objects), as the walk computes them: little-endian f64 rows."""
 
@@ -87,6 +111,9 @@ class Server:
     def acks(self) -> bytes:
         """[{"name", "digest", "state", "reason", "versions": [{"version", "batching": {"on", "reason"}}]}]."""
 
+    def deployments(self) -> bytes:
+        """What serves now, what was refused and what is warm: as `GET /v1/deployments`."""
+
     def apply(self, snapshot: bytes) -> bytes:
         """Apply another bundle, deployment by deployment; answers with the acks."""
 
@@ -98,6 +125,31 @@ class Server:
 
     def totals(self) -> bytes:
         """{"received", "answered", "refused", "failed", "abandoned", "in_flight"}."""
+
+@final
+class Model:
+    """One session of a model in this process, as a server's: one thread, no spinning. Runs on it wait for each other."""
+
+    def __new__(cls, path: str, options: bytes) -> Model:
+        """{"ort_path", "graph"?: "off" | "basic" | "extended" | "all", "profile"?: a path, "weights_as_given"?: bool}."""
+
+    def facts(self) -> bytes:
+        """{"digest", "size_bytes", "ort_version", "inputs", "outputs", "batching", "load_ms", "resident_bytes"}."""
+
+    def made_up(self, rows: int) -> list[tuple[str, str, list[int], bytes]]:
+        """Inputs of so many rows, as probing made them up."""
+
+    def run(self, inputs: Sequence[tuple[str, str, Sequence[int], bytes]]) -> list[tuple[str, str, list[int], bytes]]:
+        """Name, datatype, shape and raw elements of each input, and of each output; Ctrl-C ends it."""
+
+    def measure(self, inputs: Sequence[tuple[str, str, Sequence[int], bytes]], runs: int, warm_runs: int) -> bytes:
+        """Time runs on the same inputs; Ctrl-C ends it.
+
+        {"runs", "rows", "p50_us", "p95_us", "p99_us", "p999_us", "max_us", "mean_us", "cpu_us": a run on average}
+        """
+
+    def end_profile(self) -> Path:
+        """End the profile, once; the file that ONNX Runtime wrote."""
 
 @final
 class FeaturePush:

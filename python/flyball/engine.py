@@ -1,5 +1,5 @@
-"""Typed calls over `_native`'s JSON documents, and where ONNX Runtime's library lies. Only this module and `journal`
-import it.
+"""Typed calls over `_native`'s JSON documents, and where ONNX Runtime's library lies. Only this module, `journal` and
+`model_runs` import it.
 
 Never imports the `onnxruntime` package: that maps a second copy of the library and costs 0.3 s at start.
 Must not know the command line, nor what a snapshot contains.
@@ -15,9 +15,9 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from flyball.errors import FlyballError, ModelRefusedError, UsageError, from_native
 from flyball.faults import Fault
@@ -34,6 +34,19 @@ from flyball.load_documents import (
     WarmedUp,
     Warmup,
 )
+from flyball.model_documents import (
+    Batching,
+    DeclaredTensor,
+    ExternalData,
+    Inspection,
+    Latency,
+    ModelFiles,
+    ModelScan,
+    Opset,
+    Opsets,
+    TensorSpec,
+)
+from flyball.server_documents import Ack, Deployments, DeploymentState, SignedAck, Totals, VersionAck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -46,7 +59,10 @@ __all__ = [
     "Batching",
     "BuildInfo",
     "DecisionCheck",
+    "DecisionDigests",
     "DeclaredTensor",
+    "DeploymentState",
+    "Deployments",
     "Echo",
     "EchoOptions",
     "ErrorCount",
@@ -61,11 +77,14 @@ __all__ = [
     "Machine",
     "MergedHistogram",
     "ModelFiles",
+    "ModelScan",
     "Opset",
     "Opsets",
     "PlannedStage",
+    "Refusal",
     "Right",
     "Server",
+    "SignedAck",
     "TensorSpec",
     "TimelineInterval",
     "Totals",
@@ -80,8 +99,13 @@ __all__ = [
     "inspect",
     "machine",
     "model_files",
+    "naming",
     "ort_library",
     "read_histograms",
+    "scan_model",
+    "transform_columns",
+    "verify_package",
+    "verify_release",
 ]
 
 
@@ -123,116 +147,6 @@ class Machine(_Document):
     rights: list[Right]
 
 
-class ExternalData(_Document):
-    """A file beside a model that holds some of its weights."""
-
-    name: str
-    digest: str
-    size_bytes: int
-
-
-class Opset(_Document):
-    """An operator set that a model asks for; the domain "ai.onnx" is ONNX's own."""
-
-    domain: str
-    version: int
-
-
-def _each_domain_once(opsets: list[Opset]) -> list[Opset]:
-    """Converters write a domain several times; ONNX Runtime takes the last one."""
-    return list({opset.domain: opset for opset in opsets}.values())
-
-
-Opsets = Annotated[list[Opset], AfterValidator(_each_domain_once)]
-
-
-class DeclaredTensor(_Document):
-    """An input or output as a model's file declares it; None where it does not say."""
-
-    name: str
-    datatype: str | None
-    shape: list[int] | None
-
-
-class ModelFiles(_Document):
-    """A model's files by digest, and what the file says of itself, read without ONNX Runtime."""
-
-    digest: str
-    size_bytes: int
-    external_data: list[ExternalData]
-    opset: Opsets
-    producer: str
-    nodes: int
-    inputs: list[DeclaredTensor]
-    outputs: list[DeclaredTensor]
-
-
-class TensorSpec(_Document):
-    """One input or output: its name, V2 datatype, and shape with -1 for free dimensions."""
-
-    name: str
-    datatype: str
-    shape: list[int]
-
-
-class Batching(_Document):
-    """Whether requests may share a run, and the reason where they may not."""
-
-    on: bool
-    reason: str | None = None
-
-
-class Latency(_Document):
-    """Measured time of one run with so many rows, in µs."""
-
-    rows: int
-    p50_us: float
-    p99_us: float
-
-
-class Inspection(_Document):
-    """What loading, probing and timing a model told."""
-
-    digest: str
-    size_bytes: int
-    opset: Opsets
-    producer: str
-    nodes: int
-    ort_version: str
-    inputs: list[TensorSpec]
-    outputs: list[TensorSpec]
-    batching: Batching
-    latency: list[Latency]
-
-
-class VersionAck(_Document):
-    """A version that serves."""
-
-    version: str
-    batching: Batching
-
-
-class Ack(_Document):
-    """What became of one deployment of a snapshot."""
-
-    name: str
-    digest: str
-    state: Literal["applied", "kept", "removed", "refused"]
-    reason: str | None = None
-    versions: list[VersionAck] = []
-
-
-class Totals(_Document):
-    """Requests counted once each: received = answered + refused + failed + abandoned + in flight."""
-
-    received: int
-    answered: int
-    refused: int
-    failed: int
-    abandoned: int
-    in_flight: int
-
-
 _ACKS = TypeAdapter(list[Ack])
 
 
@@ -243,12 +157,28 @@ class PlannedStage(_Document):
     lines: list[str]
 
 
+class Refusal(NamedTuple):
+    """Why something signed is not taken: a reason of the closed list, and words."""
+
+    reason: str
+    words: str
+
+
+class DecisionDigests(_Document):
+    """What a decision's document, its policy and its schema are known by, here and where it is served."""
+
+    document: str
+    policy: str
+    schema_: str = Field(alias="schema")
+
+
 @dataclass(frozen=True, slots=True)
 class DecisionCheck:
-    """All faults of a decision; without any, its stages."""
+    """All faults of a decision; without any, its stages and digests."""
 
     faults: list[Fault]
     stages: list[PlannedStage]
+    digests: DecisionDigests | None = None
 
 
 def ort_library() -> Path:
@@ -289,16 +219,24 @@ def machine() -> Machine:
 
 def model_files(path: Path) -> ModelFiles:
     """Digests of a model's file and of its external data, and what the file says of itself."""
-    with _naming(path), boundary():
+    with naming(path), boundary():
         from flyball import _native
 
         return ModelFiles.model_validate_json(_native.model_files(str(path)))
 
 
+def scan_model(path: Path) -> ModelScan:
+    """What a model says of itself, if it may be served at all; reads its file, loads nothing. Refuses as a server would."""
+    with naming(path), boundary():
+        from flyball import _native
+
+        return ModelScan.model_validate_json(_native.scan_model(str(path)))
+
+
 def inspect(path: Path, rows_max: int = 64) -> Inspection:
     """Load, probe and time a model."""
     options = {"ort_path": str(ort_library()), "rows_max": rows_max}
-    with _naming(path), boundary():
+    with naming(path), boundary():
         from flyball import _native
 
         return Inspection.model_validate_json(_native.inspect(str(path), json.dumps(options).encode()))
@@ -310,6 +248,14 @@ def check_snapshot(kind: Literal["index", "deployment"], document: bytes) -> lis
         from flyball import _native
 
         return [Fault.from_document(item) for item in json.loads(_native.check_snapshot(kind, document))]
+
+
+def transform_columns(document: dict[str, Any], rows: Sequence[dict[str, Any]]) -> bytes:
+    """The columns of a decision's only model for rows, as the walk computes them: little-endian float64, row by row."""
+    with boundary():
+        from flyball import _native
+
+        return _native.transform_columns(json.dumps(document).encode(), json.dumps(list(rows)).encode())
 
 
 def contributions(sidecar: bytes, rows: bytes, columns: int) -> bytes:
@@ -327,7 +273,26 @@ def check_decision(document: dict[str, Any], models: list[dict[str, Any]]) -> De
 
         answer = json.loads(_native.check_decision(json.dumps(document).encode(), json.dumps(models).encode()))
     faults = [Fault.from_document(item) for item in answer["faults"]]
-    return DecisionCheck(faults, [PlannedStage.model_validate(item) for item in answer["stages"]])
+    digests = DecisionDigests.model_validate(answer["digests"]) if answer.get("digests") else None
+    return DecisionCheck(faults, [PlannedStage.model_validate(item) for item in answer["stages"]], digests)
+
+
+def verify_package(folder: Path, bundle: bytes, trust: bytes, root: str, now: int) -> Refusal | None:
+    """Whether the data plane would take a folder by this bundle and this trust policy; `root`: public keys in PEM."""
+    with boundary():
+        from flyball import _native
+
+        refused = _native.verify_package(str(folder), bundle, trust, root, now)
+    return None if refused is None else Refusal(*refused)
+
+
+def verify_release(release: bytes, trust: bytes, root: str, now: int, environment: str) -> Refusal | None:
+    """Whether the data plane would take a release, in this environment."""
+    with boundary():
+        from flyball import _native
+
+        refused = _native.verify_release(release, trust, root, now, environment)
+    return None if refused is None else Refusal(*refused)
 
 
 def read_histograms(encoded: Sequence[str]) -> MergedHistogram:
@@ -365,6 +330,11 @@ class Server:
         """What became of each deployment."""
         with boundary():
             return _ACKS.validate_json(self._server.acks())
+
+    def deployments(self) -> Deployments:
+        """What serves now, what was refused and why, and what is kept warm."""
+        with boundary():
+            return Deployments.model_validate_json(self._server.deployments())
 
     def apply(self, bundle: bytes) -> list[Ack]:
         """Apply another snapshot, deployment by deployment."""
@@ -483,7 +453,7 @@ def boundary() -> Iterator[None]:
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def naming(path: Path) -> Iterator[None]:
     """Puts the file's name before a refusal that does not say it: of several models, a person must know which."""
     try:
         yield

@@ -20,6 +20,8 @@ class FlyballError(Exception):
 
     code: str = "unexpected"
     exit_code: ClassVar[int] = 1
+    recorded = False
+    """Whether a registry has kept it as a refused act."""
 
     def __init__(
         self, message: str, *, code: str | None = None, faults: list[Fault] | None = None, next_step: str | None = None
@@ -120,6 +122,17 @@ class EvidenceError(FlyballError):
     exit_code = 4
 
 
+class SignatureError(FlyballError):
+    """Something signed that is not to be trusted; `reason` is one of the closed list of `flyball.signing.reasons`."""
+
+    code = "signature_refused"
+    exit_code = 4
+
+    def __init__(self, reason: str, words: str, *, next_step: str | None = None) -> None:
+        super().__init__(f"{reason}: {words}", next_step=next_step)
+        self.reason = reason
+
+
 class UnavailableError(FlyballError):
     """The server cannot be reached or is leaving, or the model is not ready."""
 
@@ -137,6 +150,43 @@ class JournalRefusedError(RefusedError):
     """A folder that is no journal, a key that does not open it, or a record that is not there."""
 
     code = "journal_refused"
+
+
+class ArtifactRefusedError(RefusedError):
+    """Bytes that are not what their digest says, or a package or bundle file that is not as it should be."""
+
+    code = "artifact_refused"
+
+
+class ArtifactsUnavailableError(UnavailableError):
+    """The artifact store cannot be reached, is full, or did not answer in time; nothing was half written."""
+
+    code = "artifacts_unavailable"
+
+
+class RegistryRefusedError(RefusedError):
+    """A folder that is no registry, an event that has no form, or something that the registry does not have."""
+
+    code = "registry_refused"
+
+
+class RegistryConflictError(RefusedError):
+    """Somebody else changed the same name first; the message says who did what, and nothing was changed here."""
+
+    code = "registry_conflict"
+
+
+class RegistryBrokenError(EvidenceError):
+    """A registry whose chain or tables do not verify."""
+
+    code = "registry_broken"
+
+
+class RegistryUnavailableError(UnavailableError):
+    """The registry's database cannot be reached or is busy; where `maybe_kept`, it was lost while it committed."""
+
+    code = "registry_unavailable"
+    maybe_kept: bool = False
 
 
 class UnreachableError(UnavailableError):
@@ -190,6 +240,10 @@ _BY_KIND: dict[str, type[FlyballError]] = {
     "journal_locked": LockedError,
     "journal_broken": EvidenceError,
     "journal_moved": EvidenceError,
+    "registry_refused": RegistryRefusedError,
+    "registry_conflict": RegistryConflictError,
+    "registry_broken": RegistryBrokenError,
+    "registry_unavailable": RegistryUnavailableError,
     "model_not_ready": UnavailableError,
     "client_gone": UnavailableError,
     "feature_unavailable": UnavailableError,

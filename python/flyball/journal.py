@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
@@ -29,6 +29,7 @@ __all__ = [
     "Proof",
     "SegmentFacts",
     "Verified",
+    "Wanted",
     "runtime_fingerprint",
     "verify_frames",
 ]
@@ -50,6 +51,26 @@ class Frame:
     leaf: bytes
     payload: bytes
     segment: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which records are asked for, as `JournalLog.chunk` takes it."""
+
+    kinds: tuple[str, ...] | None
+    decision: str | None
+    since_ns: int | None
+    until_ns: int | None
+    durable_only: bool
+
+    def has(self, record: dict[str, Any], at: int) -> bool:
+        """Whether a record that was made at a time is one of them."""
+        return (
+            (self.kinds is None or record["kind"] in self.kinds)
+            and (self.decision is None or record.get("decision") == self.decision)
+            and (self.since_ns is None or at >= self.since_ns)
+            and (self.until_ns is None or at < self.until_ns)
+        )
 
 
 class JournalLog:
@@ -85,17 +106,15 @@ class JournalLog:
         until_ns: int | None = None,
         durable_only: bool = False,
     ) -> Iterator[dict[str, Any]]:
-        """Records from a sequence number on, as JSON objects, to where the log ends now. Read in bounded chunks."""
-        options: dict[str, Any] = {
-            "kinds": None if kinds is None else list(kinds),
-            "decision": decision,
-            "since_ns": since_ns,
-            "until_ns": until_ns,
-            "durable_only": durable_only,
-        }
-        from_seq, end = max(from_seq, self.first_since(since_ns)), False
+        """Records from a sequence number on, oldest first, as JSON objects, to where the log ends now."""
+        asked = None if kinds is None else tuple(kinds)
+        return self.read(from_seq, Wanted(asked, decision, since_ns, until_ns, durable_only))
+
+    def read(self, from_seq: int, wanted: Wanted) -> Iterator[dict[str, Any]]:
+        """Those of the segments, in bounded chunks."""
+        from_seq, end = max(from_seq, self.first_since(wanted.since_ns)), False
         while not end:
-            lines, from_seq, end = self.chunk(from_seq, _MOST, options)
+            lines, from_seq, end = self.chunk(from_seq, _MOST, asdict(wanted))
             yield from map(self.with_input, map(json.loads, lines.splitlines()))
 
     def chunk(self, from_seq: int, most: int, options: dict[str, Any]) -> tuple[bytes, int, bool]:

@@ -12,12 +12,12 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model
 
 class _Answer(BaseModel):
     # Extra keys are taken silently: an extension built from a newer commit may tell more.
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class _Part(BaseModel):
     # A part of what this process tells the extension: a key that is not known is an error.
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Arrivals(_Part):

@@ -107,7 +107,7 @@ def _plan(contract: Contract, subject: Subject, cpus: list[int] | None, seed: in
     return LoadPlan(
         url=subject.url,
         model=contract.model,
-        protocol=contract.protocol,
+        protocol="json" if contract.protocol == "decision" else contract.protocol,
         connections=contract.connections,
         streams=contract.streams,
         arrivals=arrivals,

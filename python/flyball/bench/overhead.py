@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Literal
 
 from flyball.bench.process import Process
 from flyball.bench.record import Overhead
@@ -21,8 +22,9 @@ def measure_overhead(
 ) -> Overhead:
     """Latency at a low rate, which is all the generator's and the kernel's, and the highest rate."""
     rows = unchecked(payloads, _ROWS)
+    protocol: Literal["http", "json"] = "json" if rows.startswith(b'{"body"') else "http"
     with start_echo(server_cpus) as echo:
-        plan = echo_plan(echo.url, seconds, generator_cpus)
+        plan = echo_plan(echo.url, seconds, generator_cpus).model_copy(update={"protocol": protocol})
         slow = run_load(plan.model_copy(update={"arrivals": Arrivals(kind="constant", rate_per_s=_AT_RATE)}), rows)
         full = run_load(plan, rows)
     note = None if server_cpus != generator_cpus else "the echo shares the generator's cores"
@@ -47,5 +49,6 @@ def echo_plan(url: str, seconds: float, cpus: list[int] | None) -> LoadPlan:
 
 def unchecked(payloads: bytes, count: int | None = None) -> bytes:
     """The first rows, or all, without their expected answers: an echo has none."""
-    lines = payloads.splitlines()[:count]
-    return b"\n".join(json.dumps({"inputs": json.loads(line)["inputs"], "outputs": None}).encode() for line in lines)
+    asked = [json.loads(line) for line in payloads.splitlines()[:count]]
+    plain = [{"body": row["body"]} if "body" in row else {"inputs": row["inputs"], "outputs": None} for row in asked]
+    return b"\n".join(json.dumps(row).encode() for row in plain)

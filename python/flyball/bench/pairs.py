@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flyball.bench.compare import measure_pairs
 from flyball.bench.gate import Verdict, measure_contract
 from flyball.bench.measure import Measurement, Subject
-from flyball.bench.payloads import payloads_for, payloads_for_server
+from flyball.bench.payloads import payloads_for, payloads_for_decision, payloads_for_server
 from flyball.bench.scenario import ModelSource, PayloadSource
 from flyball.bench.servers import elsewhere, serving
 from flyball.bench.whole import Cores, Requests, measure_surroundings, new_record
@@ -70,7 +70,11 @@ def compare_live(sides: tuple[str, str], load: Load, path: Path, command: list[s
 def gate_live(contract: Contract, url: str, path: Path, command: list[str], progress: Progress) -> Verdict:
     """Hold the server at `url` to a contract."""
     subject, told = elsewhere(url, contract.model)
-    payloads = payloads_for_server(contract.payloads, url, contract.model)
+    if contract.protocol == "decision":
+        payloads = payloads_for_decision(contract.payloads)
+        subject = replace(subject, path=f"/v1/decisions/{contract.model}")
+    else:
+        payloads = payloads_for_server(contract.payloads, url, contract.model)
     requests = Requests(contract.model, None, payloads, contract.payloads)
     cores = Cores(None, None)
     with Measurement(new_record(command, requests, cores, contract=contract), path, payloads) as measurement:

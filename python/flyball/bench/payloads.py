@@ -16,11 +16,13 @@ import numpy as np
 from flyball.client.metadata import TensorMetadata
 from flyball.client.tensors import Array, as_array, datatype_of
 from flyball.errors import ModelRefusedError, RefusedError, UsageError
+from flyball.rows_file import Untyped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from flyball.bench.scenario import MakerName, ModelSource, PayloadSource
+    from flyball.rows_file import Record
 
     Inputs = Sequence[TensorMetadata]
     Row = dict[str, Array]
@@ -44,6 +46,7 @@ _DATATYPES = {
 }
 _BYTES_MAX = 256 * 1024 * 1024  # the generator keeps every number of a pool, at many times the length of its text
 _TRIES = 50
+_DECIDED = '"outcome":'
 
 
 def one_thread_session(path: Path) -> Any:
@@ -92,6 +95,27 @@ def payloads_for_server(
     if not inputs:
         raise ModelRefusedError(f"{url} tells no inputs of the model {model!r}, so that no payload can be made")
     return _written(_rows(source, inputs, maker, told), source.count, None, told, progress)
+
+
+def payloads_for_decision(source: PayloadSource) -> bytes:
+    """Rows of a file as requests for decisions, each of one row; a right answer has an outcome."""
+    from flyball.bench.row_tensors import drawn
+
+    lines = drawn(Path(source.file or ""), source.count, source.seed, _asked)
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _asked(record: Record) -> str:
+    if any(isinstance(cell, Untyped) for cell in record.cells.values()):
+        raise RefusedError(
+            f"{record.at}: CSV does not tell numbers from texts, and a decision's fields have types",
+            code="payloads_refused",
+            next_step="name a file of JSON Lines or Parquet",
+        )
+    try:
+        return json.dumps({"body": {"input": record.cells}, "holds": _DECIDED}, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise RefusedError(f"{record.at} has a cell that JSON cannot carry: {error}", code="payloads_refused") from error
 
 
 def make_payloads(

@@ -126,7 +126,7 @@ class Process:
     def _group(self) -> list[int]:
         """The process, its session, and their children: a child may open a session of its own."""
         members = {self.pid}
-        others = _parents_and_sessions()
+        others = parents_and_sessions()
         while True:
             joined = {pid for pid, (parent, session) in others.items() if session == self.pid or parent in members}
             if joined <= members:
@@ -137,7 +137,7 @@ class Process:
         """End the process if it still runs, and what outlived it: the next server must have the cores to itself."""
         self._child.kill()  # does nothing once the process has ended
         self._child.wait()
-        for pid in {*members, *self._group()} & _parents_and_sessions().keys():
+        for pid in {*members, *self._group()} & parents_and_sessions().keys():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -166,7 +166,7 @@ class Process:
         raise FlyballError(f"{' '.join(self.command)} did not become ready (exit {code}):\n{self.words()}")
 
 
-def _parents_and_sessions() -> dict[int, tuple[int, int]]:
+def parents_and_sessions() -> dict[int, tuple[int, int]]:
     """Of every process by its id."""
     found = {}
     for folder in Path("/proc").iterdir():

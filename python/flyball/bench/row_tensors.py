@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ _WHOLE = {f"INT{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8
     f"UINT{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)
 }
 _LARGEST = {"FP16": 65504.0, "FP32": float(np.finfo(np.float32).max), "FP64": float(np.finfo(np.float64).max)}
+_Row = TypeVar("_Row")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _FOUND_CHARACTERS_MAX = 60
 
@@ -33,6 +34,13 @@ _FOUND_CHARACTERS_MAX = 60
 def rows_from_file(
     path: Path, inputs: Sequence[TensorMetadata], count: int, seed: int, told: Callable[[str], None] | None = None
 ) -> list[dict[str, Array]]:
+    """So many rows of a file as tensors."""
+    return drawn(path, count, seed, lambda record: tensors_of(record, inputs), told)
+
+
+def drawn(
+    path: Path, count: int, seed: int, read: Callable[[Record], _Row], told: Callable[[str], None] | None = None
+) -> list[_Row]:
     """So many rows of a file, drawn with the seed: each once, and again only where the file has fewer."""
     file = open_rows(path)
     if not file.count:
@@ -45,7 +53,7 @@ def rows_from_file(
             told(f"{path} has {file.count:,} rows, which are repeated to make {count:,} payloads")
     places = sorted(set(order))
     with closing(file.pick(places)) as records:
-        rows = {place: tensors_of(record, inputs) for place, record in zip(places, records, strict=True)}
+        rows = {place: read(record) for place, record in zip(places, records, strict=True)}
     return [rows[place] for place in order]
 
 

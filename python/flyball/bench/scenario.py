@@ -248,12 +248,12 @@ class Scenario(Part):
 
 
 class Contract(Part):
-    """`slo.yaml` of `flyball bench gate`: what a server must prove."""
+    """`slo.yaml` of `flyball bench gate`: what a server must prove of a model or of a decision."""
 
     contract: Name
     url: str | None = None
     model: Name
-    protocol: Protocol = "http"
+    protocol: Literal["http", "http-binary", "grpc", "decision"] = "http"
     connections: Annotated[int, Field(ge=1, le=10_000)] = 32
     streams: Annotated[int, Field(ge=1, le=1000)] = 1
     rate_per_s: Rate
@@ -267,9 +267,15 @@ class Contract(Part):
     @model_validator(mode="after")
     def _load_that_can_be_sent(self) -> Contract:
         _streams_fit(self.streams, self.protocol)
+        if self.protocol == "decision" and self.payloads.source != "file":
+            raise BrokenRuleError(
+                "a decision's rows are not made up: protocol: decision needs payloads of source: file",
+                ("payloads", "source"),
+                ("protocol",),
+            )
         return self
 
 
-def _streams_fit(streams: int, protocol: Protocol) -> None:
+def _streams_fit(streams: int, protocol: str) -> None:
     if streams > 1 and protocol != "grpc":
         raise BrokenRuleError("streams above 1 need protocol: grpc", ("streams",), ("protocol",))

@@ -4,46 +4,75 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
-from flyball.cli.bench import bench
-from flyball.cli.caller import caller
-from flyball.cli.check import check
-from flyball.cli.decide import decide
-from flyball.cli.decisions import decisions
-from flyball.cli.demo import demo
-from flyball.cli.doctor import doctor
-from flyball.cli.features import features
-from flyball.cli.fit import fit
-from flyball.cli.inspect import inspect
 from flyball.cli.output import report
-from flyball.cli.plan import plan
-from flyball.cli.predict import predict
-from flyball.cli.score import score
-from flyball.cli.serve import serve
-from flyball.cli.snapshot import snapshot
 from flyball.errors import FlyballError, UsageError
 
 # Click's base of all usage errors; typer exports only this one of its children, from click or from its own copy of it.
 _ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
-app = typer.Typer(
-    name="flyball",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for _verb in (serve, inspect, predict, snapshot, doctor, demo, fit):
-    app.command()(_verb)
-for _decision_verb in (check, plan, decide, score):
-    app.command(rich_help_panel="Decisions")(_decision_verb)
-app.add_typer(bench, name="bench")
-app.add_typer(caller, name="caller")
-app.add_typer(features, name="features", rich_help_panel="Decisions")
-app.add_typer(decisions, name="decisions", rich_help_panel="Decisions")
+_DECISIONS, _REGISTRY = "Decisions", "Registry"
+# A verb, where it is, and the heading of the help under which it stands; the first ones have none.
+_VERBS: dict[str, tuple[str, str | None]] = {
+    "serve": ("serve:serve", None),
+    "inspect": ("inspect:inspect", None),
+    "predict": ("predict:predict", None),
+    "snapshot": ("snapshot:snapshot", None),
+    "doctor": ("doctor:doctor", None),
+    "demo": ("demo:demo", None),
+    "fit": ("fit:fit", None),
+    "convert": ("convert:convert", None),
+    "optimize": ("optimize:optimize", None),
+    "explain-latency": ("explain_latency:explain_latency", None),
+    "check": ("check:check", _DECISIONS),
+    "plan": ("plan:plan", _DECISIONS),
+    "decide": ("decide:decide", _DECISIONS),
+    "score": ("score:score", _DECISIONS),
+    "register": ("registry.register:register", _REGISTRY),
+    "sign": ("registry.sign:sign", _REGISTRY),
+    "approve": ("registry.approve:approve", _REGISTRY),
+    "reject": ("registry.approve:reject", _REGISTRY),
+    "promote": ("registry.promote:promote", _REGISTRY),
+    "rollback": ("registry.rollback:rollback", _REGISTRY),
+    "revoke": ("registry.revoke:revoke", _REGISTRY),
+    "retire": ("registry.revoke:retire", _REGISTRY),
+    "status": ("registry.status:status", _REGISTRY),
+    "admin": ("admin:admin", _REGISTRY),
+    "control": ("control:control", _REGISTRY),
+    "registry": ("registry:registry", _REGISTRY),
+    "import": ("imports:imports", _REGISTRY),
+    "bench": ("bench:bench", None),
+    "caller": ("caller:caller", None),
+    "features": ("features:features", _DECISIONS),
+    "decisions": ("decisions:decisions", _DECISIONS),
+    "key": ("key:key", _REGISTRY),
+    "trust": ("trust:trust", _REGISTRY),
+}
+
+
+def application(verb: str | None = None) -> typer.Typer:
+    """Every verb; or the one that is named alone, since to join them all takes longer than most of them run."""
+    app = typer.Typer(
+        name="flyball",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_top)
+    for name, (place, panel) in _VERBS.items():
+        if verb is None or verb == name:
+            module, _, found = place.partition(":")
+            joined = getattr(import_module(f"flyball.cli.{module}"), found)
+            if isinstance(joined, typer.Typer):
+                app.add_typer(joined, name=name, rich_help_panel=panel)
+            else:
+                app.command(name, rich_help_panel=panel)(joined)
+    return app
 
 
 def _show_version(wanted: bool) -> None:
@@ -54,7 +83,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _top(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
@@ -65,8 +93,9 @@ def _top(
 
 def main() -> None:
     """The console script."""
+    verb = next((word for word in sys.argv[1:2] if word in _VERBS), None)
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(application(verb)(standalone_mode=False))
     except BrokenPipeError:
         # The reader, say `head`, has what it wanted; without this Python complains once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

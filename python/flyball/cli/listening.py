@@ -1,4 +1,4 @@
-"""Flags of `flyball serve` that say where it listens, whom it serves and what it records.
+"""Flags of `flyball serve` that say where it listens, whom it serves and trusts, and what it records.
 
 Only what they are called: limits and meaning are the settings' own, in `flyball.config`.
 """
@@ -12,6 +12,8 @@ import typer
 
 _PANEL = "Where it listens, and whom it serves"
 _RECORDS = "What it records"
+_TRUST = "What it trusts, and what it keeps"
+_FLAGS = {"cors_origins": "--cors-origin", "watch_snapshot": "--watch"}
 
 Listen = Annotated[
     list[str] | None,
@@ -74,8 +76,61 @@ JournalKek = Annotated[
     ),
 ]
 
+TrustRoot = Annotated[
+    Path | None,
+    typer.Option(
+        help="PEM file of the public keys whose owners say whom to trust.", show_default=False, rich_help_panel=_TRUST
+    ),
+]
+TrustPolicy = Annotated[
+    Path | None,
+    typer.Option(
+        help="The trust policy that one of them signed (see flyball trust).", show_default=False, rich_help_panel=_TRUST
+    ),
+]
+StateFolder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Keep here what was taken last, so that nothing older is taken. [beside the trust policy]",
+        show_default=False,
+        rich_help_panel=_TRUST,
+    ),
+]
+Environment = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="What it is for: releases for others are refused. [production]",
+        show_default=False,
+        rich_help_panel=_TRUST,
+    ),
+]
+Unsigned = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WORD",
+        help="Serve what nobody signed: allow or refuse. [refuse for a snapshot]",
+        show_default=False,
+        rich_help_panel=_TRUST,
+    ),
+]
+PreviousKept = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Deployments of each name that stay loaded after they were replaced. [1]",
+        show_default=False,
+        rich_help_panel=_TRUST,
+    ),
+]
+Watch = Annotated[
+    bool,
+    typer.Option("--watch", help="Read the snapshot again whenever its index changes.", rich_help_panel=_TRUST),
+]
+
 
 def flag_of(path: str) -> str:
     """The flag that sets what a fault's path names."""
     key = path.partition("[")[0]
-    return "--cors-origin" if key == "cors_origins" else "--" + key.replace("_", "-")
+    return _FLAGS.get(key, "--" + key.replace("_", "-"))

@@ -18,20 +18,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flyball.cli.compacting import CompactEvery, Keep, schedule_of
+from flyball.cli.following import AdminListen, PublisherKey, RegistryHome, State, follower_of
 from flyball.cli.listening import (
     AllowAnonymous,
     AllowModelControl,
     AllowSharedMemory,
     Callers,
     CorsOrigin,
+    Environment,
     JournalFolder,
     JournalKek,
     JournalKey,
     Listen,
+    PreviousKept,
+    StateFolder,
     TlsCert,
     TlsClientCa,
     TlsKey,
+    TrustPolicy,
+    TrustRoot,
     UnixMode,
+    Unsigned,
+    Watch,
     flag_of,
 )
 from flyball.cli.repository import ModelRepository
@@ -52,15 +60,17 @@ _DRAIN_POLL_S = 0.05
 _REFUSED_STOP_S = 5.0
 _INTERRUPTED = 130  # what shells give a command that Ctrl-C ended
 
+_Snapshot = Annotated[
+    Path | None,
+    typer.Option(help="Serve a snapshot instead: its index file. SIGHUP reads it again.", show_default=False),
+]
+
 
 def serve(
     models: Annotated[
         list[str] | None, typer.Argument(metavar="MODEL...", help="ONNX files, each PATH or NAME=PATH.", show_default=False)
     ] = None,
-    snapshot: Annotated[
-        Path | None,
-        typer.Option(help="Serve a snapshot instead: its index file. SIGHUP reads it again.", show_default=False),
-    ] = None,
+    snapshot: _Snapshot = None,
     model_repository: ModelRepository = None,
     decision: Annotated[
         list[Path] | None,
@@ -85,6 +95,17 @@ def serve(
     journal_folder: JournalFolder = None,
     journal_key: JournalKey = None,
     journal_kek: JournalKek = None,
+    trust_root: TrustRoot = None,
+    trust_policy: TrustPolicy = None,
+    state_folder: StateFolder = None,
+    environment: Environment = None,
+    unsigned: Unsigned = None,
+    previous_kept: PreviousKept = None,
+    watch: Watch = False,
+    registry: RegistryHome = None,
+    publisher_key: PublisherKey = None,
+    state: State = None,
+    admin_listen: AdminListen = None,
     deadline_ms: DeadlineMs = None,
     batch_rows_max: BatchRowsMax = None,
     batch_size: BatchSize = None,
@@ -100,22 +121,42 @@ def serve(
         "allow_anonymous": allow_anonymous or None, "allow_model_control": allow_model_control or None,
         "allow_shared_memory": allow_shared_memory or None, "cors_origins": cors_origin or None,
         "journal_folder": _text(journal_folder), "journal_key": _text(journal_key), "journal_kek": journal_kek,
+        "trust_root": _text(trust_root), "trust_policy": _text(trust_policy), "environment": environment,
+        "state_folder": _text(state_folder),
+        # Files that a person names are meant to be served, signed or not.
+        "unsigned": unsigned or (None if snapshot or registry else "allow"), "watch_snapshot": watch or None,
+        "previous_kept": previous_kept,
     }  # fmt: skip
-    settings = _settings(config, flags)
+    follower = follower_of(registry, environment, publisher_key, state, trust_root, admin_listen=admin_listen)
+    settings = _settings(config, flags | (follower.settings if follower else {}))
     terms = terms_of(
         "serve", deadline_ms=deadline_ms, batch_rows_max=batch_rows_max, batch_size=batch_size,
         batch_window_ms=batch_window_ms, queue_wait_ms_max=queue_wait_ms_max,
     )  # fmt: skip
     schedule = schedule_of(settings.journal_folder, compact_every, keep)
-    source = source_of(models, snapshot, model_repository, terms, decision)
+    source = source_of(models, snapshot, model_repository, terms, decision, follower)
+    _run(settings, source, schedule, models, decision)
+
+
+def _run(
+    settings: ServerConfig,
+    source: Source,
+    schedule: Schedule | None,
+    models: list[str] | None,
+    decisions: list[Path] | None,
+) -> None:
+    """From the source's first snapshot to the signal that ends the server."""
     bundle = source.read()
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     from flyball.engine import Server
 
     server = Server(settings, bundle.to_bytes(), source.on_load if settings.allow_model_control else None)
     _stop_if_interrupted(server)
-    closer = _closer(models, decision, bundle)
-    _refuse_if_not_served(server, closer, must_all_serve=bool(models or decision))
+    closer = _closer(models, decisions, bundle)
+    if source.follower is None:
+        _refuse_if_not_served(server, closer, must_all_serve=bool(models or decisions))
+    else:
+        source.follower.begin(server)
     sys.stdout.write(server.ready_line() + "\n")
     sys.stdout.flush()
     _until_signalled(server, source, schedule)
@@ -195,7 +236,11 @@ def _until_signalled(server: Server, source: Source, schedule: Schedule | None) 
         elif received.si_signo == signal.SIGHUP:
             if source.can_change:
                 _apply_again(server, source)
+            elif source.follower is not None:
+                source.follower.wake()
         else:
+            if source.follower is not None:
+                source.follower.end()
             _drain(server)
             if schedule is not None:
                 schedule.stop()

@@ -71,7 +71,7 @@ def snapshot(
     shown = console()
     for entry in entries:
         shown.print(f"[bold]{escape(entry.name)}[/bold]   {entry.digest}")
-    shown.print(f"\nNext:  flyballd --snapshot {escape(str(index))}", style="dim")
+    shown.print(f"\nNext:  flyballd --unsigned allow --snapshot {escape(str(index))}", style="dim")
 
 
 def _packed_decisions(

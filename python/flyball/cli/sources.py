@@ -1,4 +1,4 @@
-"""Where `flyball serve` has its models from: files, decisions, a snapshot or a model repository; how it is read, and again.
+"""Where `flyball serve` has its models from: files, decisions, a snapshot, a model repository or a registry.
 
 Must not know servers: it gives bundles, and paths of snapshots.
 """
@@ -18,6 +18,7 @@ from flyball.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flyball.cli.following import Follower
     from flyball.snapshot import Bundle, Terms
 
 
@@ -29,6 +30,8 @@ class Source:
     can_change: bool = True
     on_load: Callable[[str], Path | None] | None = None
     """The index of the newest snapshot that has a model, for a client that wants it loaded; None where it is not there."""
+    follower: Follower | None = None
+    """Where a registry is followed: it applies what changes by itself."""
 
 
 def source_of(
@@ -37,13 +40,18 @@ def source_of(
     repository: Path | None,
     terms: Terms | None,
     decisions: list[Path] | None = None,
+    follower: Follower | None = None,
 ) -> Source:
     """The one that the command line names; decisions may stand beside models."""
-    if [bool(models or decisions), bool(snapshot), bool(repository)].count(True) != 1:
+    if [bool(models or decisions), bool(snapshot), bool(repository), bool(follower)].count(True) != 1:
         raise UsageError(
-            "name either models, a snapshot or a model repository to serve; decisions may stand beside models",
-            next_step="flyball serve MODEL.onnx   or   --decision FILE   or   --snapshot FILE   or   --model-repository DIR",
+            "name either models, a snapshot, a model repository or a registry to serve; decisions may stand beside models",
+            next_step="flyball serve MODEL.onnx   or   --decision FILE   or   --snapshot FILE   or   --model-repository DIR"
+            "   or   --registry HOME",
         )
+    if follower is not None:
+        _refuse_terms(terms, "--registry")
+        return Source(follower.read, can_change=False, follower=follower)
     if repository is not None:
         return _repository(repository, terms)
     if snapshot is not None:
@@ -63,14 +71,18 @@ def _decided(decisions: list[Path], models: list[str], terms: Terms | None) -> B
 
 
 def _snapshot(snapshot: Path, terms: Terms | None) -> Source:
-    if terms is not None:
-        raise UsageError(
-            "flags for models beside --snapshot: its deployments say deadline, batch and queue themselves",
-            next_step="leave them out, or compile the snapshot with them:  flyball snapshot --help",
-        )
+    _refuse_terms(terms, "--snapshot")
     from flyball.snapshot import read
 
     return Source(lambda: read(snapshot), on_load=lambda _: snapshot)
+
+
+def _refuse_terms(terms: Terms | None, beside: str) -> None:
+    if terms is not None:
+        raise UsageError(
+            f"flags for models beside {beside}: its deployments say deadline, batch and queue themselves",
+            next_step="leave them out, or compile the snapshot with them:  flyball snapshot --help",
+        )
 
 
 def _repository(repository: Path, terms: Terms | None) -> Source:

@@ -54,6 +54,12 @@ def _twice_sync(value: int, info: ValidationInfo) -> int:
     return value
 
 
+def _beside_the_root(value: str | None, info: ValidationInfo) -> str | None:
+    if "trust_root" in info.data and (value is None) != (info.data["trust_root"] is None):
+        raise ValueError("a policy without the keys that may sign it, or the other way round")
+    return value
+
+
 def _kek_place(text: str | None) -> str | None:
     if text is not None:
         kind, _, rest = text.partition(":")
@@ -214,6 +220,59 @@ class ServerConfig(BaseModel):
     grace_ms: Annotated[int, _range(0, 3_600_000)] = _whole(
         "ms", 0, 3_600_000, 30_000, "Time that a drain gives to requests in flight before it closes their connections."
     )
+    trust_root: Annotated[
+        str | None,
+        Field(min_length=1, json_schema_extra={"unit": "path"}),
+        Field(
+            description="PEM file of the public keys whose owners may say whom to trust; without one the server starts only "
+            'where `unsigned` is "allow".'
+        ),
+        Allowed("null, or the path of a file"),
+    ] = None
+    trust_policy: Annotated[
+        str | None,
+        Field(min_length=1, validate_default=True, json_schema_extra={"unit": "path"}),
+        Field(description="The trust policy that a key of `trust_root` signed (`flyball trust`); read when it changes."),
+        AfterValidator(_beside_the_root),
+        Allowed("a path where trust_root has one, else null"),
+    ] = None
+    state_folder: Annotated[
+        str | None,
+        Field(min_length=1, json_schema_extra={"unit": "path"}),
+        Field(
+            description="Folder that the serial of the trust policy and the generation of the signed snapshot that were "
+            "taken last are kept in, so that nothing older is taken after a restart; null for `<trust_policy>.state`."
+        ),
+        Allowed("null, or the path of a folder"),
+    ] = None
+    environment: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$",
+            json_schema_extra={"unit": "name", "limit": "1 to 128 of `A-Z a-z 0-9 . _ -`"},
+        ),
+        Field(description="What this server is for: releases and snapshots for other environments are refused."),
+        Allowed("1 to 128 of A-Z a-z 0-9 . _ - and not beginning with a dot"),
+    ] = "production"
+    unsigned: Annotated[
+        Literal["refuse", "allow"],
+        Field(
+            description="What becomes of deployments that nobody signed; those that are allowed are told loudly.",
+            json_schema_extra={"unit": "word"},
+        ),
+        Allowed("refuse or allow"),
+    ] = "refuse"
+    previous_kept: Annotated[int, _range(0, 3)] = _whole(
+        "deployments", 0, 3, 1, "Of each name, kept loaded after they were replaced, so that going back loads nothing."
+    )
+    watch_snapshot: Annotated[
+        bool,
+        Field(
+            description="Apply the snapshot again whenever its index changes on disk.",
+            json_schema_extra={"unit": "switch"},
+        ),
+        Allowed("true or false"),
+    ] = False
     allow_model_control: Annotated[
         bool,
         Field(description="Let clients load and unload models.", json_schema_extra={"unit": "switch"}),

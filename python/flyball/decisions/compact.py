@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flyball.decisions.checkpoints import first_of
-from flyball.decisions.durable_file import making_folder, sync_file, sync_folder
 from flyball.decisions.parquet_log import ParquetLog
 from flyball.decisions.retired import Retired, append_retired, read_retired
+from flyball.durable_file import making_folder, sync_file, sync_folder
 from flyball.errors import EvidenceError, LockedError
 
 if TYPE_CHECKING:

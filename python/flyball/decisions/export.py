@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from flyball.decisions.durable_file import sync_folder
 from flyball.decisions.prove import ProvenSegment, newest_note
+from flyball.durable_file import sync_folder
 from flyball.errors import NotFoundError
 
 if TYPE_CHECKING:

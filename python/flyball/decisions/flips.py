@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flyball.decisions.intervals import LEVEL, Pairs, Rate, difference, mean_interval, wilson
+from flyball.intervals import LEVEL, Pairs, Rate, difference, mean_interval, wilson
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

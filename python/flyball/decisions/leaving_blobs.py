@@ -11,7 +11,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from flyball.decisions.durable_file import making_folder, read_json, sync_folder, write_json
+from flyball.durable_file import making_folder, read_json, sync_folder, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -1,6 +1,7 @@
 """Trees of RFC 6962 over SHA-256, as the journal has them: over the frames of a segment, and over the roots of segments.
 
-Pure functions over hashes. Must not know files or records.
+It makes the proofs of evidence packs, also of what lies in Parquet, which the Rust journal cannot read; that one keeps the
+trees of segments. The pack's verify.py climbs them by code of its own, on purpose. Must not know files or records.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from flyball.decisions.cloud_events import BATCH, batch_of
-from flyball.decisions.durable_file import read_json, write_json
 from flyball.decisions.retired import read_retired
 from flyball.decisions.whole_log import WholeLog
+from flyball.durable_file import read_json, write_json
 from flyball.errors import EvidenceError, RefusedError, UnavailableError, UsageError
 
 if TYPE_CHECKING:

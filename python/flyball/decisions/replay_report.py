@@ -13,9 +13,9 @@ from flyball.decisions.replay_compare import Class
 if TYPE_CHECKING:
     from flyball.decisions.candidate import Trial
     from flyball.decisions.flips import Figures
-    from flyball.decisions.intervals import Rate
     from flyball.decisions.replay import Replay
     from flyball.decisions.what_if import WhatIf
+    from flyball.intervals import Rate
 
     Json = dict[str, Any]
 

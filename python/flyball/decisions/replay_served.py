@@ -56,6 +56,11 @@ class Deployment:
         found: Json = self.document["decision"]
         return found
 
+    @property
+    def versions(self) -> list[Json]:
+        """Its models: those of what served, and those of its candidate."""
+        return [*self.document["versions"], *(self.document.get("candidate") or {}).get("versions", ())]
+
     @cached_property
     def features(self) -> dict[str, Json]:
         """The features by name."""
@@ -63,7 +68,7 @@ class Deployment:
 
     def has(self, models: list[Json]) -> bool:
         """Whether its versions are those that took part in a decision."""
-        digests = {item["version"]: item["artifact"]["digest"] for item in self.document["versions"]}
+        digests = {item["version"]: item["artifact"]["digest"] for item in self.versions}
         return all(digests.get(item["version"]) == item["digest"] for item in models)
 
 
@@ -175,18 +180,32 @@ def _served_until(log: JournalLog, stop: int) -> Iterator[Json]:
 
 
 def offline_bundle(deployment: Deployment, find: Callable[[str, Path], Path]) -> Bundle:
-    """A deployment for rows of a file: as it was, but nobody is in a hurry, and its files are where they are found."""
-    document = dict(deployment.document)
-    document["versions"] = [
-        {**item, "artifact": {**item["artifact"], "path": str(_placed(deployment, item["artifact"], find))}}
-        for item in document["versions"]
-    ]
+    """A deployment for rows of a file: as it was, but nobody is in a hurry, and its files are where they are found.
+
+    Its files are those of the recorded digests; who signed them was judged when it served, and keys may have expired since.
+    """
+    document = _without_signatures(deployment.document)
+    document["versions"] = _found_versions(deployment, document, find)
+    if document.get("candidate") is not None:
+        candidate = _without_signatures(document["candidate"])
+        document["candidate"] = candidate | {"versions": _found_versions(deployment, candidate, find)}
     patient = {"in_flight_max": _IN_FLIGHT_MAX, "queue_wait_ms_max": QUEUE_WAIT_MS, "run_ms_max": _RUN_MS_MAX}
     document |= {"limits": {**document.get("limits", {}), **patient}, "slo": {}, "batch": None}
     exact = canonical(document)
     entry = {"name": deployment.name, "digest": digest_of(exact)}
     index = canonical({"format": FORMAT_OLDEST, "generation": 1, "deployments": [entry]})
     return Bundle(index, (exact,), deployment.base)
+
+
+def _without_signatures(part: Json) -> dict[str, Any]:
+    return {key: value for key, value in part.items() if key != "signed"}
+
+
+def _found_versions(deployment: Deployment, part: Json, find: Callable[[str, Path], Path]) -> list[dict[str, Any]]:
+    return [
+        {**item, "artifact": {**item["artifact"], "path": str(_placed(deployment, item["artifact"], find))}}
+        for item in part["versions"]
+    ]
 
 
 def _placed(deployment: Deployment, artifact: Json, find: Callable[[str, Path], Path]) -> Path:

@@ -12,7 +12,7 @@ import os
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from flyball.decisions.durable_file import making_folder, sync_folder
+from flyball.durable_file import making_folder, sync_folder
 from flyball.errors import RefusedError
 
 if TYPE_CHECKING:

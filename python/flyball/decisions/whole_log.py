@@ -6,7 +6,7 @@ Whoever reads records takes this; whoever writes Parquet takes `JournalLog`. Mus
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -15,58 +15,28 @@ from flyball.errors import EvidenceError
 from flyball.journal import JournalLog, Verified
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from flyball.decisions.retired import Retired
-    from flyball.journal import Frame, Proof
+    from flyball.journal import Frame, Proof, Wanted
 
 _MOST = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which records are asked for, as `JournalLog.chunk` takes it."""
-
-    kinds: tuple[str, ...] | None
-    decision: str | None
-    since_ns: int | None
-    until_ns: int | None
-    durable_only: bool
-
-    def has(self, record: dict[str, Any], at: int) -> bool:
-        """Whether a record that was made at a time is one of them."""
-        return (
-            (self.kinds is None or record["kind"] in self.kinds)
-            and (self.decision is None or record.get("decision") == self.decision)
-            and (self.since_ns is None or at >= self.since_ns)
-            and (self.until_ns is None or at < self.until_ns)
-        )
 
 
 class WholeLog(JournalLog):
     """A journal's folder with all of its records."""
 
-    def records(
-        self,
-        from_seq: int = 0,
-        *,
-        kinds: Sequence[str] | None = None,
-        decision: str | None = None,
-        since_ns: int | None = None,
-        until_ns: int | None = None,
-        durable_only: bool = False,
-    ) -> Iterator[dict[str, Any]]:
-        """Records from a sequence number on, oldest first, each once, also while compaction moves them."""
-        wanted = Wanted(None if kinds is None else tuple(kinds), decision, since_ns, until_ns, durable_only)
+    def read(self, from_seq: int, wanted: Wanted) -> Iterator[dict[str, Any]]:
+        """Each record once, also while compaction moves them."""
         tried, end, begin = -1, False, None
         parquet = ParquetLog(self.folder)
         while not end:
             for entry in _compacted(parquet, from_seq):
-                if entry.gone_unix_ns is None and (since_ns is None or entry.newest_unix_ns >= since_ns):
+                if entry.gone_unix_ns is None and (wanted.since_ns is None or entry.newest_unix_ns >= wanted.since_ns):
                     yield from self._of_parquet(parquet, entry, from_seq, wanted)
                 from_seq = entry.next_seq
             try:
-                begin = self.first_since(since_ns) if begin is None else begin
+                begin = self.first_since(wanted.since_ns) if begin is None else begin
                 lines, from_seq, end = self.chunk(max(from_seq, begin), _MOST, asdict(wanted))
             except EvidenceError as error:
                 # It was compacted between the two looks; the list says so by now, or nobody knows where it is.

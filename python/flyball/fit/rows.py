@@ -22,7 +22,7 @@ _NUMBERS = ("bool", "int", "float")
 
 def read_columns(path: Path, kinds: Mapping[str, str], *, target: str | None = None) -> tuple[Columns, Column | None]:
     """The columns that `kinds` names (name to a field's type), and the target where one is named."""
-    table = _table(path)
+    table = table_of(path)
     wanted = [*kinds, *([target] if target else [])]
     if absent := [name for name in wanted if name not in table.column_names]:
         raise InvalidInputError(
@@ -33,7 +33,8 @@ def read_columns(path: Path, kinds: Mapping[str, str], *, target: str | None = N
     return columns, None if target is None else _column(path, target, "float", table.column(target))
 
 
-def _table(path: Path) -> Any:
+def table_of(path: Path) -> Any:
+    """The file as a pyarrow Table, each column of the type that its values have."""
     try:
         from pyarrow import ArrowInvalid, csv, json, parquet
     except ImportError as error:

@@ -142,21 +142,50 @@ def _imputer(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str
     return [*names, *(f"{names[int(place)]}=missing" for place in flagged)]
 
 
-def _texts(step: Any, name: str, categories: Any) -> list[str]:
-    if not all(isinstance(value, str) for value in categories):
-        raise _refused(step, f"the categories of {name!r} are not all texts; impute or cast before it")
-    return [str(value) for value in categories]
+def _texts(step: Any, name: str, categories: Any, out: list[dict[str, Any]]) -> list[str]:
+    """Categories as texts: whole numbers are cast before, and what is missing gets a text of its own where it is one."""
+    there = [value for value in categories if not _is_missing(value)]
+    if there and all(isinstance(value, bool | np.bool_ | int | np.integer | float | np.floating) for value in there):
+        if not all(float(value).is_integer() for value in there):
+            raise _refused(step, f"the categories of {name!r} are numbers with a fraction; bin them before it")
+        out.append({"op": "cast", "of": [name], "to": "text"})
+        there = [str(int(value)) for value in there]
+    if not all(isinstance(value, str) for value in there):
+        raise _refused(step, f"the categories of {name!r} are neither all texts nor all whole numbers")
+    if len(there) == len(categories):
+        return [str(value) for value in there]
+    if len(there) < len(categories) - 1:
+        raise _refused(step, f"{name!r} is missing in two ways, None and NaN; make them one")
+    out.append({"op": "impute", "of": [name], "values": [_stand_in(there)], "indicator": False})
+    return [*(str(value) for value in there), _stand_in(there)]  # missing is last, as scikit-learn sorts
 
 
-def _values(step: Any, names: list[str]) -> list[list[str]]:
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float | np.floating) and math.isnan(value))
+
+
+def _stand_in(texts: Sequence[str]) -> str:
+    """What stands for a missing text: none of the others."""
+    return next(text for text in ("(missing)", "((missing))", "(((missing)))") if text not in texts)
+
+
+def _missing_as_other(names: list[str], values: list[list[str]], out: list[dict[str, Any]]) -> None:
+    """What was never missing when a step was fitted is to it another text that it does not know."""
+    filled = {name for step in out if step["op"] == "impute" for name in step["of"]}
+    for name, texts in zip(names, values, strict=True):
+        if name not in filled:
+            out.append({"op": "impute", "of": [name], "values": [_stand_in(texts)], "indicator": False})
+
+
+def _values(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[list[str]]:
     categories = _fitted(step, "categories_")
     if getattr(step, "min_frequency", None) is not None or getattr(step, "max_categories", None) is not None:
         raise _refused(step, "infrequent categories are grouped; fit it without min_frequency and max_categories")
-    return [_texts(step, name, values) for name, values in zip(names, categories, strict=True)]
+    return [_texts(step, name, values, out) for name, values in zip(names, categories, strict=True)]
 
 
 def _one_hot(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
-    values = _values(step, names)
+    values = _values(step, names, out)
     dropped = step.drop_idx_ if step.drop_idx_ is not None else [None] * len(names)
     out.append({"op": "one_hot", "of": names, "values": values})
     return [
@@ -168,10 +197,31 @@ def _one_hot(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str
 
 
 def _ordinal(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
-    values = _values(step, names)
     named = step.handle_unknown == "use_encoded_value"
     unknown = _floats(step, [step.unknown_value])[0] if named else UNKNOWN
+    if any(_is_missing(value) for values in _fitted(step, "categories_") for value in values):
+        return _ordinal_with_missing(step, names, unknown, out)
+    values = _values(step, names, out)
+    if named:
+        _missing_as_other(names, values, out)
     out.append({"op": "ordinal", "of": names, "values": values, "unknown": unknown})
+    return names
+
+
+def _ordinal_with_missing(step: Any, names: list[str], unknown: float, out: list[dict[str, Any]]) -> list[str]:
+    """Where missing is a category: NaN stays NaN, or has the code that the step gives it."""
+    if _is_missing(step.encoded_missing_value):
+        kept = [[value for value in values if not _is_missing(value)] for values in step.categories_]
+        texts = [_texts(step, name, values, out) for name, values in zip(names, kept, strict=True)]
+        out.append({"op": "ordinal", "of": names, "values": texts, "unknown": unknown})
+        return names
+    code = _floats(step, [step.encoded_missing_value])[0]
+    values = _values(step, names, out)
+    maps = [dict(zip(texts, map(float, range(len(texts))), strict=True)) for texts in values]
+    for codes, known, categories in zip(maps, values, step.categories_, strict=True):
+        codes.update({known[-1]: code} if _is_missing(categories[-1]) else {})
+    _missing_as_other(names, values, out)
+    out.append({"op": "encode", "of": names, "maps": maps, "default": [unknown] * len(names)})
     return names
 
 
@@ -188,12 +238,24 @@ def _target(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]
     encodings = _fitted(step, "encodings_")
     if step.target_type_ not in ("binary", "continuous"):
         raise _refused(step, f"the target is {step.target_type_}; only binary and continuous ones are taken")
-    maps = [
-        dict(zip(_texts(step, name, values), _floats(step, encoded), strict=True))
-        for name, values, encoded in zip(names, step.categories_, encodings, strict=True)
-    ]
+    values = [_texts(step, name, categories, out) for name, categories in zip(names, step.categories_, strict=True)]
+    maps = [dict(zip(texts, _floats(step, encoded), strict=True)) for texts, encoded in zip(values, encodings, strict=True)]
+    _missing_as_other(names, values, out)
     default = _floats(step, [step.target_mean_]) * len(names)
     out.append({"op": "encode", "of": names, "maps": maps, "default": default})
+    return names
+
+
+def _robust(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
+    center = _floats(step, _fitted(step, "center_")) if step.with_centering else [0.0] * len(names)
+    scale = _floats(step, _fitted(step, "scale_")) if step.with_scaling else [1.0] * len(names)
+    out.append({"op": "standardize", "of": names, "mean": center, "scale": scale})
+    return names
+
+
+def _max_abs(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
+    scale = _floats(step, _fitted(step, "scale_"))
+    out.append({"op": "standardize", "of": names, "mean": [0.0] * len(names), "scale": scale})
     return names
 
 
@@ -207,15 +269,23 @@ def _function(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[st
     return names
 
 
+def _selected(step: Any, names: list[str], _: list[dict[str, Any]]) -> list[str]:
+    return [name for name, kept in zip(names, step.get_support(), strict=True) if kept]
+
+
+_SELECTORS = ("RFE", "RFECV", "SelectFromModel", "SelectKBest", "SelectPercentile", "VarianceThreshold")
 _STEPS: dict[str, Callable[[Any, list[str], list[dict[str, Any]]], list[str]]] = {
     "Pipeline": _pipeline,
     "ColumnTransformer": _column_transformer,
     "StandardScaler": _standard,
     "MinMaxScaler": _min_max,
+    "RobustScaler": _robust,
+    "MaxAbsScaler": _max_abs,
     "SimpleImputer": _imputer,
     "OneHotEncoder": _one_hot,
     "OrdinalEncoder": _ordinal,
     "KBinsDiscretizer": _bins,
     "TargetEncoder": _target,
     "FunctionTransformer": _function,
+    **dict.fromkeys(_SELECTORS, _selected),
 }

@@ -6,18 +6,17 @@ deployment.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flyball.engine import model_files
 from flyball.errors import ModelRefusedError
+from flyball.names import is_name
 from flyball.repository import batching, mapping, tensors, versions
 from flyball.repository.config import empty, read_config
 from flyball.repository.layout import ModelFolder, model_file, model_folder, scan
 from flyball.repository.report import ModelReport, Notes, RepositoryReport
 from flyball.snapshot import ModelSource, Terms
-from flyball.snapshot.models import NAME_PATTERN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,7 +73,7 @@ def _read(repository: Path, folders: list[Path], flags: Terms | None) -> Reposit
 
 
 def _source(folder: ModelFolder, flags: Terms | None, notes: Notes, files: dict[Path, ModelFiles]) -> ModelSource:
-    if not re.fullmatch(NAME_PATTERN, folder.name):
+    if not is_name(folder.name):
         raise ModelRefusedError("a model's name has 1 to 128 of A-Z a-z 0-9 . _ - : rename its folder")
     text = folder.config_text()
     config = empty() if text is None else read_config(text)

@@ -5,14 +5,14 @@ What cannot be served any more keeps its last good state, as a deployment of a s
 
 from __future__ import annotations
 
-import re
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from flyball.errors import ModelRefusedError
+from flyball.names import is_name
 from flyball.repository.compile import read_model, read_repository, refuse_if_none_is_served
 from flyball.snapshot import Bundle, compile_models
-from flyball.snapshot.models import FORMAT_OLDEST, NAME_PATTERN
+from flyball.snapshot.models import FORMAT_OLDEST
 from flyball.snapshot.store import canonical, digest_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class LiveRepository:
 
         None where the repository has no such model. Raises with the reason where it is there and cannot be served.
         """
-        if not re.fullmatch(NAME_PATTERN, name) or not (self._path / name).is_dir():
+        if not is_name(name) or not (self._path / name).is_dir():
             return None
         with self._lock:
             found = read_model(self._path, name, self._flags)

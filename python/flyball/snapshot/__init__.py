@@ -2,7 +2,19 @@
 
 from flyball.snapshot.check import check, parse
 from flyball.snapshot.compile import ModelSource, compile_models
-from flyball.snapshot.models import FORMAT, BatchWait, Deployment, Index, Limits, Slo, Terms
+from flyball.snapshot.models import (
+    FORMAT,
+    BatchWait,
+    Candidate,
+    Checkpoint,
+    Deployment,
+    Index,
+    Limits,
+    Package,
+    Signed,
+    Slo,
+    Terms,
+)
 from flyball.snapshot.pack import pack_models
 from flyball.snapshot.store import Bundle, read
 
@@ -10,10 +22,14 @@ __all__ = [
     "FORMAT",
     "BatchWait",
     "Bundle",
+    "Candidate",
+    "Checkpoint",
     "Deployment",
     "Index",
     "Limits",
     "ModelSource",
+    "Package",
+    "Signed",
     "Slo",
     "Terms",
     "check",

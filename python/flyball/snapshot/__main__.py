@@ -1,4 +1,4 @@
-"""`python -m flyball.snapshot > docs/reference/snapshot-v4.schema.json` writes the schema anew."""
+"""`python -m flyball.snapshot > docs/reference/snapshot-v5.schema.json` writes the schema anew."""
 
 import sys
 

@@ -13,7 +13,17 @@ from pydantic import ValidationError
 
 from flyball.errors import SnapshotRefusedError
 from flyball.faults import Fault, faults_of
-from flyball.snapshot.models import FORMAT, Deployment, FirstDeployment, Index, Limits, SecondDeployment, ThirdDeployment
+from flyball.snapshot.models import (
+    FORMAT,
+    Deployment,
+    FirstDeployment,
+    FirstIndex,
+    FourthDeployment,
+    Index,
+    Limits,
+    SecondDeployment,
+    ThirdDeployment,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -23,7 +33,10 @@ if TYPE_CHECKING:
 Kind = Literal["index", "deployment"]
 
 _MODELS: dict[str, type[Index | Deployment]] = {"index": Index, "deployment": Deployment}
-_OLDER: dict[int, type[FirstDeployment]] = {1: FirstDeployment, 2: SecondDeployment, 3: ThirdDeployment}
+_OLDER: dict[str, dict[int, type[FirstIndex | FirstDeployment]]] = {
+    "index": dict.fromkeys(range(1, 5), FirstIndex),
+    "deployment": {1: FirstDeployment, 2: SecondDeployment, 3: ThirdDeployment, 4: FourthDeployment},
+}
 
 
 def check(kind: Kind, document: bytes | object) -> list[Fault]:
@@ -33,8 +46,7 @@ def check(kind: Kind, document: bytes | object) -> list[Fault]:
             document = _load(document)
         except (ValueError, RecursionError) as error:
             return [Fault("", None, f"a JSON document ({error})")]
-    older = _OLDER.get(_format(document)) if kind == "deployment" else None
-    model: type[BaseModel] = older or _MODELS[kind]
+    model: type[BaseModel] = _OLDER[kind].get(_format(document), _MODELS[kind])
     try:
         model.model_validate(document)
         faults = []
@@ -76,7 +88,17 @@ def _deployment_faults(document: dict[str, Any], faulty: set[str]) -> list[Fault
         wanted = document["route"]["version"]
         if wanted not in known:
             faults.append(Fault("route.version", wanted, f"one of the versions: {', '.join(known)}"))
-    return faults + batch_faults(document, faulty)
+    return faults + _candidate_faults(document, known, faulty) + batch_faults(document, faulty)
+
+
+def _candidate_faults(document: dict[str, Any], taken: list[str], faulty: set[str]) -> list[Fault]:
+    """Its versions are loaded beside the deployment's: no number may stand in both lists."""
+    candidate = document.get("candidate")
+    if not isinstance(candidate, dict) or "candidate" in faulty:
+        return []
+    within = {path.removeprefix("candidate.") for path in faulty}
+    faults = _duplicates(candidate, "versions", "version", within, taken=taken)
+    return [Fault(f"candidate.{fault.path}", fault.found, fault.allowed) for fault in faults]
 
 
 def batch_faults(document: dict[str, Any], faulty: Collection[str] = ()) -> list[Fault]:
@@ -90,8 +112,10 @@ def batch_faults(document: dict[str, Any], faulty: Collection[str] = ()) -> list
     return [Fault("batch.size", batch["size"], f"at most limits.batch_rows_max, which is {rows_max}")]
 
 
-def _duplicates(document: dict[str, Any], items: str, key: str, faulty: set[str]) -> list[Fault]:
-    seen: set[str] = set()
+def _duplicates(
+    document: dict[str, Any], items: str, key: str, faulty: set[str], *, taken: Collection[str] = ()
+) -> list[Fault]:
+    seen = set(taken)
     faults = []
     for path, text in _sound(document, items, key, faulty):
         if text in seen:

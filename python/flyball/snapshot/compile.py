@@ -6,15 +6,15 @@ that can say what it says, so that a reader one release older takes it too.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flyball.engine import model_files
 from flyball.errors import UsageError
+from flyball.names import NAME_WORDS, is_name
 from flyball.snapshot.check import parse
-from flyball.snapshot.models import FORMAT, FORMAT_OLDEST, NAME_PATTERN, FirstLimits, Terms
+from flyball.snapshot.models import FORMAT_OLDEST, FirstLimits, Terms
 from flyball.snapshot.store import Bundle, canonical, digest_of
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 VERSION = "1"
 _FORMAT_OF_TERMS = 2
 _FORMAT_OF_LABELS = 3
+_FORMAT_OF_DECISIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,11 @@ class ModelSource:
         name, equals, path = text.partition("=")
         if equals and not path and not Path(text).exists():
             raise UsageError(f"{text!r} names no file after the '='", next_step=f"write  {name or 'NAME'}=PATH")
-        if not equals or Path(text).exists() or not re.match(NAME_PATTERN, name):
+        if not equals or Path(text).exists() or not is_name(name):
             name, path = Path(text).stem, text
-        if not re.match(NAME_PATTERN, name):
+        if not is_name(name):
             raise UsageError(
-                f"{name!r} cannot be a model's name: 1 to 128 of A-Z a-z 0-9 . _ - and not beginning with a dot",
+                f"{name!r} cannot be a model's name: {NAME_WORDS}",
                 next_step=f"give it one:  NAME={path}",
             )
         return cls(name, Path(path))
@@ -113,7 +114,7 @@ def _stated(terms: Terms, model: ModelSource) -> dict[str, object]:
     """The terms, the labels and the decision, and the oldest format that can say them."""
     labels = {output: list(texts) for output, texts in model.labels.items()}
     if model.decision is not None:
-        return {"format": FORMAT, **terms.model_dump(), "labels": labels, "decision": model.decision}
+        return {"format": _FORMAT_OF_DECISIONS, **terms.model_dump(), "labels": labels, "decision": model.decision}
     if labels:
         return {"format": _FORMAT_OF_LABELS, **terms.model_dump(), "labels": labels}
     first = terms.limits.model_dump(include=set(FirstLimits.model_fields))

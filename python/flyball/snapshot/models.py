@@ -1,8 +1,8 @@
 """The Snapshot as pydantic models: one index, and one document for each deployment.
 
-The Rust type is `crates/core`'s; golden files hold both to the same faults, and docs/reference/snapshot-v4.schema.json
+The Rust type is `crates/core`'s; golden files hold both to the same faults, and docs/reference/snapshot-v5.schema.json
 is exported from here. A new key needs a new FORMAT: readers refuse keys that they do not know. `First…` is format 1,
-`Second…` format 2, `Third…` format 3.
+`Second…` format 2, `Third…` format 3, `Fourth…` format 4.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from flyball.faults import Allowed
+from flyball.field_types import Digest, Name, VersionNumber
 
-FORMAT = 4
+FORMAT = 5
 """The newest format. Readers take it and those before; a document is written as the oldest that can say the same."""
 FORMAT_OLDEST = 1
 
-NAME_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"
 TIME_MS_MAX = 600_000
 GENERATION_MAX = 9_007_199_254_740_991  # 2^53 - 1: the last integer that every JSON reader keeps exactly
 
-Name = Annotated[str, Field(pattern=NAME_PATTERN), Allowed("1 to 128 of A-Z a-z 0-9 . _ - and not beginning with a dot")]
 Version = Annotated[
     str, Field(pattern=r"^[1-9][0-9]{0,8}$"), Allowed('a decimal string, "1" to "999999999", without leading zeros')
 ]
-Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$"), Allowed('"sha256:" and 64 lower-case hex digits')]
 FileName = Annotated[
     str,
     Field(pattern=r"^(?:[^/\\\x00.]|\.[^/\\\x00.]|\.\.[^/\\\x00])[^/\\\x00]*$"),
@@ -36,6 +34,7 @@ Format = Annotated[
     Field(ge=FORMAT_OLDEST, le=FORMAT),
     Allowed(f"{FORMAT_OLDEST} to {FORMAT}, the formats that this reader knows"),
 ]
+PACKAGES_MAX = 16
 LABELS_MAX = 65_536
 LABEL_CHARACTERS_MAX = 256
 LABELLED_OUTPUTS_MAX = 64
@@ -54,14 +53,34 @@ class IndexEntry(_Part):
     digest: Digest = Field(description="sha256 of the deployment document's exact bytes")
 
 
-class Index(_Part):
-    """All deployments of a snapshot, by digest."""
+class FirstIndex(_Part):
+    """All deployments of a snapshot, by digest, as formats 1 to 4 know them."""
 
     format: Format = Field(description="the format number")
     generation: Annotated[int, Field(ge=1, le=GENERATION_MAX), Allowed(f"a whole number, 1 to {GENERATION_MAX}")] = Field(
         description="counts up with each compiled snapshot"
     )
     deployments: list[IndexEntry] = Field(max_length=1000, description="a list of 0 to 1000 deployments")
+
+
+class Checkpoint(_Part):
+    """The end of a registry's chain of events."""
+
+    sequence: Annotated[int, Field(ge=0, le=GENERATION_MAX), Allowed(f"a whole number, 0 to {GENERATION_MAX}")] = Field(
+        description="the number of the last event; 0 for none"
+    )
+    hash: Digest = Field(description="the last event's hash")
+
+
+class Index(FirstIndex):
+    """All deployments of a snapshot, by digest, and where they come from."""
+
+    registry: Checkpoint | None = Field(
+        default=None, description="an object: the last event of the registry that it was compiled from"
+    )
+    environment: Name | None = Field(
+        default=None, description="what it was compiled for: servers of another environment refuse it"
+    )
 
 
 class ExternalFile(_Part):
@@ -181,10 +200,57 @@ class ThirdDeployment(SecondDeployment):
     )
 
 
-class Deployment(ThirdDeployment):
-    """One deployment: its versions, the route to them, its terms, what its classes are called, and what is decided."""
+class FourthDeployment(ThirdDeployment):
+    """One deployment, as format 4 knows it."""
 
     decision: dict[str, Any] | None = Field(
         default=None,
         description="an object: what is decided with its models, which has checks of its own; null to serve models as such",
     )
+
+
+class Package(_Part):
+    """A folder of files that is signed as a whole. Every model of a signed deployment lies in one."""
+
+    name: Name = Field(description="the version's name in the registry")
+    version: VersionNumber = Field(description="the version's number in the registry")
+    folder: Annotated[str, Field(min_length=1), Allowed("a path that is not empty")] = Field(
+        description="where its files lie: relative as the paths of models are, or absolute"
+    )
+    bundle: dict[str, Any] = Field(description="an object: the OpenSSF Model Signing bundle over its files")
+
+
+class Signed(_Part):
+    """A version of a registry, with what its signers and approvers said about it."""
+
+    name: Name = Field(description="the version's name in the registry: the deployment's")
+    version: VersionNumber = Field(description="the version's number in the registry")
+    packages: list[Package] = Field(
+        min_length=1,
+        max_length=PACKAGES_MAX,
+        description=f"a list of 1 to {PACKAGES_MAX} packages: its own, and those that it refers to",
+    )
+    release: dict[str, Any] = Field(description="an object: the signed release statement, a DSSE envelope")
+
+
+class Candidate(_Part):
+    """A version that is to replace the deployment's, tried on some of its requests."""
+
+    share: Annotated[float, Field(ge=0, le=1), Allowed("a number, 0 to 1")] = Field(
+        description="its part of the requests; of those that are run twice where it is a shadow"
+    )
+    shadow: bool = Field(description="whether it answers nobody, and is only run and recorded")
+    decision: dict[str, Any] | None = Field(
+        default=None, description="an object: the candidate's whole decision, where the deployment decides"
+    )
+    signed: Signed | None = Field(default=None, description="an object: what says that it may be served")
+    versions: list[ModelVersion] = Field(
+        min_length=1, max_length=16, description="a list of 1 to 16 versions; no number stands in the deployment's own list"
+    )
+
+
+class Deployment(FourthDeployment):
+    """One deployment: its versions and their terms, what is decided with them, who signed it, and what is tried beside."""
+
+    signed: Signed | None = Field(default=None, description="an object: what says that it may be served; null for nothing")
+    candidate: Candidate | None = Field(default=None, description="an object: what is tried beside it; null for nothing")

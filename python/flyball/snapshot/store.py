@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flyball.durable_file import write_bytes
 from flyball.errors import SnapshotRefusedError
 from flyball.faults import Fault
 from flyball.snapshot.check import check, parse
@@ -20,6 +20,8 @@ from flyball.snapshot.models import Deployment, Index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+SIGNATURE_FILE = "index.sig.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +32,21 @@ class Bundle:
     documents: tuple[bytes, ...]
     base: Path = Path()
     """What relative paths in the documents are relative to: the folder of the index, or the working directory."""
+    signature: bytes | None = None
+    """A DSSE envelope over the index's exact bytes, by a key that may publish."""
+    file: Path | None = None
+    """The index's file, where it was read from one: a server that watches its snapshot looks there."""
 
     def to_bytes(self) -> bytes:
         """The form that crosses into the native side."""
-        texts = [_text(document) for document in self.documents]
-        return json.dumps({"index": _text(self.index), "documents": texts, "base": str(self.base)}).encode()
+        parts = {
+            "index": _text(self.index),
+            "documents": [_text(document) for document in self.documents],
+            "base": str(self.base),
+            "signature": None if self.signature is None else _text(self.signature),
+            "file": None if self.file is None else str(self.file),
+        }
+        return json.dumps(parts).encode()
 
     def parsed_index(self) -> Index:
         """The index; raises with all of its faults."""
@@ -58,13 +70,24 @@ class Bundle:
         return faults
 
     def write(self, folder: Path) -> Path:
-        """Write FOLDER/index.json and FOLDER/deployments/<hex>.json; the index last, so that it never points at nothing."""
-        documents, index = folder / "deployments", folder / "index.json"
+        """Write FOLDER/index.json, its signature and FOLDER/deployments/<hex>.json.
+
+        The index comes last: it never points at nothing, and who watches it finds its signature there already. Where a
+        process ends between the two, servers that start take the index that the signature holds.
+        """
+        documents, index, signature = folder / "deployments", folder / "index.json", folder / SIGNATURE_FILE
         with writing_to(folder):
             documents.mkdir(parents=True, exist_ok=True)
             for document in self.documents:
-                _replace(documents / f"{_hex(digest_of(document))}.json", document)
-            _replace(index, self.index)
+                path = documents / f"{_hex(digest_of(document))}.json"
+                # What is there already need not be brought to the disk again: a rollback waits for this.
+                if not path.is_file() or path.read_bytes() != document:
+                    write_bytes(path, document)
+            if self.signature is None:
+                signature.unlink(missing_ok=True)
+            else:
+                write_bytes(signature, self.signature)
+            write_bytes(index, self.index)
         return index
 
 
@@ -85,7 +108,9 @@ def read(index: Path) -> Bundle:
         path = index.parent / "deployments" / f"{_hex(entry.digest)}.json"
         if path.is_file():
             documents.append(path.read_bytes())
-    return Bundle(index_bytes, tuple(documents), index.parent)
+    signature = index.parent / SIGNATURE_FILE
+    signed = signature.read_bytes() if signature.is_file() else None
+    return Bundle(index_bytes, tuple(documents), index.parent, signed, index)
 
 
 @contextmanager
@@ -118,10 +143,3 @@ def _hex(digest: str) -> str:
 def _text(document: bytes) -> str:
     # Bytes that are no UTF-8 become others, so their digest no longer fits and the data plane refuses the document.
     return document.decode("utf-8", errors="replace")
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write beside, then rename: a reader sees the old file or the new one, never half of it."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_bytes(content)
-    beside.replace(path)

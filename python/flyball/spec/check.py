@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from flyball import engine
 from flyball.spec.document import compile_spec
-from flyball.spec.faults import meaning_faults, refusal
+from flyball.spec.faults import DecisionRefusedError, meaning_faults, refusal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +36,14 @@ def check(spec: Spec, base: Path, origin: Origin) -> Checked:
     if answer.faults:
         raise refusal(origin, meaning_faults(origin, answer.faults, compiled.document, compiled.singular))
     return Checked(compiled, answer.stages)
+
+
+def digests_of(compiled: Compiled) -> engine.DecisionDigests:
+    """What servers know this document by; one that was checked has them."""
+    answer = engine.check_decision(compiled.document, [_facts(artifact) for artifact in compiled.artifacts])
+    if answer.digests is None:
+        raise DecisionRefusedError(f"{compiled.name} does not check", faults=list(answer.faults))
+    return answer.digests
 
 
 def _facts(artifact: Artifact) -> dict[str, Any]:

@@ -89,7 +89,9 @@ class Previous(_File):
 class Model(Part):
     """An ONNX model, the columns that go in, and the element that comes out."""
 
-    path: Path = Words(description="the ONNX file")
+    path: Path = Words(
+        description="the ONNX file; or `ref`, NAME@VERSION of the registry that the decision is registered in"
+    )
     digest: Digest | None = words("verified where it is given; without it the file is taken as it is")
     name: Key | None = words("its name in answers; by default the file's. Of `model` only")
     columns: Annotated[list[Tensor], Words(min_length=1, max_length=256)] = Words(
@@ -99,6 +101,14 @@ class Model(Part):
     score: Score = Words(description="which element of which output is the score, `probabilities[1]`")
     explain: Explain | None = words("how its answers are explained; without it not at all")
     previous: Previous | None = words("the version before, kept warm. Of `model` only")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ref(cls, value: Any) -> Any:
+        """A version of the registry stands where a path would: `register` pins it, and nothing else knows it."""
+        if not isinstance(value, dict) or "ref" not in value or "path" in value:
+            return value
+        return {"path": value["ref"], **{key: part for key, part in value.items() if key != "ref"}}
 
     @model_validator(mode="before")
     @classmethod

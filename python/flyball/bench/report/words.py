@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flyball.bench.statistics import Difference
 
 QUANTILE_NAMES = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9", "max": "max"}
-PROTOCOLS = {"http": "REST JSON", "http-binary": "REST binary", "grpc": "gRPC"}
+PROTOCOLS = {"http": "REST JSON", "http-binary": "REST binary", "grpc": "gRPC", "json": "REST JSON"}
 _ARRIVALS = {
     "constant": "open loop, constant",
     "poisson": "open loop, Poisson",

@@ -64,22 +64,6 @@ def waiting(
         out.print(f"Settle:  {example}", style="dim", markup=False)
 
 
-@review.command()
-def settle(
-    decision_id: DecisionId,
-    outcome: Instead,
-    by: By,
-    why: Why,
-    url: Url = None,
-    journal: Folder = FOLDER,
-    kek: Kek = None,
-    key: Key = None,
-    json: AsJson = False,
-) -> None:
-    """Say what a decision is instead, who says so, and why. It becomes a record in the same chain."""
-    override(decision_id, outcome, by, why, url, journal, kek, key, json)
-
-
 def override(
     decision_id: DecisionId,
     outcome: Instead,
@@ -102,6 +86,11 @@ def override(
         print_json({"id": wanted, "outcome": outcome, "by": by, "why": why})
         return
     console().print(f"{wanted}   {outcome}, by {by}: {why}", markup=False)
+
+
+review.command(
+    "settle", help="Say what a decision is instead, who says so, and why. It becomes a record in the same chain."
+)(override)
 
 
 def _known(decision_id: str, outcome: str, journal: Path, url: str | None) -> None:

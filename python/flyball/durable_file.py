@@ -15,9 +15,14 @@ if TYPE_CHECKING:
 def write_json(path: Path, document: Any) -> None:
     """Puts a document in the place of the one that was there. It is on the disk when this returns."""
     making_folder(path.parent)
+    write_bytes(path, json.dumps(document).encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """The same for any bytes; its folder is there. A reader sees the old file or the new one, never half of it."""
     making = path.with_name(f".{path.name}.{os.getpid()}")
     with making.open("wb") as file:
-        file.write(json.dumps(document).encode())
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
     making.replace(path)

@@ -1,0 +1,109 @@
+"""`flyball admin`: the registry's admin API on a listener of its own, until a signal ends it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flyball.cli.registry.options import WHERE, Home, home
+from flyball.errors import MissingExtraError, ServerFaultError
+
+if TYPE_CHECKING:
+    from flyball.control.admin.late import LateRegistry
+    from flyball.control.admin.listener import AdminListener
+    from flyball.registry.at_home import HomeRegistry
+
+_SIGNALS = {signal.SIGTERM, signal.SIGINT}
+_POLL_S = 1.0
+_GIB = 1 << 30
+
+_Listen = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where it listens; port 0 takes a free one.")]
+_TlsCert = Annotated[Path | None, typer.Option("--tls-cert", help="PEM file of its certificate.", show_default=False)]
+_TlsKey = Annotated[Path | None, typer.Option("--tls-key", help="PEM file of its private key.", show_default=False)]
+_Plaintext = Annotated[
+    bool, typer.Option("--allow-plaintext", help="Serve other machines without TLS: something before it does that.")
+]
+_UploadMax = Annotated[int, typer.Option("--upload-gib-max", min=1, max=1024, help="The largest package, in GiB.")]
+
+
+def admin(
+    registry: Home = WHERE,
+    listen: _Listen = "127.0.0.1:8100",
+    tls_cert: _TlsCert = None,
+    tls_key: _TlsKey = None,
+    allow_plaintext: _Plaintext = False,
+    upload_gib_max: _UploadMax = 4,
+) -> None:
+    """Serve the registry's admin API: the same verbs over HTTP, for who has a key (flyball registry key).
+
+        flyball admin --registry .flyball/registry --listen 127.0.0.1:8100
+
+    Then, elsewhere:  FLYBALL_REGISTRY_KEY=… flyball status --registry https://HOST:PORT
+    """
+    with home(registry) as found:
+        listener = listener_of(
+            found,
+            listen,
+            tls_cert,
+            tls_key,
+            folder=Path(registry),
+            plain_beyond=allow_plaintext,
+            upload_bytes_max=upload_gib_max * _GIB,
+        )
+        # Blocked before the listener's thread starts, which inherits the mask: only this thread takes them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        listener.start()
+        sys.stdout.write(f"ready {listener.url} registry={registry}\n")
+        sys.stdout.flush()
+        if not found.keys():
+            sys.stderr.write("nobody has a key yet:  flyball registry key add NAME --role deployer\n")
+        try:
+            _until_signalled(listener)
+        finally:
+            listener.stop()
+
+
+def late_listener(home: Path, listen: str) -> AdminListener:
+    """The admin API beside a server, which must start while the registry is away; not started yet."""
+    from flyball.control.admin.late import LateRegistry
+    from flyball.control.gates import run_gates
+    from flyball.registry.at_home import HomeRegistry
+
+    return listener_of(LateRegistry(lambda: HomeRegistry.open(home, gates=run_gates)), listen, folder=home)
+
+
+def listener_of(
+    registry: HomeRegistry | LateRegistry,
+    listen: str,
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
+    *,
+    folder: Path,
+    plain_beyond: bool = False,
+    upload_bytes_max: int = 4 * _GIB,
+) -> AdminListener:
+    """The admin API over a registry, not started yet; bodies lie in `folder` until they are judged."""
+    try:
+        from flyball.control.admin.app import admin_app
+        from flyball.control.admin.listener import Address, AdminListener
+        from flyball.control.admin.uploads import Uploads
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"the admin API needs {error.name}, which is not here", next_step="install it:  pip install 'flyball[registry]'"
+        ) from error
+    address = Address.read(listen, tls_cert, tls_key, plain_beyond=plain_beyond)
+    uploads = Uploads(folder, upload_bytes_max)
+    uploads.clear()
+    return AdminListener(admin_app(registry, registry, uploads), address)
+
+
+def _until_signalled(listener: AdminListener) -> None:
+    while signal.sigtimedwait(_SIGNALS, _POLL_S) is None:
+        if not listener.alive:
+            raise ServerFaultError(
+                "the admin listener stopped by itself; its log on stderr tells why", code="server_stopped"
+            )

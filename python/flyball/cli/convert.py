@@ -1,0 +1,177 @@
+"""`flyball convert`: a trained model becomes a folder that is served with one command, with equal answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flyball.cli.listening import Listen
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from flyball.convert import Converted
+
+
+_Data = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="ROWS",
+        help="Rows like those of training: .csv, .parquet or .jsonl; .npz for models of tensors.",
+        show_default=False,
+    ),
+]
+_Target = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="The column of the data that was predicted.", show_default=False)
+]
+_Score = Annotated[
+    int | None, typer.Option(min=0, metavar="ELEMENT", help="Which class is the score, counted from 0.", show_default=False)
+]
+_Bands = Annotated[
+    str | None, typer.Option(help="Its bands, as in a decision: '{pass: < 0.3, review: >= 0.3}'.", show_default=False)
+]
+_Bound = Annotated[
+    float | None, typer.Option(min=0, help="How far an answer may lie from the original's.", show_default="1e-05")
+]
+
+
+def convert(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="The model's file: .txt, .json, .ubj, .pkl, .joblib, .onnx or .pt2; or MODULE:FUNCTION."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to make.")],
+    data: _Data = None,
+    target: _Target = None,
+    name: Annotated[str | None, typer.Option(help="The decision's name; default is the file's.", show_default=False)] = None,
+    score: _Score = None,
+    rows: Annotated[int, typer.Option(min=100, max=1_000_000, help="Rows to compare, at most.")] = 10_000,
+    owner: Annotated[str | None, typer.Option(help="Who answers for the decision.", show_default=False)] = None,
+    purpose: Annotated[str | None, typer.Option(help="What it is for.", show_default=False)] = None,
+    bands: _Bands = None,
+    bound: _Bound = None,
+    trust_pickle: Annotated[
+        bool, typer.Option("--trust-pickle", help="Load a pickle: it runs code of whoever made it.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over the folder.")] = False,
+    serve: Annotated[bool, typer.Option("--serve", help="Serve it afterwards, until Ctrl-C.")] = False,
+    listen: Listen = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Turn a trained model into a folder that is served with one command, with equal answers.
+
+    The folder has the model as ONNX, what explains it, a decision to edit, sample rows, and what was compared: every
+    answer of the served decision lies within the bound of the original's, or nothing is left but DIR.failed.
+
+    A LightGBM model, then served:\n
+      flyball convert fraud.txt --data payments.csv --target fraud --out fraud --serve
+
+    A scikit-learn pipeline, loaded without network in a process of its own:\n
+      flyball convert pipeline.joblib --data loans.parquet --out credit --trust-pickle
+
+    One class of several, of XGBoost:\n
+      flyball convert churn.ubj --data customers.csv --score 2 --out churn
+    """
+    from flyball.cli.output import console, print_json
+    from flyball.convert import Terms
+    from flyball.convert import convert as convert_model
+
+    err = console(stderr=True)
+    trusted = _trusts(err, source, trust_pickle)
+    given = {"owner": owner, "purpose": purpose, "bands": _bands(bands)}
+    terms = Terms(**{key: value for key, value in given.items() if value is not None})
+    with err.status("reading rows") as status:
+        made = convert_model(
+            source, data=data, out=out, name=name, target=target, score=score, rows=rows, trust_pickle=trusted,
+            force=force, bound=bound, terms=terms, told=status.update,
+        )  # fmt: skip
+    if json:
+        print_json({"folder": str(made.folder), **made.document})
+    else:
+        _show(console(), made)
+    if serve:
+        _serve(made, listen)
+
+
+def _trusts(err: Console, source: str, trusted: bool) -> bool:
+    """Warn of a pickle, always; without the flag it is asked for on a terminal, and refused elsewhere."""
+    import sys
+
+    from flyball.convert.sources import RUNS_CODE, kind_of
+
+    if not Path(source).is_file() or kind_of(Path(source)) not in RUNS_CODE:
+        return False
+    _warn(err, source)
+    if trusted or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return trusted
+    return typer.confirm("Load it?", default=False, err=True)
+
+
+def _warn(err: Console, source: str) -> None:
+    err.print(f"Warning: loading {source} runs whatever code its maker put there.", style="bold red", markup=False)
+    err.print(
+        "It is loaded in a process of its own without network, which starts no program and writes nowhere else."
+        " It can read what you can read.",
+        markup=False,
+    )
+
+
+def _bands(text: str | None) -> Any:
+    if text is None:
+        return None
+    import yaml
+
+    from flyball.errors import UsageError
+
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError:
+        found = None
+    if not isinstance(found, dict):
+        raise UsageError(
+            f"--bands {text!r} is no object", next_step="write it as in a decision:  '{pass: < 0.3, review: >= 0.3}'"
+        )
+    return found
+
+
+def _show(out: Console, made: Converted) -> None:
+    told, comparison = made.document, made.judged.comparison
+    what = f"score {told['score']}, explained by {told['explained_by']}" if "score" in told else "a model of tensors"
+    out.print(f"{made.folder}   {told['source']['kind']}, {what}", markup=False)
+    kinds = ", ".join(f"{errors.rows:,} {kind}" for kind, errors in comparison.by_kind.items())
+    out.print(
+        f"  equal to the original: {comparison.all.rows:,} rows ({kinds}), largest difference {comparison.all.max_abs:.2g},"
+        f" bound {comparison.bound:g}",
+        markup=False,
+    )
+    if made.judged.rounded:
+        out.print(f"  {made.judged.rounded} rows lie closer to a threshold than float32 can tell, and differ", markup=False)
+    for note in told["notes"]:
+        out.print(f"  note: {note}", markup=False)
+    out.print("Next:", markup=False)
+    if made.decision_file.exists():
+        out.print(f"  flyball decide {made.decision_file} {made.folder / 'samples' / '1.json'} --explain", markup=False)
+    out.print(f"  flyball {' '.join(_served(made))}", markup=False)
+
+
+def _served(made: Converted) -> list[str]:
+    """The verb that serves it: as a decision where it is one."""
+    if made.decision_file.exists():
+        return ["serve", "--decision", str(made.decision_file)]
+    return ["serve", f"{made.document['name']}={made.folder / 'model.onnx'}"]
+
+
+def _serve(made: Converted, listen: list[str] | None) -> None:
+    """Become `flyball serve`: its signals, its exit code, nothing between."""
+    import os
+    import sys
+
+    sys.stdout.flush()
+    command = [sys.executable, "-m", "flyball", *_served(made)]
+    for address in listen or []:
+        command += ["--listen", address]
+    os.execv(sys.executable, command)  # noqa: S606 - no shell is wanted

@@ -1,0 +1,137 @@
+"""`flyball explain-latency`: which operators of a model take its time, how far each is from its floor, what to try next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from flyball.explain_latency import Explanation, OperatorLine
+
+
+def explain_latency(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The model's file.")],
+    rows: Annotated[int, typer.Option(min=1, max=65_536, help="Rows of a run.")] = 1,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="ROWS", help="Take the rows from a .csv, .parquet or .jsonl; else they are made up.", show_default=False
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, max=1000, help="Show so many operators, the slowest first.")] = 12,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw them as well, into a .png or .svg.", show_default=False)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, with every operator.")] = False,
+) -> None:
+    """Show where the time of a model's run goes, and what to try next.
+
+    The engine that serves runs the model on one thread with ONNX Runtime's profile on. Each operator is set against its
+    floor: the bytes that it must move or the operations that it must compute, at the speeds measured on this machine just
+    now, whichever takes longer. An operator at its floor (1×) can only get faster by doing less: 8-bit weights, fewer
+    columns, a smaller model. One far above it may get faster as it is: more rows in a run, fewer and larger operators.
+
+        flyball explain-latency fraud.onnx
+
+        flyball explain-latency cnn.onnx --rows 8 --plot cnn.png
+
+    Trees, texts and loops have no floor, because their work depends on the values: give them real rows by --data.
+    """
+    from flyball.cli.output import print_json
+    from flyball.explain_latency import explain
+
+    if plot is not None:
+        from flyball.explain_latency.plot import check_plot_file
+
+        check_plot_file(plot)
+    told = explain(model, rows=rows, data=data)
+    if plot is not None:
+        from flyball.explain_latency.plot import write_plot
+
+        write_plot(told, plot, model.name, top)
+    if json:
+        print_json(told.document())
+    else:
+        _show(told, model, top)
+
+
+def _show(told: Explanation, model: Path, top: int) -> None:
+    from rich.markup import escape
+
+    from flyball.bench.table import latency, percent, size
+    from flyball.cli.output import console, counted
+
+    out = console()
+    figures = f"{counted(told.rows, 'row')}   p50 {latency(told.p50_us)}   p99 {latency(told.p99_us)}"
+    how = f"{counted(told.runs, 'run')}, one thread   ONNX Runtime {told.ort_version}"
+    out.print(f"[bold]{escape(model.name)}[/bold]   {figures}   {how}")
+    out.print(_operators(told, top))
+    left = told.lines[top:]
+    if left:
+        out.print(
+            f"  … and {counted(len(left), 'operator')} more: {latency(sum(line.took_us for line in left))}", style="dim"
+        )
+    floor = f"; what they need at least: {latency(told.floor_us)}" if told.floor_us >= 0.005 else ""
+    out.print(f"  all operators: {latency(told.operators_us)}{floor}")
+    between = f"{latency(told.between_us)} ({percent(told.between_us / told.p50_us)})"
+    out.print(f"  in no operator: {between}, a run's fixed cost and going from one operator to the next")
+    cost = f", about {latency(told.call_cost_us)} in each operator, which is taken off" if told.call_cost_us else ""
+    out.print(f"  with the profile on, a run takes {latency(told.profiled_us)}{cost}", style="dim")
+    if told.operators_us > told.p50_us * 1.1:
+        out.print("  they seem to take longer than a whole run: the profile disturbs this model, or others want the core")
+    speeds = ", ".join(f"{read.bytes_a_second / 1e9:.0f} GB/s of {size(read.set_bytes)}" for read in told.ceiling.reads)
+    out.print(f"  this machine, one thread: {told.ceiling.flops / 1e9:.0f} Gflop/s; reads {speeds}", style="dim")
+    out.print("\n[bold]What to try next[/bold]")
+    for one in told.advice:
+        out.print(f"  • {escape(one.do)}\n    [dim]{escape(one.why)}[/dim]")
+
+
+def _operators(told: Explanation, top: int) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("operator", "node"):
+        table.add_column(head, no_wrap=True)
+    for head in ("calls", "time", "share", "moved", "operations", "floor", "× floor"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("shapes", overflow="fold")
+    for line in told.lines[:top]:
+        table.add_row(*_cells(line))
+    return table
+
+
+def _cells(line: OperatorLine) -> list[str]:
+    from rich.markup import escape
+
+    from flyball.bench.table import latency, percent, size
+    from flyball.explain_latency.bookkeeping import RESOLUTION_US
+
+    floor = "< 0.01 µs" if line.floor_us is not None and line.floor_us < 0.005 else latency(line.floor_us)
+    times = "—" if line.times_floor is None else f"{line.times_floor:.1f}" if line.times_floor < 100 else "> 100"
+    return [
+        escape(line.op),
+        escape(line.node if len(line.node) <= 28 else line.node[:27] + "…"),
+        str(line.calls),
+        latency(line.took_us) if line.took_us >= RESOLUTION_US * line.calls else f"< {latency(RESOLUTION_US * line.calls)}",
+        percent(line.share),
+        size(line.moved_bytes),
+        _operations(line.operations),
+        floor,
+        times,
+        escape(
+            " → ".join(", ".join(shape for shape in shapes if "[]" not in shape) for shapes in (line.inputs, line.outputs))
+        ),
+    ]
+
+
+def _operations(count: int | None) -> str:
+    if count is None:
+        return "—"
+    for limit, divisor, unit in ((1e3, 1, ""), (1e6, 1e3, " k"), (1e9, 1e6, " M")):
+        if count < limit:
+            return f"{count / divisor:.3g}{unit}"
+    return f"{count / 1e9:.3g} G"

@@ -1,0 +1,80 @@
+"""`flyball key`: makes key pairs for signing and shows them. A private key never leaves its file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flyball.errors import UsageError
+
+key = typer.Typer(name="key", help="Make keys for signing packages, releases and the trust policy.", no_args_is_help=True)
+
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@key.command()
+def new(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the private key goes; the public one goes beside it.")],
+    curve: Annotated[str, typer.Option(help="P-256, P-384 or P-521.")] = "P-256",
+    json: _Json = False,
+) -> None:
+    """Make a key pair: FILE for its owner alone, and the public key in a file that ends in .pub."""
+    from flyball.signing import keys
+
+    public = file.with_name(file.name.removesuffix(".pem").removesuffix(".key") + ".pub")
+    for path in (file, public):
+        if path.exists():
+            raise UsageError(f"{path} is there already", next_step="name another file: a lost key cannot be made again")
+    made = keys.generate(curve)
+    _write_new(file, keys.private_pem(made), 0o600)
+    _write_new(public, keys.public_pem(made.public_key()), 0o644)
+    shown = {"private": str(file), "public": str(public), **_described(made.public_key())}
+    if json:
+        _print_json(shown)
+        return
+    typer.echo(f"{file}   {shown['curve']}, private: keep it where only its owner reads it\n{public}   {shown['hint']}")
+    typer.echo(f"Next:  flyball trust add {public} --name NAME --role signer")
+    typer.echo(f"       flyball trust init --root-key {file}     where it is to be the root key")
+
+
+@key.command()
+def show(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A private or a public key in PEM.")],
+    pem: Annotated[bool, typer.Option("--pem", help="Print the public key itself.")] = False,
+    json: _Json = False,
+) -> None:
+    """Show a key's curve and its hint, by which signatures name it."""
+    from flyball.signing import keys
+
+    private = b"PRIVATE KEY-----" in file.read_bytes()[:65536]
+    found = [keys.load_private(file).public_key()] if private else keys.load_publics(file)
+    if json:
+        _print_json([{**_described(one), "pem": keys.public_pem(one)} for one in found])
+        return
+    for one in found:
+        shown = _described(one)
+        typer.echo(keys.public_pem(one).rstrip("\n") if pem else f"{shown['curve']}   {shown['hint']}")
+
+
+def _described(public: Any) -> dict[str, str]:
+    from flyball.signing import keys
+
+    return {"curve": keys.curve_of(public), "hint": keys.hint(public)}
+
+
+def _write_new(path: Path, text: str, mode: int) -> None:
+    """The file is made with its mode, and never over another one."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with open(descriptor, "w", encoding="ascii") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _print_json(document: Any) -> None:
+    from flyball.cli.output import print_json
+
+    print_json(document)

@@ -1,0 +1,160 @@
+"""`flyball optimize`: a model made faster, proven equal, with everything that was tried and why it was or was not taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flyball.errors import UsageError
+
+if TYPE_CHECKING:
+    from flyball.optimize.report import Result
+    from flyball.optimize.run import Budget
+    from flyball.optimize.subject import Subject
+
+_BUDGETS = {"p99": "p99_ms", "size": "size_mb", "memory": "memory_mb"}
+
+
+def optimize(
+    subject: Annotated[Path, typer.Argument(metavar="MODEL.onnx|DECISION.yaml|DIR", help="What is made faster.")],
+    data: Annotated[
+        Path, typer.Option(metavar="ROWS", help="Rows as callers send them: .csv, .parquet, .jsonl, or .npz of tensors.")
+    ],
+    labels: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The truth, for the accuracy gate.", show_default=False)
+    ] = None,
+    segments: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="No segment of these may be worse.", show_default=False)
+    ] = None,
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WHAT=MOST", help="p99=MS, size=MB or memory=MB; may be repeated.", show_default=False),
+    ] = None,
+    threshold: Annotated[
+        list[float] | None,
+        typer.Option(help="A score at which is decided; a decision's bands are known.", show_default=False),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(metavar="NAME[ELEMENT]", help="The output that counts, as in  probabilities[1].", show_default=False),
+    ] = None,
+    bound: Annotated[float, typer.Option(min=0.0, help="Answers that differ by less are equal.")] = 1e-5,
+    flips_max: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of rows that may be decided otherwise.")] = 0.01,
+    work: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the run is kept.  [default: NAME.optimize]", show_default=False)
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(min=0.5, max=600.0, help="Length of each served window, and by that of all measuring.")
+    ] = 5.0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, whatever an earlier run has finished.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Make a model faster without changing what it decides.
+
+    Eleven steps: budget, baseline, cost of features, export, equivalence, graph, 8 bits, batch size, benchmark, bursts and a
+    last test. A candidate that answers otherwise is kept in the report and does not serve. A run that was interrupted goes
+    on where it was.
+
+        flyball optimize fraud/ --data rows.parquet --labels is_fraud --budget p99=1
+
+        flyball optimize cnn.onnx --data images.npz --labels label
+    """
+    from flyball.cli.output import console, print_json
+    from flyball.cli.progress import progress_on
+    from flyball.equivalence.gate import Bars
+    from flyball.model_runs import Model
+    from flyball.optimize.all_steps import optimise
+    from flyball.optimize.rows import read_rows
+    from flyball.optimize.run import Run
+    from flyball.optimize.subject import subject_of
+    from flyball.optimize.work import Work
+
+    if segments is not None and labels is None:
+        raise UsageError("--segments needs the truth of each row", next_step="add  --labels COLUMN")
+    found = subject_of(subject, output=output, thresholds=threshold or [])
+    rows = read_rows(data, found, Model(found.model).facts.inputs, labels=labels, segments=segments)
+    folder = Work((work or Path(f"{found.name}.optimize")).absolute())
+    run = Run(found, rows, folder, _budget(budget or [], found), Bars(flips=flips_max), bound, seconds)
+    with progress_on(console(stderr=True)) as progress:
+        result = optimise(run, progress, fresh=fresh)
+    if json:
+        print_json(result.document)
+        return
+    if result.taken:
+        console(stderr=True).print(f"taken from an earlier run: {', '.join(result.taken)}", markup=False)
+    _show(result)
+
+
+def _budget(said: list[str], subject: Subject) -> Budget:
+    """As asked for; the p99 else as the decision promises it."""
+    from flyball.optimize.run import Budget
+
+    found: dict[str, Any] = {} if subject.promised_p99_ms is None else {"p99_ms": subject.promised_p99_ms}
+    for one in said:
+        name, _, number = one.partition("=")
+        try:
+            found[_BUDGETS[name]] = float(number)
+            Budget(**found)
+        except (KeyError, ValueError):  # a figure that is not above 0 is a ValueError too
+            raise UsageError(
+                f"{one} is no budget", next_step="p99=MS, size=MB or memory=MB, as in  --budget p99=2"
+            ) from None
+    return Budget(**found)
+
+
+def _show(result: Result) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from flyball.bench.table import latency, percent, size
+    from flyball.cli.output import console
+
+    out = console()
+    table = Table("candidate", "p50", "p99", "size", "memory", "loss", "flips", "may serve", box=None, pad_edge=False)
+    for line in result.choice.lines:
+        told = "[green]yes[/green]" if line.accepted else f"[red]no[/red]: {escape(line.why_not)}"
+        chosen = line.name == result.choice.chosen
+        table.add_row(
+            f"[bold]{escape(line.name)}[/bold]" if chosen else escape(line.name),
+            latency(line.p50_us),
+            latency(line.p99_us),
+            size(line.size_bytes),
+            size(line.resident_bytes),
+            "" if line.loss is None else f"{line.loss:.3g}",
+            "" if line.flips is None else percent(line.flips),
+            told if line.within_budget else f"{told}, over the budget",
+        )
+    out.print(table)
+    if why := result.document["steps"]["quantise"]["does_nothing"]:
+        out.print(f"quantisation: {why}", markup=False)
+    if unused := result.document["steps"]["features"]["unused"]:
+        out.print(f"no split asks: {', '.join(unused)}", markup=False)
+    out.print(f"[bold]{escape(result.choice.chosen)}[/bold]: {escape(result.choice.reason)}")
+    out.print(f"  {result.certificate.words}", markup=False)
+    for told in _after(result):
+        out.print(f"  {told}", markup=False)
+
+
+def _after(result: Result) -> list[str]:
+    """What the reader should know of serving it, where everything lies, and what is next."""
+    document, folder = result.document, result.folder
+    lines = []
+    if (budget := document["budget"])["kept"] is False:
+        lines.append(f"served, its p99 is {budget['served_p99_ms']:.3g} ms, and the budget {budget['p99_ms']:g} ms")
+    if (rows := document["batch_rows_max"]) is not None and rows > 1:
+        lines.append(f"larger batches do not pay: serve it with  --batch-rows-max {rows}")
+    if (decision := document["decision"]) is None:
+        return [
+            *lines,
+            f"{folder}/  chosen.onnx, equivalence.json, report.html",
+            f"next: flyball register NAME {folder}/chosen.onnx --certificate {folder}/equivalence.json",
+        ]
+    if cut := decision["columns_cut"]:
+        idle = decision["transforms_cut"]
+        told = f", and without {idle} transform{'s' * (idle > 1)} that made nothing else" if idle else ""
+        lines.append(f"the decision goes without {', '.join(cut)}{told}")
+    if decision["untold"] is not None:
+        lines.append(f"the decision was written, but no request decided: {decision['untold']}")
+    return [*lines, f"{folder}/  chosen/ with the decision, report.html", f"next: flyball register NAME {folder}/chosen"]

@@ -1,0 +1,46 @@
+"""The verbs of the registry, one file each: those of every day are joined by `app.py`, the others here.
+
+What all of them take stands in `options.py`.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from flyball.cli.registry.alias import alias
+from flyball.cli.registry.carry import export, fetch, import_
+from flyball.cli.registry.forget import forget
+from flyball.cli.registry.gc import gc
+from flyball.cli.registry.history import at, history
+from flyball.cli.registry.init import init
+from flyball.cli.registry.key import key
+from flyball.cli.registry.listing import listing
+from flyball.cli.registry.show import show
+from flyball.cli.registry.verify import rebuild, verify
+
+__all__ = ["registry"]
+
+registry = typer.Typer(
+    name="registry",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "Versions of models and decisions: what there is, what served when, and who did what and why.\n\n"
+        "    flyball registry init\n\n"
+        "    flyball registry list\n\n"
+        "    flyball registry history fraud\n\n"
+        "    flyball registry at 2026-03-01T12:00Z"
+    ),
+)
+registry.command()(init)
+registry.command("list")(listing)
+registry.command()(show)
+registry.command()(history)
+registry.command()(at)
+registry.command()(alias)
+registry.command()(fetch)
+registry.command(rich_help_panel="Other sites")(export)
+registry.command("import", rich_help_panel="Other sites")(import_)
+registry.add_typer(key, name="key", rich_help_panel="Admin API")
+for _keeping in (verify, rebuild, gc, forget):
+    registry.command(rich_help_panel="Keeping house")(_keeping)

@@ -1,0 +1,42 @@
+"""`flyball registry alias`: names for versions that people agree on, with their history."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from flyball.cli.registry.options import WHERE, As, AsJson, Name, Reason, Where, actor, number_of, opened
+from flyball.errors import UsageError
+
+
+def alias(
+    name: Name,
+    called: Annotated[str, typer.Argument(metavar="ALIAS", help="Such as champion.", show_default=False)],
+    version: Annotated[
+        str | None, typer.Argument(metavar="[VERSION]", help="7 or v7: where it leads to.", show_default=False)
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the alias away.")] = False,
+    reason: Reason = "",
+    by: As = None,
+    registry: Where = WHERE,
+    json: AsJson = False,
+) -> None:
+    """Let an alias lead to a version: NAME@ALIAS means it everywhere from then on. Serving is changed by promotion alone.
+
+    flyball registry alias fraud champion 7
+    """
+    from flyball.cli.output import print_json
+    from flyball.cli.registry.telling import next_step, say
+
+    if (version is None) != remove:
+        raise UsageError("an alias leads to a version or is taken away", next_step="give a VERSION or --remove")
+    target = None if version is None else number_of(version)
+    with opened(registry) as found:
+        receipt = found.alias(name, called, target, actor=actor(by), reason=reason)
+    if json:
+        print_json(receipt.model_dump(mode="json"))
+        return
+    before = f", before {receipt.previous}" if receipt.previous is not None else ""
+    say(f"{name}@{called} → {target or 'nothing'}{before}")
+    next_step(f"flyball registry list {name}")

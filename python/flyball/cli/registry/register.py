@@ -1,0 +1,150 @@
+"""`flyball register`: a model, a decision or a folder becomes the next version of a name."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flyball.cli.registry.describing import (
+    CardFile,
+    Code,
+    Data,
+    Limits,
+    Metric,
+    Notes,
+    Owner,
+    Parameter,
+    Purpose,
+    Tier,
+    Validated,
+    ValidationDue,
+    card_of,
+    contract_of,
+    lineage_of,
+    metrics_of,
+)
+from flyball.cli.registry.live import kept
+from flyball.cli.registry.options import WHERE, As, AsJson, Reason, Where, actor, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flyball.registry.acting import Acting
+    from flyball.registry.served import PackageFolder
+    from flyball.registry.views import VersionDetail
+
+_Source = Annotated[
+    Path | None,
+    typer.Argument(metavar="[MODEL.onnx|DIR]", help="An ONNX file, or a folder with all files.", show_default=False),
+]
+_Decision = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A decision in YAML, with the files that it names.", show_default=False)
+]
+_Sample = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="A row in JSON that the latency contract is proven with; may be repeated."),
+]
+_Profile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Inputs and scores as they should be, in JSON.", show_default=False)
+]
+_Contract = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Latency contract: p99_ms at rate_per_s; promotion proves it.", show_default=False),
+]
+_Certificate = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Equivalence with what was trained; promotion reads it.", show_default=False),
+]
+
+
+def register(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name that callers use.", show_default=False)],
+    source: _Source = None,
+    decision: _Decision = None,
+    sample: _Sample = None,
+    profile: _Profile = None,
+    contract: _Contract = None,
+    certificate: _Certificate = None,
+    card: CardFile = None,
+    owner: Owner = None,
+    purpose: Purpose = None,
+    tier: Tier = None,
+    limits: Limits = None,
+    validated: Validated = None,
+    validation_due: ValidationDue = None,
+    metric: Metric = None,
+    data: Data = None,
+    code: Code = None,
+    parameter: Parameter = None,
+    notes: Notes = "",
+    reason: Reason = "",
+    author: As = None,
+    registry: Where = WHERE,
+    json: AsJson = False,
+) -> None:
+    """Keep a model or a decision as the next version of a name.
+
+    It is scanned, copied with everything that it names, and kept by its digest. Nothing serves it before it is signed,
+    approved and promoted.
+
+        flyball register fraud model.onnx --owner risk@example.com --metric auc=0.91
+
+        flyball register card-fraud --decision card-fraud.yaml --tier high
+    """
+    from flyball.registry.packing import Contents, pack
+
+    said = {
+        "owner": owner, "purpose": purpose, "tier": tier, "limits": limits, "validated": validated,
+        "validation_due": validation_due,
+    }  # fmt: skip
+    acting = actor(author)
+    whole = source is not None and source.is_dir()
+    contents = Contents(
+        name=name,
+        author=acting.name,
+        model=None if whole else source,
+        folder=source if whole else None,
+        decision=decision,
+        samples=sample or [],
+        profile=profile,
+        card=card_of(card, said),
+        metrics=metrics_of(metric),
+        lineage=lineage_of(data, code, parameter),
+        contract=contract_of(contract),
+        certificate=certificate,
+        notes=notes,
+    )
+    with opened(registry) as found, tempfile.TemporaryDirectory(prefix="flyball-package-") as made:
+        pack(contents, Path(made, "package"), _resolve(found, Path(made)))
+        receipt = found.register(Path(made, "package"), name, actor=acting, reason=reason)
+        with kept(receipt):
+            shown = found.show(f"{name}@{receipt.version}")
+    _tell(shown, json)
+
+
+def _resolve(registry: Acting, scratch: Path) -> Callable[[str], PackageFolder]:
+    """Finds the versions of the registry that a decision asks, each with its files at hand."""
+    from flyball.registry.served import PackageFolder
+
+    def resolve(ref: str) -> PackageFolder:
+        folder = scratch / "asked" / ref
+        folder.parent.mkdir(exist_ok=True)
+        found = registry.fetch(ref, folder)
+        return PackageFolder(found.name, found.number, found.root, folder)
+
+    return resolve
+
+
+def _tell(version: VersionDetail, json: bool) -> None:
+    from flyball.cli.output import print_json
+    from flyball.cli.registry.telling import next_step, say, short, size, waits_for
+
+    if json:
+        print_json(version.model_dump(mode="json"))
+        return
+    total = sum(file.size for file in version.files)
+    say(f"{version.name}@{version.number}   {short(version.root)}   {size(total)}   {version.kind}, tier {version.tier}")
+    next_step(*waits_for(version))

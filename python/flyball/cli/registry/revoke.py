@@ -1,0 +1,75 @@
+"""`flyball revoke` and `flyball retire`: versions that must not serve again, and versions that nobody needs any more."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from flyball.cli.registry.options import (
+    WHERE,
+    As,
+    AsJson,
+    MaybeVersion,
+    NeededReason,
+    Reason,
+    Ref,
+    Where,
+    actor,
+    opened,
+    ref_of,
+)
+
+
+def revoke(
+    name: Ref,
+    reason: NeededReason,
+    version: MaybeVersion = None,
+    stop: Annotated[bool, typer.Option("--stop", help="Also where it serves now: the name stops there.")] = False,
+    by: As = None,
+    registry: Where = WHERE,
+    json: AsJson = False,
+) -> None:
+    """Take a version back for good: it is never placed again. Where it serves, roll back first, or say --stop.
+
+    Servers that hear of the registry no more must be told by the trust policy, too:  flyball trust revoke
+
+        flyball revoke fraud@7 --reason "trained on leaked labels"
+    """
+    from flyball.cli.output import print_json
+    from flyball.cli.registry.telling import next_step, say
+
+    ref = ref_of(name, version)
+    with opened(registry) as found:
+        receipt = found.revoke(ref, actor=actor(by), reason=reason, stop=stop)
+    if json:
+        print_json(receipt.model_dump(mode="json"))
+        return
+    whole = f"{receipt.event.name}@{receipt.version}"
+    say(f"{whole}   revoked: {reason}")
+    next_step(f"flyball trust revoke {whole} --why TEXT", "(for servers without a way to the registry)")
+
+
+def retire(
+    name: Ref,
+    version: MaybeVersion = None,
+    reason: Reason = "",
+    by: As = None,
+    registry: Where = WHERE,
+    json: AsJson = False,
+) -> None:
+    """End a version that nothing serves. What it was stays in the history.
+
+    flyball retire fraud@3
+    """
+    from flyball.cli.output import print_json
+    from flyball.cli.registry.telling import next_step, say
+
+    ref = ref_of(name, version)
+    with opened(registry) as found:
+        receipt = found.retire(ref, actor=actor(by), reason=reason)
+    if json:
+        print_json(receipt.model_dump(mode="json"))
+        return
+    say(f"{receipt.event.name}@{receipt.version}   retired")
+    next_step("flyball registry gc", "(shows what could be removed from the artifacts)")

@@ -1,0 +1,87 @@
+"""`flyball registry show`: everything about one version, before somebody signs or approves it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flyball.cli.registry.options import WHERE, AsJson, MaybeVersion, Ref, Where, opened, ref_of
+
+if TYPE_CHECKING:
+    from flyball.registry.views import VersionDetail
+
+
+def show(name: Ref, version: MaybeVersion = None, registry: Where = WHERE, json: AsJson = False) -> None:
+    """Show one version: its card, where it comes from, its files, who signed it and who approved it."""
+    from flyball.cli.output import print_json
+
+    with opened(registry) as found:
+        shown = found.show(ref_of(name, version))
+        places = found.status(shown.name).environments
+    if json:
+        print_json(shown.model_dump(mode="json"))
+        return
+    _tell(shown, places)
+
+
+def _tell(shown: VersionDetail, places: list[str]) -> None:
+    from rich.text import Text
+
+    from flyball.cli.registry.telling import approvals, moment, next_step, say, state, waits_for
+
+    ref = f"{shown.name}@{shown.number}"
+    say(Text.assemble((ref, "bold"), "   ", state(shown.state), f"   {shown.kind}, tier {shown.tier}"))
+    say(f"  package        {shown.root}")
+    say(f"  registered     {moment(shown.registered_at)} by {shown.author}")
+    if shown.signed_by is not None and shown.not_before is not None and shown.not_after is not None:
+        window = f"{moment(shown.not_before)} to {moment(shown.not_after)}"
+        say(f"  signed         by {shown.signed_by}, for {', '.join(shown.environments)}, {window}")
+    say(f"  approvals      {approvals(shown)}")
+    for approval in shown.approvals:
+        say(f"{'':<17}{approval.approver} on {moment(approval.at)}, key {approval.key[:12]}…")
+    where = [*shown.placed, *(f"@{alias}" for alias in shown.aliases)]
+    say(f"  placed         {', '.join(where) or 'nowhere'}")
+    _tell_meta(shown.meta)
+    _tell_files(shown)
+    if shown.state in ("registered", "signed", "approved"):
+        next_step(*waits_for(shown, places))
+    else:
+        next_step(f"flyball registry history {shown.name}")
+
+
+def _tell_meta(meta: dict[str, Any]) -> None:
+    """The card and the lineage, as far as somebody said something."""
+    from flyball.cli.registry.telling import say
+
+    lineage = meta.get("lineage") or {}
+    said = {
+        **(meta.get("card") or {}),
+        **{key: value for key, value in lineage.items() if key != "parameters"},
+        "parameters": _pairs(lineage.get("parameters")),
+        "metrics": _pairs(meta.get("metrics")),
+        "contract": _pairs(meta.get("contract")),
+        "notes": meta.get("notes"),
+    }
+    for key, value in said.items():
+        if value and key != "tier":
+            say(f"  {key.replace('_', ' '):<14} {value}")
+    for model in meta.get("models") or ():
+        inputs, outputs = model.get("inputs") or (), model.get("outputs") or ()
+        say(f"  {model['file']:<14} {_tensors(inputs)} → {_tensors(outputs)}")
+
+
+def _tell_files(shown: VersionDetail) -> None:
+    from flyball.cli.output import console
+    from flyball.cli.registry.telling import row, short, size, table
+
+    found = table("  file", "size", "digest")
+    for file in shown.files:
+        row(found, f"  {file.name}", size(file.size), short(file.digest))
+    console().print(found)
+
+
+def _pairs(told: dict[str, Any] | None) -> str:
+    return ", ".join(f"{key}={value}" for key, value in (told or {}).items())
+
+
+def _tensors(told: Any) -> str:
+    return ", ".join(f"{one['name']} {one['datatype']}{one['shape']}" for one in told) or "?"

@@ -1,0 +1,72 @@
+"""`flyball sign`: a version's author signs its files and its release, where the key is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flyball.cli.registry.live import kept
+from flyball.cli.registry.options import WHERE, As, AsJson, Key, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
+
+_Environments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--environment",
+        metavar="NAME",
+        help="Where it may serve; may be repeated. By default all that the registry has.",
+        show_default=False,
+    ),
+]
+_Days = Annotated[int, typer.Option("--days", min=1, max=3660, help="For how long it may serve.")]
+_Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--compare", metavar="DIR", help="Sign only if the registry holds exactly these files.", show_default=False
+    ),
+]
+
+
+def sign(
+    name: Ref,
+    key: Key,
+    version: MaybeVersion = None,
+    environment: _Environments = None,
+    days: _Days = 365,
+    compare: _Folder = None,
+    reason: Reason = "",
+    by: As = None,
+    registry: Where = WHERE,
+    json: AsJson = False,
+) -> None:
+    """Sign a version: its files, as OpenSSF Model Signing has it, and a release that says where it may serve.
+
+    The key stays on this machine; only signatures are handed over. Signing again makes a new release, which has to be
+    approved anew.
+
+        flyball sign fraud@7 --key risk.pem --environment staging --environment production
+    """
+    from flyball.cli.output import print_json
+    from flyball.cli.registry.telling import next_step, say, waits_for
+    from flyball.registry.signatures import check_same, signed
+    from flyball.signing.keys import load_private
+
+    ref = ref_of(name, version)
+    loaded = load_private(key)
+    with opened(registry) as found:
+        shown = found.show(ref)
+        whole = f"{shown.name}@{shown.number}"
+        if compare is not None:
+            check_same(shown, compare)
+        places = found.status(shown.name).environments
+        where = environment or places
+        bundle, release = signed(shown, found.statement(whole), loaded, environments=where, days=days)
+        receipt = found.sign(whole, bundle=bundle, release=release, actor=actor(by), reason=reason)
+        with kept(receipt):
+            now = found.show(whole)
+    if json:
+        print_json(now.model_dump(mode="json"))
+        return
+    say(f"{now.name}@{now.number}   signed by {now.signed_by}   for {', '.join(where)}, {days} days")
+    next_step(*waits_for(now, places))

@@ -1,0 +1,86 @@
+"""`flyball status`: what is placed where, what servers say that they serve, and what waits for people."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flyball.cli.registry.options import WHERE, AsJson, Where, opened
+
+if TYPE_CHECKING:
+    from flyball.registry.views import StatusView
+
+_STALE_S = 60
+
+
+def status(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One name only.", show_default=False)] = None,
+    registry: Where = WHERE,
+    json: AsJson = False,
+) -> None:
+    """Show where everything stands: placements, what ends soon under them, what each server says, what waits for whom.
+
+    What is placed and what a server answers with are two things: a line tells where they differ. A server that has not been
+    heard of for a minute is shown as silent, after five as gone, whatever it said last.
+    """
+    from flyball.cli.output import print_json
+
+    with opened(registry) as found:
+        shown = found.status(name)
+    if json:
+        print_json(shown.model_dump(mode="json"))
+        return
+    _tell(shown, name)
+
+
+def _tell(shown: StatusView, name: str | None) -> None:
+    from flyball.cli.output import console
+    from flyball.cli.registry.telling import next_step, placements, say, unlike, waits_for
+
+    out = console()
+    if shown.placements:
+        out.print(placements(shown.placements, shown.environments))
+    else:
+        say(f"nothing is placed{f' under {name}' if name else ''}: {' → '.join(shown.environments)} are empty")
+    if shown.endings:
+        out.print()
+        for one in shown.endings:
+            say(f"! {one.words}", style="bold red" if one.ended else "bold yellow")
+    if shown.nodes:
+        out.print()
+        _nodes(shown)
+    for line in unlike(shown.placements, shown.nodes, now=True):
+        say(line)
+    if gone := sorted({node.node for node in shown.nodes if node.gone_since}):
+        next_step(f"flyball registry forget {gone[0]}", "(if it is gone for good)")
+    for warning in shown.warnings:
+        say(warning, style="bold yellow")
+    if shown.waiting:
+        out.print()
+        for version in shown.waiting:
+            command, why = waits_for(version)
+            say(f"{version.name}@{version.number} waits:  {command}   {why}")
+    if not shown.waiting and not shown.placements:
+        next_step("flyball register NAME MODEL.onnx")
+
+
+def _nodes(shown: StatusView) -> None:
+    from rich.text import Text
+
+    from flyball.cli.output import console
+    from flyball.cli.registry.telling import moment, row, short, state, table
+
+    found = table("server", "environment", "name", "should serve", "state", "serves", "since", "heard of", "why")
+    now = datetime.now(UTC)
+    for one in shown.nodes:
+        told = state(one.state)
+        if one.gone_since or (now - one.seen_at).total_seconds() > _STALE_S:
+            told = Text("gone" if one.gone_since else "silent", style="bold yellow")
+        serving, since = Text("nothing", style="bold yellow"), ""
+        if one.serving is not None:
+            serving, since = Text(str(one.serving.version or short(one.serving.digest))), moment(one.serving.since)
+        where = (one.node, one.environment, one.deployment, one.version)
+        row(found, *where, told, serving, since, moment(one.seen_at), one.reason)
+    console().print(found)

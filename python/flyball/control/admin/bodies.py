@@ -1,0 +1,116 @@
+"""What callers send to the admin API, with the limits of every field. Unknown keys are refused.
+
+Must not know what is done with it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from flyball.names import NAME_PATTERN
+
+Name = Annotated[str, Field(min_length=1, max_length=128, pattern=NAME_PATTERN)]
+Reference = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=128,
+        pattern=NAME_PATTERN,
+        description="a version's number, an alias, or an environment: what is placed there",
+        examples=["7"],
+    ),
+]
+_Why = Annotated[
+    str, Field(max_length=4096, description="why, for whoever reads the history later", examples=["quarterly refit"])
+]
+_Needed = Annotated[
+    str,
+    Field(min_length=1, max_length=4096, description="why; it cannot be left out", examples=["leaks the card's number"]),
+]
+_Envelope = Annotated[dict[str, Any], Field(description="a DSSE envelope: payload, payloadType and signatures")]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SignBody(_Body):
+    """Signatures over a version's files and over its release, made where the key is."""
+
+    version: Reference
+    bundle: Annotated[dict[str, Any], Field(description="the OpenSSF Model Signing bundle over the package's files")]
+    release: _Envelope
+    reason: _Why = ""
+
+
+class ApproveBody(_Body):
+    """One approver's signature over the payload of the release."""
+
+    version: Reference
+    signature: Annotated[str, Field(min_length=8, max_length=1024, description="of the payload, DER in base64")]
+    key: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="hint of the approver's key")]
+    reason: _Why = ""
+
+
+class ReasonedBody(_Body):
+    """An act about a version that must say why."""
+
+    version: Reference
+    reason: _Needed
+
+
+class RevokeBody(ReasonedBody):
+    """Take a version back."""
+
+    stop: Annotated[bool, Field(description="also where it serves: the name stops there")] = False
+
+
+class VersionBody(_Body):
+    """An act about a version."""
+
+    version: Reference
+    reason: _Why = ""
+
+
+class CandidateBody(_Body):
+    """How a version stands beside the one that is placed: by a share of the requests, or with a copy of each."""
+
+    share: Annotated[float, Field(ge=0, le=1, description="of the requests, 0 to 1", examples=[0.05])] = 0.0
+    shadow: Annotated[bool, Field(description="it gets a copy of each request, and nobody gets its answers")] = False
+
+
+class PromoteBody(_Body):
+    """Place a version in an environment."""
+
+    version: Reference
+    environment: Annotated[Name, Field(examples=["production"])]
+    reason: _Why = ""
+    candidate: CandidateBody | None = None
+    break_glass: Annotated[
+        bool, Field(description="pass the gates by; needs a reason, and is told loudly wherever the history is read")
+    ] = False
+
+
+class RollbackBody(_Body):
+    """Put back what an environment served before."""
+
+    environment: Annotated[Name, Field(examples=["production"])] = "production"
+    to: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="an earlier one; by default the one before")] = None
+    reason: _Why = ""
+
+
+class ForgetBody(_Body):
+    """Forget a server that is gone."""
+
+    node: Annotated[str, Field(min_length=1, max_length=256, examples=["web-1/127.0.0.1:8080"])]
+    reason: _Why = ""
+
+
+class AliasBody(_Body):
+    """Let an alias lead to a version, or nowhere."""
+
+    alias: Annotated[Name, Field(examples=["champion"])]
+    version: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="null takes the alias away", examples=[7])]
+    reason: _Why = ""

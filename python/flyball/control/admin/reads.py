@@ -1,0 +1,228 @@
+"""The questions of the admin API: what there is, what serves, what served at a moment, and who did what.
+
+Each asks the registry one thing; every key may ask, but for the whole log and its proof, which are the auditor's.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from fastapi.responses import FileResponse, Response
+from pydantic import BaseModel, Field
+from starlette.background import BackgroundTask
+
+from flyball.control.admin.context import (
+    Bodies,
+    NameInPath,
+    Registry,
+    VersionInPath,
+    admitted,
+    may,
+    one_of,
+    problems,
+)
+from flyball.control.admin.uploads import PREFIX
+from flyball.names import NAME_PATTERN
+from flyball.registry import package_tar
+from flyball.registry.acting import Actor
+from flyball.registry.views import (
+    EventView,
+    Head,
+    MomentView,
+    NameView,
+    StatementView,
+    StatusView,
+    VerifiedView,
+    VersionDetail,
+    VersionView,
+)
+
+PAGE_MAX = 1000
+BUNDLE_TYPE = "application/vnd.flyball.bundle.v1+tar"
+_SEQUENCE_MAX = 2**53
+_NUMBER_MAX = 2**31 - 1
+
+reads = APIRouter(prefix="/v1", tags=["questions"])
+
+_Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="at most so many")]
+_OneName = Annotated[str | None, Query(min_length=1, max_length=128, pattern=NAME_PATTERN, description="of one name only")]
+
+
+class Names(BaseModel):
+    """A page of names; the next one is asked for with the last name in `after`."""
+
+    names: list[NameView]
+
+
+class Versions(BaseModel):
+    """A page of versions, newest first; the next one is asked for with the last number in `before`."""
+
+    versions: list[VersionView]
+
+
+class Events(BaseModel):
+    """A page of events, oldest first; the next one is asked for with the last sequence in `after`."""
+
+    events: list[EventView]
+
+
+class Caller(BaseModel):
+    """Whose key it is."""
+
+    name: str = Field(examples=["ada"])
+    roles: list[str] = Field(examples=[["deployer"]])
+
+
+@reads.get("/whoami", responses=problems(), summary="Whose key this is, and what it allows")
+def whoami(actor: Annotated[Actor, Depends(admitted("read"))]) -> Caller:
+    """The first thing to ask with a new key."""
+    return Caller(name=actor.name, roles=sorted(actor.roles))
+
+
+@reads.get("/head", responses=problems(), dependencies=[may("read")], summary="The last event")
+def head(registry: Registry) -> Head:
+    """Keep it elsewhere: whoever has it can tell later whether the log was changed or cut off."""
+    return registry.head()
+
+
+@reads.get("/registry", responses=problems(), dependencies=[may("read")], summary="The names that there are")
+def names(
+    registry: Registry,
+    after: Annotated[str | None, Query(max_length=128, pattern=NAME_PATTERN, description="names behind this one")] = None,
+    limit: _Limit = 100,
+) -> Names:
+    """Each with its newest version and with what is placed where, in the order of their names."""
+    return Names(names=registry.names(after=after, limit=limit))
+
+
+@reads.get("/registry/{name}", responses=problems(404), dependencies=[may("read")], summary="The versions of a name")
+def versions(
+    registry: Registry,
+    name: NameInPath,
+    before: Annotated[int | None, Query(ge=1, le=_NUMBER_MAX, description="older than this number")] = None,
+    limit: _Limit = 100,
+) -> Versions:
+    """Newest first, with their state, who signed and who approved."""
+    return Versions(versions=registry.versions(name, before=before, limit=limit))
+
+
+def _documents() -> dict[int | str, dict[str, Any]]:
+    """A signed document is answered as its bytes are: the schema says no more than that it is an object."""
+    shown = {"description": "the document", "content": {"application/json": {"schema": {"type": "object"}}}}
+    return {200: shown, **problems(404)}
+
+
+_VERSION = "/registry/{name}/versions/{version}"
+
+
+@reads.get(_VERSION, responses=problems(404), dependencies=[may("read")], summary="One version")
+def version(registry: Registry, name: NameInPath, version: VersionInPath) -> VersionDetail:
+    """With its card, its files and their digests: everything that a signer or an approver should look at."""
+    return registry.show(f"{name}@{version}")
+
+
+@reads.get(
+    _VERSION + "/release",
+    responses=_documents(),
+    dependencies=[may("read")],
+    response_class=Response,
+    summary="The release statement of a version",
+)
+def release(registry: Registry, name: NameInPath, version: VersionInPath) -> Response:
+    """A DSSE envelope. Approvers sign its payload where their key is, and send the signature to `approve`."""
+    return Response(registry.release(f"{name}@{version}"), media_type="application/json")
+
+
+@reads.get(_VERSION + "/statement", responses=problems(404), dependencies=[may("read")], summary="What a release must say")
+def statement(registry: Registry, name: NameInPath, version: VersionInPath) -> StatementView:
+    """For signers: they add where and how long it may serve, and sign where their key is."""
+    return registry.statement(f"{name}@{version}")
+
+
+@reads.get(
+    _VERSION + "/bundle",
+    responses=_documents(),
+    dependencies=[may("read")],
+    response_class=Response,
+    summary="The signature over a version's files",
+)
+def bundle(registry: Registry, name: NameInPath, version: VersionInPath) -> Response:
+    """An OpenSSF Model Signing bundle, which the public `model-signing` tool reads, too."""
+    return Response(registry.bundle(f"{name}@{version}"), media_type="application/json")
+
+
+@reads.get(
+    _VERSION + "/package",
+    responses={200: {"description": "the files", "content": {package_tar.MEDIA_TYPE: {}}}, **problems(404)},
+    dependencies=[may("read")],
+    response_class=FileResponse,
+    summary="The files of a version",
+)
+def package(registry: Registry, bodies: Bodies, name: NameInPath, version: VersionInPath) -> FileResponse:
+    """A plain tar, without owners and times; `flyball registry fetch` verifies every byte of it."""
+    made = tempfile.TemporaryDirectory(prefix=PREFIX, dir=bodies.folder)
+    out = Path(made.name, "package.tar")
+    try:
+        registry.fetch(f"{name}@{version}", Path(made.name, "files"))
+        with out.open("xb") as file:
+            package_tar.write(Path(made.name, "files"), file)
+    except BaseException:
+        made.cleanup()
+        raise
+    return FileResponse(out, media_type=package_tar.MEDIA_TYPE, background=BackgroundTask(made.cleanup))
+
+
+@reads.get("/registry/{name}/history", responses=problems(404), dependencies=[may("read")], summary="Who did what, and why")
+def history(
+    registry: Registry,
+    name: NameInPath,
+    after: Annotated[int, Query(ge=0, le=_SEQUENCE_MAX, description="events behind this sequence number")] = 0,
+    limit: _Limit = PAGE_MAX,
+) -> Events:
+    """Every event of a name, refused acts included."""
+    return Events(events=registry.history(name, after=after, limit=limit))
+
+
+@reads.get("/events", responses=problems(), dependencies=[may("events")], summary="The whole log")
+def events(
+    registry: Registry,
+    after: Annotated[int, Query(ge=0, le=_SEQUENCE_MAX, description="events behind this sequence number")] = 0,
+    limit: _Limit = PAGE_MAX,
+) -> Events:
+    """Every event of every name, those about keys and snapshots included. For auditors."""
+    return Events(events=registry.history(None, after=after, limit=limit))
+
+
+@reads.get("/at", responses=problems(404), dependencies=[may("read")], summary="What served at a moment")
+def at(
+    registry: Registry,
+    time: Annotated[
+        datetime | None,
+        Query(description="RFC 3339, without a zone UTC; by default now", examples=["2026-03-01T12:00:00Z"]),
+    ] = None,
+    name: _OneName = None,
+) -> MomentView:
+    """Which version served where, who had placed it there and why, and who had approved it."""
+    return registry.at(time, name)
+
+
+@reads.get("/status", responses=problems(404), dependencies=[may("read")], summary="Where everything stands")
+def status(registry: Registry, name: _OneName = None) -> StatusView:
+    """What is placed where, what the servers say that they serve, and which versions wait for people."""
+    return registry.status(name)
+
+
+@reads.get(
+    "/verify", responses=problems(), dependencies=[may("verify")], summary="Whether the registry is as it was written"
+)
+def verify(
+    registry: Registry,
+    _: Annotated[None, one_of(2, "checks of the whole log")],
+    quick: Annotated[bool, Query(description="ask only whether the artifacts are there, and do not read them")] = False,
+) -> VerifiedView:
+    """Checks every link of the chain, every table against the events, and every artifact's bytes. For auditors."""
+    return registry.verify(quick=quick)

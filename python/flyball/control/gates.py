@@ -1,0 +1,100 @@
+"""The gates of a promotion: what must hold before a version is placed, and the evidence that it did.
+
+A firm gate is judged again by every server, so no glass breaks it. The latency contract has a file of its own. Must not
+know who promotes or why.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from flyball.control.latency import latency
+from flyball.engine import model_files
+from flyball.equivalence.certificate import CERTIFICATE, read_certificate
+from flyball.errors import FlyballError, SignatureError
+from flyball.registry.acts import Subject
+from flyball.registry.meta import META, read_meta
+from flyball.registry.rules import Gate
+from flyball.registry.scanning import scan_package
+from flyball.registry.served import served
+
+if TYPE_CHECKING:
+    from flyball.registry.meta import Meta
+    from flyball.registry.served import PackageFolder
+
+_WORDS_MAX = 1000
+
+
+def run_gates(subject: Subject) -> list[Gate]:
+    """All of them. The slow one runs only where the others leave a promotion possible."""
+    package = subject.opened.folder(subject.name, subject.version)
+    meta = read_meta((package.folder / META).read_bytes())
+    found = [_signatures(subject, package), _scan(package), _validation(meta)]
+    if (package.folder / CERTIFICATE).is_file():
+        found.append(_equivalence(package))
+    if meta.contract is not None and all(gate.passed or not gate.firm for gate in found):
+        found.append(latency(subject, package, meta.contract))
+    return found
+
+
+def _signatures(subject: Subject, package: PackageFolder) -> Gate:
+    """Every question that a server puts at load, put here first."""
+    from flyball.signing.admission import Deployed, Package, admit
+
+    opened, version = subject.opened, subject.version
+    references = opened.references(version)
+    shown = served(package, references)
+    digests = shown.digests
+    named = {
+        "decision": digests.document if digests else None,
+        "policy": digests.policy if digests else None,
+        "schema": digests.schema_ if digests else None,
+    }
+    try:
+        trust, now = opened.trust(), int(time.time())
+        packages = [Package(one.ref, one.folder, _bundle(subject, one.ref)) for one in (package, *references.values())]
+        deployed = Deployed(subject.name, subject.environment, shown.models, named)
+        release, _ = admit(deployed, opened.release(version), packages, trust, now)
+    except SignatureError as error:
+        return Gate("signatures", passed=False, words=error.message, firm=True, evidence={"reason": error.reason})
+    approved = f"approved by {' and '.join(release.approvers)}" if release.approvers else "no approval is needed"
+    evidence = {"serial": trust.policy.serial, "not_after": release.statement.not_after, "approvers": release.approvers}
+    return Gate("signatures", passed=True, words=f"signed by {release.author}, {approved}", firm=True, evidence=evidence)
+
+
+def _bundle(subject: Subject, ref: str) -> bytes | None:
+    _, version = subject.opened.find(ref)
+    return None if version.bundle is None else subject.opened.store.read(version.bundle)
+
+
+def _scan(package: PackageFolder) -> Gate:
+    """Once more, by the scanner of today: what was registered a year ago was scanned by that of a year ago."""
+    try:
+        models = scan_package(package.folder)
+    except FlyballError as error:
+        return Gate("scan", passed=False, words=error.message, firm=True)
+    return Gate("scan", passed=True, words=f"{models} ONNX file{'s' * (models != 1)} within limits", firm=True)
+
+
+def _validation(meta: Meta) -> Gate:
+    due = meta.card.validation_due
+    if due is None:
+        return Gate("validation", passed=True, words="its card names no day by which it must be validated again")
+    if meta.card.overdue(datetime.now(UTC).date()):
+        return Gate("validation", passed=False, words=f"its validation was due on {due}", evidence={"due": due})
+    return Gate("validation", passed=True, words=f"validation is due on {due}", evidence={"due": due})
+
+
+def _equivalence(package: PackageFolder) -> Gate:
+    """What the certificate says, if it is one of a model that is here."""
+    try:
+        proof = read_certificate(package.folder / CERTIFICATE)
+        models = {model_files(path).digest for path in package.folder.rglob("*.onnx")}
+    except FlyballError as error:
+        return Gate("equivalence", passed=False, words=error.message)
+    if proof.candidate.digest not in models:
+        return Gate("equivalence", passed=False, words="the certificate is of a model that is not in the package")
+    evidence = {"outcome": proof.outcome, "candidate": proof.candidate.digest, "original": proof.original.digest}
+    return Gate("equivalence", passed=proof.outcome != "refused", words=proof.words[:_WORDS_MAX], evidence=evidence)

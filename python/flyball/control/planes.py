@@ -1,0 +1,70 @@
+"""The data planes that a control loop can drive: the server of this process, or servers that watch a folder.
+
+Must not know registries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import urllib3
+
+from flyball.engine import Deployments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from flyball.engine import Server
+    from flyball.snapshot import Bundle
+
+_ASK_S = 0.5
+_ANSWER_BYTES_MAX = 4 << 20
+
+
+class ServerPlane:
+    """The server of this process."""
+
+    def __init__(self, server: Server, node: str) -> None:
+        self._server, self._node = server, node
+        self.waiting = False
+
+    def apply(self, bundle: Bundle) -> None:
+        """Load and swap; what is refused keeps what it had."""
+        self._server.apply(bundle.to_bytes())
+
+    def told(self) -> dict[str, Deployments]:
+        """What it serves, refused and keeps warm now."""
+        return {self._node: self._server.deployments()}
+
+
+class FolderPlane:
+    """Servers that watch a folder: `flyballd --snapshot DIR/index.json --watch`."""
+
+    def __init__(self, folder: Path, urls: Sequence[str]) -> None:
+        """`urls`: where the servers answer, to be asked what they made of it."""
+        self._folder, self._urls = folder, urls
+        self._generation = 0
+        self._http = urllib3.PoolManager(timeout=urllib3.Timeout(_ASK_S), retries=False)
+        self.waiting = bool(urls)
+
+    def apply(self, bundle: Bundle) -> None:
+        """Write it; the index comes last."""
+        bundle.write(self._folder)
+        self._generation = bundle.parsed_index().generation
+        self.waiting = bool(self._urls)
+
+    def told(self) -> dict[str, Deployments]:
+        """What the servers say of themselves; one that does not answer is left out, and its report grows old."""
+        found = {url: said for url in self._urls if (said := self._asked(url)) is not None}
+        current = [said for said in found.values() if said.refused or said.generation == self._generation]
+        self.waiting = len(current) < len(self._urls)
+        return found
+
+    def _asked(self, url: str) -> Deployments | None:
+        try:
+            answer = self._http.request("GET", f"{url.rstrip('/')}/v1/deployments", preload_content=False)
+            with answer:
+                return Deployments.model_validate_json(answer.read(_ANSWER_BYTES_MAX))
+        except (urllib3.exceptions.HTTPError, OSError, ValueError):
+            return None

@@ -1,0 +1,86 @@
+"""What a server says of itself, against what it should serve: one report a name, for the registry.
+
+What it should serve and what it does serve are two things, and both are told. Plain values; must not know how servers are
+asked, nor where reports are kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flyball.control.fetching import FETCHING
+from flyball.registry.events import now_us
+from flyball.registry.nodes import WAITING, NodeReport
+from flyball.snapshot.store import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from flyball.control.compile import Snapshot
+    from flyball.engine import Deployments, DeploymentState
+
+_NOT_SEEN = "it has not seen this snapshot yet"
+_NOT_THERE = "not_serving: it was neither loaded nor refused; somebody may have unloaded it"
+
+
+def reports_of(
+    node: str, said: Deployments, wanted: Snapshot, given: int, withdrawn: Mapping[str, DeploymentState]
+) -> list[NodeReport]:
+    """One report for each name that is placed.
+
+    `given`: the generation of what servers were given last. `withdrawn`: documents that all of them refused, and what was
+    said of them; what was good before was put in their place.
+    """
+    serving = {one.name: one for one in said.deployments if one.state == "applied"}
+    refused = {one.name: one for one in said.deployments if one.state == "refused"}
+    seen_at, reports = now_us(), []
+    for name in sorted(wanted.versions):
+        digest = digest_of(wanted.documents[name]) if name in wanted.documents else ""
+        serves, refusing = serving.get(name), refused.get(name)
+        if refusing is not None and max(said.generation, refusing.generation) < given:
+            refusing = None  # that was said of an earlier snapshot
+        if refusal := wanted.refusals.get(name):
+            state = WAITING if refusal.code == FETCHING else "refused"
+            reason = f"{refusal.code}: {refusal.message}"
+        else:
+            state, reason = _became(digest, said, given, serves, [refusing, withdrawn.get(name)])
+        reports.append(
+            NodeReport(
+                node=node,
+                environment=wanted.environment,
+                deployment=name,
+                generation=wanted.generation,
+                digest=digest,
+                state=state,
+                reason=reason,
+                version=wanted.versions[name],
+                seen_at=seen_at,
+                serving_version=_version(serves),
+                serving_digest=serves.digest if serves else None,
+            )
+        )
+    return reports
+
+
+def _became(
+    digest: str,
+    said: Deployments,
+    given: int,
+    serves: DeploymentState | None,
+    refusals: Sequence[DeploymentState | None],
+) -> tuple[str, str]:
+    """State and reason of the document that the server should serve."""
+    if said.refused is not None:
+        return "refused", said.refused
+    for refusing in refusals:
+        if refusing is not None and refusing.digest == digest:
+            return "refused", refusing.reason or "refused"
+    if serves is not None and serves.digest == digest:
+        return "applied", ""
+    return (WAITING, _NOT_SEEN) if said.generation < given else ("refused", _NOT_THERE)
+
+
+def _version(serves: DeploymentState | None) -> int | None:
+    if serves is None or serves.signed is None or isinstance(serves.signed, str):
+        return None
+    return serves.signed.version

@@ -1,0 +1,183 @@
+"""What a control loop keeps on disk: the last good snapshot, packages, and the trust policy that it goes by.
+
+The folder itself may be the one that servers watch: its index is then the newest, and `last-good/` has what servers took.
+With it a server starts while the registry cannot be reached. The root of trust is taken once: a registry that brings
+another one later is not believed. Must not know events or servers.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from typing import TYPE_CHECKING
+
+from flyball.control.proven import Proven
+from flyball.durable_file import making_folder, read_json, write_bytes, write_json
+from flyball.errors import FlyballError, LockedError, RefusedError, SignatureError, UsageError
+from flyball.registry.package_cache import drop_unused, used
+from flyball.registry.served import PACKAGES
+from flyball.snapshot import Bundle, parse
+from flyball.snapshot.store import SIGNATURE_FILE, digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+ROOT, TRUST, LOCK = "root.pub", "trust.json", "lock"
+LAST_GOOD, TAKEN = "last-good", "taken.json"
+_PACKAGES_SPARED = 8
+
+
+def paths_of_trust(folder: Path, trust_root: Path | None) -> tuple[Path, Path]:
+    """The root keys and the policy that servers go by: both in the folder, unless the keys were given by hand."""
+    return (trust_root or folder / ROOT).absolute(), (folder / TRUST).absolute()
+
+
+class StateFolder:
+    """One folder of one control loop."""
+
+    def __init__(self, folder: Path, trust_root: Path | None = None) -> None:
+        """`trust_root`: a file of root keys that was given by hand; else that of the registry is taken, once."""
+        self.folder = folder.absolute()
+        self.trust_root, self.trust_policy = paths_of_trust(folder, trust_root)
+        self._needed: set[str] = set()
+        making_folder(self.folder)
+        self._lock = (self.folder / LOCK).open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._lock.close()
+            raise LockedError(
+                f"another process keeps its state in {folder}", code="state_locked", next_step="name another:  --state DIR"
+            ) from error
+
+    def close(self) -> None:
+        """Let others have the folder."""
+        self._lock.close()
+
+    def take_trust(self, root: Path, policy: Path) -> bool:
+        """Take a registry's newer policy, where it holds under our own root; whether there was one."""
+        from flyball.signing.keys import load_publics
+        from flyball.signing.trust import read_policy
+
+        offered = _read(policy)
+        if not self.trust_root.is_file():
+            write_bytes(self.folder / ROOT, _read(root))
+        held = self.trust_policy.read_bytes() if self.trust_policy.is_file() else None
+        if offered == held:
+            return False
+        roots, now = load_publics(self.trust_root), int(time.time())
+        lowest = 0
+        if held is not None:
+            # One that expired meanwhile still says which serial was taken: its own time is the time to read it at.
+            lowest = _serial(held)
+        try:
+            read_policy(offered, roots, now, lowest)
+        except SignatureError as error:
+            raise RefusedError(
+                f"the registry's trust policy is not taken: {error.message}",
+                code="trust_refused",
+                next_step=f"if its root key was changed on purpose, remove {self.trust_root}",
+            ) from error
+        write_bytes(self.trust_policy, offered)
+        return True
+
+    def newest(self) -> Bundle | None:
+        """The snapshot that was given to servers that watch this folder, if there is one that can be read."""
+        return self._snapshot(self.folder)
+
+    def last_good(self) -> Bundle | None:
+        """The snapshot of what servers took, if there is one that can be read."""
+        return self._snapshot(self.folder / LAST_GOOD)
+
+    def _snapshot(self, folder: Path) -> Bundle | None:
+        """One of the two; their packages lie in the folder itself.
+
+        The index is the one inside the signature, which is written first: a process that ended between the two files leaves
+        a whole snapshot all the same.
+        """
+        from flyball.signing.dsse import read_envelope
+        from flyball.signing.index import INDEX_BYTES_MAX, PAYLOAD_TYPE
+
+        try:
+            signature = (folder / SIGNATURE_FILE).read_bytes()
+            index = read_envelope(signature, PAYLOAD_TYPE, "the index that was kept", INDEX_BYTES_MAX).payload
+            entries = parse("index", index).deployments
+        except (FlyballError, OSError):
+            return None
+        paths = [_document_file(folder, entry.digest) for entry in entries]
+        documents = tuple(path.read_bytes() for path in paths if path.is_file())
+        return Bundle(index, documents, self.folder, signature)
+
+    def proven(self) -> Proven:
+        """What servers took before this process began."""
+        good = self.last_good()
+        return Proven(documents_of(good) if good else {}, self._taken())
+
+    def _taken(self) -> list[str]:
+        try:
+            taken = read_json(self.folder / LAST_GOOD / TAKEN)
+        except (RefusedError, OSError):
+            return []  # it only helps to choose between two snapshots
+        return [digest for digest in taken if isinstance(digest, str)] if isinstance(taken, list) else []
+
+    def keep(self, good: Bundle, taken: list[str]) -> None:
+        """Keep this as the last good snapshot, and which documents servers took."""
+        folder = self.folder / LAST_GOOD
+        before = self.last_good()
+        if before is None or before.index != good.index or len(before.documents) != len(good.documents):
+            making_folder(folder)
+            good.write(folder)
+        if self._taken() != taken:
+            write_json(folder / TAKEN, taken)
+
+    def drop_all_but(self, good: Collection[bytes], given: Collection[bytes], warm: Collection[bytes] = ()) -> list[str]:
+        """Drop the documents that neither the last good snapshot nor the one that was given has, and packages.
+
+        Packages of documents that servers may still have warm stay, too, so that going back fetches nothing. Gives the names
+        of those that were dropped.
+        """
+        for folder, documents in ((self.folder / LAST_GOOD, good), (self.folder, given)):
+            wanted = {_document_file(folder, digest_of(document)) for document in documents}
+            for path in set((folder / "deployments").glob("*.json")) - wanted:
+                path.unlink(missing_ok=True)
+        packages, whole = self.folder / PACKAGES, b"".join((*good, *given, *warm))
+        there = {path.name for path in packages.glob("[0-9a-f]*")}
+        needed = {name for name in there if name.encode() in whole}
+        for name in needed ^ self._needed:
+            used(packages / name)
+        self._needed = needed
+        return drop_unused(packages, needed, spared=_PACKAGES_SPARED)
+
+
+def documents_of(bundle: Bundle) -> dict[str, bytes]:
+    """The documents of a snapshot, by name, as far as they are there."""
+    by_digest = {digest_of(document): document for document in bundle.documents}
+    entries = bundle.parsed_index().deployments
+    return {entry.name: by_digest[entry.digest] for entry in entries if entry.digest in by_digest}
+
+
+def _document_file(folder: Path, digest: str) -> Path:
+    return folder / "deployments" / f"{digest.removeprefix('sha256:')}.json"
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"the registry has no trust policy: {path} cannot be read ({error.strerror})",
+            code="no_trust",
+            next_step="make one:  flyball trust init",
+        ) from error
+
+
+def _serial(policy: bytes) -> int:
+    from flyball.signing.dsse import read_envelope
+    from flyball.signing.policy import TrustPolicy
+    from flyball.signing.strict import read_object
+    from flyball.signing.trust import PAYLOAD_TYPE, TRUST_BYTES_MAX
+
+    what = "the trust policy that was kept"
+    envelope = read_envelope(policy, PAYLOAD_TYPE, what, TRUST_BYTES_MAX)
+    return TrustPolicy.read(read_object(envelope.payload, what, TRUST_BYTES_MAX)).serial

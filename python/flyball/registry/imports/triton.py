@@ -1,0 +1,51 @@
+"""The models of a repository in Triton's layout, as versions of a registry: each version that Triton would serve.
+
+What `config.pbtxt` says is read by `flyball.repository`, which also says what does not map. Must not know the command line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flyball.errors import UsageError
+from flyball.registry.imports.found import Found
+from flyball.repository import read_repository, refuse_if_none_is_served
+from flyball.snapshot.models import Terms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from flyball.repository import ModelReport, RepositoryReport
+    from flyball.snapshot import ModelSource
+
+
+def find(repository: Path, model: str | None = None) -> tuple[list[Found], RepositoryReport]:
+    """Every version, oldest first, so that the newest of a model becomes the newest here; and what became of each field."""
+    read = read_repository(repository)
+    refuse_if_none_is_served(read.report)
+    reports = {report.name: report for report in read.report.served}
+    sources = [source for source in read.sources if model in {None, source.name}]
+    if not sources:
+        raise UsageError(
+            f"{repository} has no model {model} that can be served", next_step=f"it has {', '.join(sorted(reports))}"
+        )
+    return [found for source in sources for found in _versions(source, reports[source.name], repository)], read.report
+
+
+def _versions(source: ModelSource, report: ModelReport, repository: Path) -> Iterator[Found]:
+    stated = {}
+    if source.terms is not None and source.terms != Terms():
+        stated["terms"] = source.terms.model_dump(exclude_defaults=True)
+    if source.labels:
+        stated["labels"] = {output: list(labels) for output, labels in source.labels.items()}
+    notes = tuple(f"{note.field}: {note.text}" for note in report.warnings)
+    paths = {**source.older, source.version: source.path}
+    for version in sorted(paths, key=int):
+        yield Found(
+            name=source.name,
+            model=paths[version],
+            source=f"{repository.name}/{source.name}/{version} (Triton's layout)",
+            parameters={"triton": {"model": source.name, "version": version, **stated}},
+            notes=notes,
+        )

@@ -1,0 +1,86 @@
+"""Signs and approves where the private key is: what a registry shows goes in, what the key made comes out.
+
+It believes as little as it can: the list of files must have the root of the version, and a release must be of it.
+Must not know where the registry is.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flyball.errors import UsageError
+from flyball.signing import dsse, keys, oms
+from flyball.signing import release as releases
+from flyball.signing.manifest import Manifest, manifest_of
+from flyball.signing.reasons import Reason, refused
+from flyball.signing.strict import encode_base64, written
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from flyball.registry.views import StatementView, VersionDetail
+
+_DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What an approver hands over: the signature in base64, and the hint of the key."""
+
+    signature: str
+    key: str
+
+
+def signed(
+    version: VersionDetail, statement: StatementView, key: keys.PrivateKey, *, environments: Sequence[str], days: int
+) -> tuple[bytes, bytes]:
+    """The bundle over a version's files, and its release for some environments and days from now on."""
+    ref = f"{version.name}@{version.number}"
+    if statement.subjects.get(ref) != version.root:
+        raise refused(Reason.WRONG_SUBJECT, f"the registry's statement is not about {ref} as it shows it")
+    begin = int(time.time())
+    said = {
+        **statement.model_dump(by_alias=True, exclude={"subjects"}),
+        "environments": list(environments),
+        "not_before": written(begin),
+        "not_after": written(begin + days * _DAY_S),
+    }
+    bundle = oms.sign_manifest(version.name, _manifest(version), key)
+    return bundle, releases.make_release(said, statement.subjects, key)
+
+
+def approval(version: VersionDetail, release: bytes, key: keys.PrivateKey) -> Approval:
+    """An approver's signature over a release, if it is this version's."""
+    stated = releases.read_release(release)
+    first, ref = stated.subject[0], f"{version.name}@{version.number}"
+    if first.name != ref or f"sha256:{first.digest.sha256}" != version.root:
+        raise refused(Reason.WRONG_SUBJECT, f"the registry's release is not of {ref} as it shows it")
+    made = releases.approval(release, key)
+    return Approval(encode_base64(made.sig), made.keyid)
+
+
+def check_same(version: VersionDetail, folder: Path) -> None:
+    """Refuse to sign what is not in a folder of the signer's own; meta.json is the registry's."""
+    ours = {name: digest for name, digest in manifest_of(folder).files.items() if name != "meta.json"}
+    theirs = {name: digest for name, digest in _manifest(version).files.items() if name != "meta.json"}
+    for name in sorted(ours.keys() | theirs.keys()):
+        if ours.get(name) != theirs.get(name):
+            raise UsageError(
+                f"{name} is not the same in {folder} and in {version.name}@{version.number}: nothing was signed",
+                next_step=f"flyball registry show {version.name}@{version.number}",
+            )
+
+
+def transfer_envelope(payload_type: str, said: bytes, key: keys.PrivateKey) -> bytes:
+    """The envelope over what a bundle file says of itself."""
+    return dsse.sign(payload_type, said, key).text()
+
+
+def _manifest(version: VersionDetail) -> Manifest:
+    manifest = Manifest({file.name: file.digest.removeprefix("sha256:") for file in version.files})
+    if manifest.root != version.root:
+        raise refused(Reason.ROOT_MISMATCH, f"the files of {version.name}@{version.number} have another root than it says")
+    return manifest

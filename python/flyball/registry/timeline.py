@@ -1,0 +1,160 @@
+"""Time travel: what was placed at a time, who put it there and why, and who had approved it by then.
+
+Answers come from the placements' intervals, so that they take as long as the registry is wide, not as long as its history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlalchemy import and_, func, or_, select
+
+from flyball.registry import schema
+from flyball.registry.event import microseconds
+from flyball.registry.events import now_us
+from flyball.registry.fold import ALIAS, CANDIDATE, CHAMPION
+from flyball.registry.nodes import GONE_US
+from flyball.registry.projections import Approval, Confirmation, Placement, approval_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sqlalchemy import CTE, ColumnElement, Connection, FromClause
+
+    from flyball.registry.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A version at a spot at a time, with what had happened to it by then."""
+
+    placement: Placement
+    root: str
+    author: str
+    approvals: list[Approval]
+    revoked: bool
+
+
+class Said(NamedTuple):
+    """What a server had last said of a name; `gone_since` where it was not heard of for so long that it may be gone."""
+
+    confirmation: Confirmation
+    gone_since: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The registry at a time: the last event by then, what was placed, and what servers said that they served."""
+
+    sequence: int
+    at: int
+    standings: list[Standing]
+    said: list[Said]
+
+
+class Timeline:
+    """Questions about what was."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def at(
+        self, time: datetime | None, name: str | None = None, *, slots: tuple[str, ...] = (CHAMPION, CANDIDATE, ALIAS)
+    ) -> Moment:
+        """What was placed at a time, everywhere or for one name; events of that very microsecond had happened.
+
+        Without a time it is now; that, and what is still to come, goes by the last event and not by its time: the clock of
+        whoever wrote it may be ahead.
+        """
+        now = now_us()
+        wanted = now if time is None else microseconds(time)
+        with self._database.reading() as connection:
+            events = schema.events.c
+            last = select(events.sequence).order_by(events.at.desc(), events.sequence.desc()).limit(1)
+            by_then = last if wanted >= now else last.where(events.at <= wanted)
+            sequence = connection.execute(by_then).scalar() or 0
+            standings = _standings(connection, sequence, name, slots)
+            return Moment(sequence, wanted, standings, _said(connection, sequence, wanted, name))
+
+
+def _standings(connection: Connection, sequence: int, name: str | None, slots: tuple[str, ...]) -> list[Standing]:
+    """In one question, a row for each approval: what is newest is looked for once."""
+    held, versions, approvals = schema.placements, schema.versions, schema.approvals
+    newest = _newest(sequence, name, slots)
+    counted = and_(
+        approvals.c.name == held.c.name,
+        approvals.c.number == held.c.version,
+        approvals.c.sequence <= sequence,
+        or_(approvals.c.void_seq.is_(None), approvals.c.void_seq > sequence),
+    )
+    asked = (
+        select(held, versions.c.root, versions.c.author, versions.c.state, versions.c.state_seq, approvals)
+        .select_from(newest)
+        .join(held, and_(_same_spot(held, newest), held.c.from_seq == newest.c.from_seq))
+        .join(versions, and_(versions.c.name == held.c.name, versions.c.number == held.c.version))
+        .outerjoin(approvals, counted)
+        .where(or_(held.c.to_seq.is_(None), held.c.to_seq > sequence))
+        .order_by(held.c.name, held.c.slot, held.c.place, approvals.c.sequence)
+    )
+    standings: list[Standing] = []
+    width = len(held.c)
+    for row in connection.execute(asked).all():
+        placement = Placement(*row[:width])
+        if not standings or standings[-1].placement != placement:
+            root, author, state, state_seq = row[width : width + 4]
+            revoked = state == "revoked" and state_seq <= sequence  # nothing follows a revocation, so this is all of it
+            standings.append(Standing(placement, root, author, [], revoked))
+        if row[width + 4] is not None:
+            standings[-1].approvals.append(approval_of(row[width + 4 :]))
+    return standings
+
+
+def _newest(sequence: int, name: str | None, slots: tuple[str, ...]) -> CTE:
+    """Each spot with the event that was the newest there: one step down the index, however long the spot's history is."""
+    spots, earlier = schema.spots, schema.placements.alias()
+    from_seq = (
+        select(func.max(earlier.c.from_seq))
+        .where(_same_spot(earlier, spots), earlier.c.from_seq <= sequence)
+        .scalar_subquery()
+    )
+    asked = select(spots, from_seq.label("from_seq")).where(spots.c.slot.in_(slots))
+    # Materialized, or SQLite goes through all placements and takes the step for each of them.
+    return (asked if name is None else asked.where(spots.c.name == name)).cte("newest").prefix_with("MATERIALIZED")
+
+
+def _said(connection: Connection, sequence: int, at: int, name: str | None) -> list[Said]:
+    """What each server had last said by then. What it said counts as long as somebody heard of it."""
+    held, spots, earlier = schema.confirmations, schema.node_spots, schema.confirmations.alias()
+    from_seq = (
+        select(func.max(earlier.c.from_seq))
+        .where(_same_node(earlier, spots), earlier.c.from_seq <= sequence)
+        .scalar_subquery()
+    )
+    every = select(spots, from_seq.label("from_seq"))
+    newest = (every if name is None else every.where(spots.c.name == name)).cte("newest_said").prefix_with("MATERIALIZED")
+    asked = (
+        select(held)
+        .select_from(newest)
+        .join(held, and_(_same_node(held, newest), held.c.from_seq == newest.c.from_seq))
+        .where(or_(held.c.to_seq.is_(None), held.c.to_seq > sequence))
+        .order_by(held.c.name, held.c.environment, held.c.node)
+    )
+    reports = schema.nodes.c
+    seen = select(reports.node, reports.environment, func.max(reports.seen_at)).group_by(reports.node, reports.environment)
+    heard = {(node, environment): at for node, environment, at in connection.execute(seen).all()}
+    said = []
+    for row in connection.execute(asked).all():
+        one = Confirmation._make(row)
+        # One that ended later counts up to there: from then on the server was silent, or it said something else.
+        until, grace = (heard.get((one.node, one.environment), at), GONE_US) if one.to_at is None else (one.to_at, 0)
+        said.append(Said(one, until if at > until + grace else None))
+    return said
+
+
+def _same_node(one: FromClause, other: FromClause) -> ColumnElement[bool]:
+    return and_(one.c.name == other.c.name, one.c.environment == other.c.environment, one.c.node == other.c.node)
+
+
+def _same_spot(one: FromClause, other: FromClause) -> ColumnElement[bool]:
+    return and_(one.c.name == other.c.name, one.c.slot == other.c.slot, one.c.place == other.c.place)

@@ -1,0 +1,51 @@
+"""The closed list of reasons for which something signed is refused, and the one way to refuse.
+
+`crates/signing` has the same list; tests/golden/signing/reasons.json is compared with both.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from flyball.errors import SignatureError
+
+
+class Reason(StrEnum):
+    """Why something signed was refused. The values are stable: events, metrics and answers show them."""
+
+    UNSIGNED = "unsigned"
+    MALFORMED = "malformed"
+    UNSUPPORTED = "unsupported"
+    BAD_SIGNATURE = "bad_signature"
+    UNKNOWN_KEY = "unknown_key"
+    WRONG_ROLE = "wrong_role"
+    KEY_NOT_YET_VALID = "key_not_yet_valid"
+    KEY_EXPIRED = "key_expired"
+    KEY_REVOKED = "key_revoked"
+    PACKAGE_REVOKED = "package_revoked"
+    NOT_YET_VALID = "not_yet_valid"
+    EXPIRED = "expired"
+    WRONG_ENVIRONMENT = "wrong_environment"
+    WRONG_NAME = "wrong_name"
+    WRONG_SUBJECT = "wrong_subject"
+    BELOW_MINIMUM = "below_minimum"
+    APPROVALS_MISSING = "approvals_missing"
+    CHANGED_FILE = "changed_file"
+    MISSING_FILE = "missing_file"
+    EXTRA_FILE = "extra_file"
+    SYMLINK = "symlink"
+    SPECIAL_FILE = "special_file"
+    PATH_ESCAPE = "path_escape"
+    DUPLICATE_NAME = "duplicate_name"
+    IGNORED_PATHS = "ignored_paths"
+    ROOT_MISMATCH = "root_mismatch"
+    TRUST_EXPIRED = "trust_expired"
+    TRUST_DOWNGRADE = "trust_downgrade"
+    INDEX_DOWNGRADE = "index_downgrade"
+    WRONG_DIGEST = "wrong_digest"
+    TOO_LARGE = "too_large"
+
+
+def refused(reason: Reason, words: str, next_step: str | None = None) -> SignatureError:
+    """The error to raise: the reason for machines, the words for people."""
+    return SignatureError(reason.value, words, next_step=next_step)
