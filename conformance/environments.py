@@ -8,8 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.claims.tools import NotHereError, perf_analyzer
+from bench.claims.tools import perf_analyzer
 from bench.environments import install_lock
+from bench.parts.here import NotHereError
 from bench.peers.peers import choose, install, version
 from conformance.groups import CLIENTS, KSERVE, OURS
 

@@ -39,13 +39,14 @@ CRATE_ARROWS: dict[str, set[str]] = {
     "engine": {"core"},
     "features": {"core"},
     "journal": {"core"},
-    "plane": {"core", "decision", "engine", "features"},
+    "plane": {"core", "decision", "engine", "features", "signing"},
+    "signing": {"core"},
     "telemetry": {"core"},
     "wire": {"core"},
-    "server": {"core", "decision", "engine", "features", "journal", "plane", "telemetry", "wire"},
+    "server": {"core", "decision", "engine", "features", "journal", "plane", "signing", "telemetry", "wire"},
     "load": {"wire", "core"},
     "flyballd": {"server", "core"},
-    "py": {"server", "load", "engine", "core", "decision", "features", "journal", "plane", "telemetry", "wire"},
+    "py": {"server", "load", "engine", "core", "decision", "features", "journal", "plane", "signing", "telemetry", "wire"},
 }
 # Foreign crates that belong to one room.
 FENCED_CRATES: dict[str, set[str]] = {"ort": {"engine"}, "pyo3": {"py"}, "cel": {"decision"}, "redis": {"features"}}

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from bench.claims import tools
 from bench.claims.report import Report, exit_with
 from bench.claims.subjects import Subject, flyballd
+from bench.parts.here import NotHereError
 from bench.peers.peers import Setting, choose, install, payloads_for, serving
 from flyball.bench.compare import measure_pairs
 from flyball.bench.measure import Measurement
@@ -195,7 +196,7 @@ def _ratios(report: Report, rivals: Rivals) -> Estimate | str:
         try:
             # Another one first each time, so that what drifts falls on both alike.
             first, second = (rivals.theirs(), rivals.ours()) if turn % 2 else (rivals.ours(), rivals.theirs())
-        except tools.NotHereError as missing:
+        except NotHereError as missing:
             return missing.message
         there, here = (first, second) if turn % 2 else (second, first)
         ratios.append(there.rate_per_s / here.rate_per_s)

@@ -85,7 +85,7 @@ def need(path: Path) -> Path:
 def flyballd(subject: Subject, folder: Path, *, flags: Sequence[str] = (), cpus: list[int] | None = None) -> Process:
     """The lone binary, from a snapshot on disk."""
     index = compile_models([f"{subject.name}={subject.path}"]).write(folder / f"snapshot-{subject.name}")
-    command = [str(need(FLYBALLD)), "--snapshot", str(index), *ANY_PORT, *flags]
+    command = [str(need(FLYBALLD)), "--unsigned", "allow", "--snapshot", str(index), *ANY_PORT, *flags]
     return Process(command, cpus=cpus or split_cpus()[0], environment={"ORT_DYLIB_PATH": str(ort_library())})
 
 

@@ -17,6 +17,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.parts.here import NotHereError
 from flyball.errors import FlyballError
 
 TOOLS = Path("bench/peers/.venvs")
@@ -29,12 +30,6 @@ class ClosedLoop:
 
     rate_per_s: float
     p50_us: float | None
-
-
-class NotHereError(FlyballError):
-    """A tool that this machine does not have and cannot get."""
-
-    code = "tool_missing"
 
 
 def wrk() -> Path:

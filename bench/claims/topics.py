@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from bench.claims.report import Report
+from bench.claims.report import Report, exit_with
 from bench.claims.tails.stand import Stand
 from flyball.errors import FlyballError
 
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     Topics = Mapping[str, Callable[[Stand], None]]
+
+
+def run_topics(name: str, topics: Topics, about: str | None) -> NoReturn:
+    """The whole command of a claim: measures the topics that its arguments ask for, and ends."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that servers are ended on the way out
+    exit_with(lambda: measure_topics(name, topics, about))
 
 
 def measure_topics(name: str, topics: Topics, about: str | None) -> int:

@@ -6,28 +6,23 @@ only those without a remedy are right, so that the generator's own count of reme
 
 from __future__ import annotations
 
-import contextlib
 import json
-import shutil
-import signal
-import socket
-import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from bench.claims.decisions import specs
 from bench.claims.decisions.counts import DECIDED, REMEDIED, count, gained
 from bench.claims.tails.stand import slim
+from bench.parts.here import NotHereError
+from bench.parts.redis import RedisServer
 from flyball.bench.run import run_load
 from flyball.bench.table import latency
 from flyball.engine import Arrivals, LoadPlan, Warmup
-from flyball.errors import FlyballError
 from flyball.spec import Decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from bench.claims.tails.stand import Stand
     from flyball.bench.process import Process
@@ -38,24 +33,31 @@ RATE_PER_S, CONNECTIONS, ACCOUNTS = 1_000.0, 16, 200
 PHASE_S, DEADLINE_MS, SOURCE_TIMEOUT_MS = 3.0, 50, 10
 LATE_MAX = 0.001
 REMEDY = "feature_unavailable"
-_POLL_S, _START_S = 0.02, 10.0
 
 
 def measure(stand: Stand) -> None:
     """Both runs, then one that shows that all is well again, on the same server from beginning to end."""
-    program = shutil.which("redis-server") or shutil.which("valkey-server")
-    if program is None:
-        stand.report.not_measured("a source killed, slowed and restarted under load", "", "redis-server is not here")
+    try:
+        redis = RedisServer(stand.folder)
+    except NotHereError as missing:
+        stand.report.not_measured("a source killed, slowed and restarted under load", "", missing.message)
         return
-    with _Redis(program, stand.folder) as redis:
+    try:
+        _fill(redis)
         path = specs.write(stand.folder / DECISION, specs.looked_up(redis.url, SOURCE_TIMEOUT_MS), DECISION)
         index = Decision.load(path).bundle().write(path.parent / "snapshot")
         with stand.serve_snapshot(index) as server:
             pid = server.pid
-            every = _counted(stand, server, '"outcome":', lambda: redis.suffer(stand.seconds(PHASE_S)), phases=5)
-            right = _counted(stand, server, '"remedy":null', lambda: redis.suffer(stand.seconds(PHASE_S)), phases=5)
+
+            def faults() -> None:
+                _suffer(redis, stand.seconds(PHASE_S))
+
+            every = _counted(stand, server, '"outcome":', faults, phases=5)
+            right = _counted(stand, server, '"remedy":null', faults, phases=5)
             after = _counted(stand, server, '"remedy":null', None, phases=1)
             alive = server.alive() and server.pid == pid
+    finally:
+        redis.kill()
     _judge(stand, every, right, after, alive=alive)
 
 
@@ -117,64 +119,19 @@ def _judge(stand: Stand, every: Counted, right: Counted, after: Counted, *, aliv
     stand.report.judge(f"{title}: recovered without a restart", figure, "0", holds=holds)
 
 
-class _Redis:
-    """A Redis that can be made to suffer; leaving ends it."""
+def _suffer(redis: RedisServer, phase_s: float) -> None:
+    """Well, dead, well, stuck, well."""
+    time.sleep(phase_s)
+    redis.kill()
+    time.sleep(phase_s)
+    redis.run()
+    _fill(redis)
+    time.sleep(phase_s)
+    redis.hold()
+    time.sleep(phase_s)
+    redis.let_go()
 
-    def __init__(self, program: str, folder: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port: int = probe.getsockname()[1]
-        self._command = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
-        self._process: subprocess.Popen[bytes] | None = None
 
-    @property
-    def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}"
-
-    def suffer(self, phase_s: float) -> None:
-        """Well, dead, well, stuck, well."""
-        time.sleep(phase_s)
-        self._kill()
-        time.sleep(phase_s)
-        self._start()
-        time.sleep(phase_s)
-        self._signal(signal.SIGSTOP)
-        time.sleep(phase_s)
-        self._signal(signal.SIGCONT)
-
-    def __enter__(self) -> Self:
-        self._start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._kill()
-
-    def _start(self) -> None:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + _START_S
-        while time.monotonic() < deadline:
-            with contextlib.suppress(OSError):
-                self._fill()
-                return
-            time.sleep(_POLL_S)
-        raise FlyballError("redis-server does not answer")
-
-    def _fill(self) -> None:
-        """Records as `flyball features push` writes them."""
-        now_ms = int(time.time() * 1000)
-        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
-            for place in range(ACCOUNTS):
-                record = json.dumps({"v": 1, "at": now_ms, "fields": {"risk": place / ACCOUNTS}})
-                words = [b"SET", f"flyball:accounts:a{place}".encode(), record.encode()]
-                connection.sendall(b"*3\r\n" + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
-            answers = connection.makefile("rb")
-            if [answers.readline() for _ in range(ACCOUNTS)] != [b"+OK\r\n"] * ACCOUNTS:
-                raise FlyballError("redis-server refuses the records")
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process is not None:
-            self._process.send_signal(number)
-
-    def _kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+def _fill(redis: RedisServer) -> None:
+    for place in range(ACCOUNTS):
+        redis.put(f"flyball:accounts:a{place}", {"risk": place / ACCOUNTS})

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-
 from bench.claims.journal import crash, erase, path, pour, replay, suites, sync
-from bench.claims.report import exit_with
-from bench.claims.topics import measure_topics
+from bench.claims.topics import run_topics
 
 TOPICS = {
     "path": path.measure,
@@ -22,7 +19,5 @@ TOPICS = {
     "fuzz": suites.fuzz,
 }
 
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that servers are ended on the way out
-    exit_with(lambda: measure_topics("journal", TOPICS, __doc__))
+    run_topics("journal", TOPICS, __doc__)

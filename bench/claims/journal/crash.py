@@ -27,7 +27,7 @@ def measure(stand: Stand) -> None:
     figure = f"{synced:,} sync and {buffered:,} buffered, {len(found.wrong)} faults" + "".join(found.wrong[:1])
     bar = "every sync one is there, the chain verifies"
     stand.report.judge(f"{title}: acknowledged", figure, bar, holds=not found.wrong and synced > 0 and buffered > 0)
-    figure = f"{found.lost_buffered:,} of {buffered:,}, the oldest {found.oldest_lost_s * 1e3:.0f} ms before the kill"
+    figure = f"{found.lost_buffered:,} of {buffered:,}, the oldest {found.oldest_lost_s * 1e3:.0f} ms before the last"
     bar = f"within the exported window, {found.window_s * 1e3:.0f} ms"
     holds = found.window_s > 0 and found.oldest_lost_s <= found.window_s
     stand.report.judge(f"{title}: buffered that were lost", figure, bar, holds=holds)

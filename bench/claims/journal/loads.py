@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from dataclasses import dataclass
 from itertools import count
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from bench.claims.decisions import example
 from bench.claims.journal import specs
 from bench.claims.tails.stand import slim
 from flyball.bench.run import run_load
+from flyball.bench.stages import metrics
 from flyball.engine import Arrivals, LoadResult
 from flyball.errors import FlyballError
 from flyball.spec import Decision
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from flyball.bench.process import Process
 
 CARDS, CONNECTIONS = 10_000, 16
+_SYNCED = re.compile(r'^flyball_journal_sync_seconds_bucket\{le="([^"]+)"\} (\S+)$', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,8 @@ class Window:
 
     result: LoadResult
     cpu_us: dict[str, float]
+    sync_p99_us: float
+    """Of the journal's own calls of fdatasync; nothing without a journal."""
 
     @property
     def lanes_us(self) -> float:
@@ -42,7 +50,7 @@ class Window:
 
     def kept(self) -> dict[str, Any]:
         """For the report's file."""
-        return {"result": slim(self.result), "cpu_us": self.cpu_us}
+        return {"result": slim(self.result), "cpu_us": self.cpu_us, "sync_p99_us": self.sync_p99_us}
 
 
 class Recorded:
@@ -57,7 +65,7 @@ class Recorded:
         """`record` is the spec's own section; none: no journal at all."""
         with self.serve(record) as server:
             self.made.warm(server.url)
-            before = cpu_s(server)
+            before, synced = cpu_s(server), _synced(server.url)
             plan = self.made.plan(
                 server,
                 self.stand.generator_cpus,
@@ -67,11 +75,13 @@ class Recorded:
             )
             result = run_load(plan, self._payloads)
             after = cpu_s(server)
+            sync_p99_us = _p99_us(synced, _synced(server.url))
         if result.failed or result.refused or result.mismatched:
             raise FlyballError(f"{result.failed} failed, {result.refused} refused: {result.first_problem}")
         # The warm-up's requests are in the CPU time, so they are in the count too.
         asked = result.sent + self._rate * result.warmup.used_s
-        return Window(result, {name: (spent - before.get(name, 0.0)) / asked * 1e6 for name, spent in after.items()})
+        cpu_us = {name: (spent - before.get(name, 0.0)) / asked * 1e6 for name, spent in after.items()}
+        return Window(result, cpu_us, sync_p99_us)
 
     def serve(self, record: str | None, journal: Path | None = None, **settings: Any) -> Process:
         """A server that records so, in a new journal unless one is named."""
@@ -95,3 +105,15 @@ def cpu_s(server: Process) -> dict[str, float]:
         name = (task / "comm").read_text().strip()
         times[name] = times.get(name, 0.0) + int((task / "schedstat").read_text().split()[0]) / 1e9
     return times
+
+
+def _synced(url: str) -> dict[float, float]:
+    """How many calls of fdatasync took at most so many seconds."""
+    return {float(edge): float(count) for edge, count in _SYNCED.findall(metrics(url))}
+
+
+def _p99_us(before: dict[float, float], after: dict[float, float]) -> float:
+    """Of what came between; read by a straight line inside its bucket, as Prometheus does."""
+    edges = [edge for edge in sorted(after) if isfinite(edge)]
+    counts = [after[edge] - before.get(edge, 0.0) for edge in edges]
+    return float(np.interp(0.99 * counts[-1], counts, edges)) * 1e6 if counts and counts[-1] else 0.0

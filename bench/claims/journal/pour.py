@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.claims.journal.suites import run
+from bench.claims.suites import run
 from flyball.errors import FlyballError, UsageError
 from flyball.journal import JournalLog
 

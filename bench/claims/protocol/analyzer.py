@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.claims.tools import NotHereError, perf_analyzer, perf_figures
+from bench.claims.tools import perf_analyzer, perf_figures
+from bench.parts.here import NotHereError
 from flyball.bench.table import latency
 from flyball.errors import FlyballError
 

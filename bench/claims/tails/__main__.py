@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-
-from bench.claims.report import exit_with
 from bench.claims.tails import bursts, cores, neighbour, overload, reloads, steady, throughput
-from bench.claims.topics import measure_topics
+from bench.claims.topics import run_topics
 
 TOPICS = {
     "throughput": throughput.measure,
@@ -18,7 +15,5 @@ TOPICS = {
     "cores": cores.measure,
 }
 
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that servers are ended on the way out
-    exit_with(lambda: measure_topics("tails", TOPICS, __doc__))
+    run_topics("tails", TOPICS, __doc__)

@@ -101,7 +101,7 @@ class Stand:
         self, index: Path, *, lanes: int | None = None, cpus: Sequence[int] | None = None, more: Sequence[str] = ()
     ) -> Process:
         """flyballd from a snapshot that lies there; `more` are further arguments."""
-        command = [str(self._flyballd()), "--snapshot", str(index), *ANY_PORT, *more]
+        command = [str(self._flyballd()), "--unsigned", "allow", "--snapshot", str(index), *ANY_PORT, *more]
         if lanes is not None:
             command += ["--lanes", str(lanes)]
         return Process(command, cpus=cpus or self.server_cpus, environment={"ORT_DYLIB_PATH": str(ort_library())})

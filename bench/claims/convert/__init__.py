@@ -1,0 +1,1 @@
+"""The claims about converting and optimising models: `make claim-convert`."""

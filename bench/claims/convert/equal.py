@@ -1,0 +1,115 @@
+"""Topic: saved models converted and served by one command each, beside the originals; and a broken converter."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bench.claims.convert import payments
+from flyball import explain
+from flyball.bench.process import Process
+from flyball.client import Client
+from flyball.convert import convert, of_lightgbm
+from flyball.errors import FlyballError, ModelRefusedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from bench.claims.convert.payments import Saved
+    from bench.claims.tails.stand import Stand
+
+BOUND, ROWS, SHIFTS, SHIFT = 1e-5, 10_000, 20, 0.1
+_CHUNK = 500
+
+
+def measure(stand: Stand) -> None:
+    """Three models, one after the other; then one whose converter moves a threshold, again and again."""
+    asked = payments.odd(2000 if stand.quick else ROWS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the packages' own deprecations
+        data = payments.rows_file(stand.folder, ROWS)
+        for make in (payments.pipeline, payments.lightgbm, payments.xgboost):
+            saved = make(stand.folder)
+            _served(stand, saved, data, asked)
+            _explained(stand, saved, asked)
+        _broken(stand, data)
+
+
+def _served(stand: Stand, saved: Saved, data: Path, asked: Any) -> None:
+    """One command to a server, and every row asked over HTTP."""
+    out = _out(stand, saved)
+    words = ["convert", str(saved.path), "--data", str(data), "--target", "fraud", "--out", str(out), "--name", "fraud"]
+    command = [sys.executable, "-m", "flyball", *words, "--trust-pickle", "--serve", "--listen", "127.0.0.1:0"]
+    with Process(command) as server, Client(server.url, deadline_ms=60_000) as client:
+        found = _scores(client, payments.requests(asked))
+    apart = np.abs(found - saved.predict(asked))
+    told = json.loads((out / "conversion.json").read_text())["comparison"]["all"]
+    stand.keep(saved.name, {"converted": told, "asked": {"rows": len(apart), "max_abs": float(apart.max())}})
+    gaps, unseen = int(asked.isna().any(axis=1).sum()), int((asked["country"] == payments.UNSEEN).sum())
+    claim = f"{saved.name}: one command to a served decision, answers beside the original's"
+    figure = f"{len(apart):,} rows ({gaps:,} with gaps, {unseen:,} with an unseen text), at most {apart.max():.2g} apart"
+    stand.report.judge(claim, figure, f"<= {BOUND:g}", holds=bool(apart.max() <= BOUND))
+
+
+def _scores(client: Client, rows: list[dict[str, Any]]) -> NDArray[np.float64]:
+    found: list[float] = []
+    for begin in range(0, len(rows), _CHUNK):
+        for row in client.decide_rows("fraud", rows[begin : begin + _CHUNK]):
+            if row.decided is None or row.decided.score is None:
+                raise FlyballError(f"a row was refused: {row.fault}")
+            found.append(row.decided.score)
+    return np.array(found)
+
+
+def _explained(stand: Stand, saved: Saved, asked: Any) -> None:
+    """The data plane's contributions beside the package's, or, where it has none, their sum beside its answer."""
+    few = asked[:1000]
+    got = explain.contributions((_out(stand, saved) / "model.trees.json").read_bytes(), saved.columns(few))
+    wanted = saved.explained(few) if saved.explained else saved.predict(few)
+    apart = float(np.abs((got if saved.explained else got.sum(axis=1)) - wanted).max())
+    what = "the package's own" if saved.explained else "adding up to the answer"
+    claim = f"{saved.name}: contributions of {len(few):,} rows, {what}"
+    stand.report.judge(claim, f"at most {apart:.2g} apart", f"<= {BOUND:g}", holds=apart <= BOUND)
+
+
+def _broken(stand: Stand, data: Path) -> None:
+    """A converter that moves one threshold by a tenth, each time another one: no such model may be kept."""
+    import lightgbm
+    import onnx
+
+    booster = lightgbm.Booster(model_file=str(stand.folder / "lightgbm.txt"))
+    whole = of_lightgbm.to_onnx
+    random = np.random.default_rng(payments.SEED)
+    caught = 0
+    shifts = 3 if stand.quick else SHIFTS
+
+    def shifted(booster: Any, name: str) -> tuple[bytes, str, list[str]]:
+        content, output, cut = whole(booster, name)
+        made = onnx.load_from_string(content)
+        held = {part.name: part for part in made.graph.node[0].attribute}
+        numbers = [at for at, mode in enumerate(held["nodes_modes"].strings) if mode == b"BRANCH_LEQ"]
+        place = int(random.choice(numbers))
+        held["nodes_values"].floats[place] *= 1 + SHIFT
+        return made.SerializeToString(), output, cut
+
+    of_lightgbm.to_onnx = shifted
+    try:
+        for at in range(shifts):
+            try:
+                convert(booster, data=data, target="fraud", out=stand.folder / f"broken-{at}", name="fraud")
+            except ModelRefusedError as refused:
+                caught += refused.code == "not_equal" and '{"amount"' in refused.message
+    finally:
+        of_lightgbm.to_onnx = whole
+    claim = f"a converter that shifts one of the model's thresholds by {SHIFT:.0%}"
+    stand.report.judge(claim, f"caught {caught} of {shifts} times, with the rows", "every time", holds=caught == shifts)
+
+
+def _out(stand: Stand, saved: Saved) -> Path:
+    return stand.folder / f"out-{saved.name}"

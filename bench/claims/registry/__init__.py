@@ -1,0 +1,1 @@
+"""`make claim-registry`: the registry's promises, measured on this machine."""

@@ -1,0 +1,114 @@
+"""Topic: rollbacks under load. From the admin API's receipt to the last answer of the bad version, and no failed request."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from bench.claims.callers import Callers
+from bench.claims.registry.people import AUTHOR, PRODUCTION, Following, People, following
+from bench.parts.here import until
+from flyball.bench.models import make_fraud_gbdt
+from flyball.engine import Arrivals, LoadPlan, LoadResult, LoadRun
+
+if TYPE_CHECKING:
+    from bench.claims.callers import Answer
+    from bench.claims.tails.stand import Stand
+
+TURNS, RATE_PER_S, AROUND_S, BAR_S = 10, 1_000.0, 2.0, 1.0
+CALLERS, WAIT_S = 2, 30.0
+NAME, GOOD, BAD = "fraud", "1", "2"
+
+
+@dataclass(slots=True)
+class Turn:
+    """One rollback: how long the bad version went on to answer after the act was sent, and what failed meanwhile."""
+
+    last_s: float
+    acknowledged_s: float
+    answers: int
+    failed: int
+    load: LoadResult
+    late: int = field(default=0)
+    """Answers of the bad version to questions that were asked after the server's acknowledgement."""
+
+
+def measure(stand: Stand) -> None:
+    """Ten times: the bad version is promoted, loaded, and rolled back over HTTP."""
+    people = People(stand.folder / "rollback")
+    good = people.version(NAME, stand.fraud.path)
+    people.promote(good)
+    bad = people.version(NAME, make_fraud_gbdt(stand.folder / "bad.onnx", trees=200, seed=8))
+    people.promote(bad, ("dev", "staging"))
+    turns = []
+    with following(people, stand.server_cpus, stand.generator_cpus) as pair:
+        for number in range(stand.repeats(TURNS)):
+            people.promote(bad, (PRODUCTION,))
+            until("the bad version serves", partial(pair.serves, NAME, int(BAD)), WAIT_S)
+            turns.append(_turn(stand, pair))
+            stand.tell(f"rollback {number + 1}: last answer after {turns[-1].last_s * 1e3:.0f} ms")
+    people.registry.close()
+    stand.keep("turns", [{"last_s": turn.last_s, "acknowledged_s": turn.acknowledged_s} for turn in turns])
+    _judge(stand, turns)
+
+
+def _judge(stand: Stand, turns: list[Turn]) -> None:
+    report, worst = stand.report, max(turns, key=lambda turn: turn.last_s)
+    claim = f"rollback at {RATE_PER_S:,.0f}/s, the slowest of {len(turns)}: from the act to the bad version's last answer"
+    figure = f"{worst.last_s * 1e3:.0f} ms (acknowledged after {worst.acknowledged_s * 1e3:.0f} ms)"
+    report.judge(claim, figure, f"< {BAR_S:g} s", holds=worst.last_s < BAR_S)
+    failed = sum(turn.failed + turn.load.failed + turn.load.refused for turn in turns)
+    asked = sum(turn.answers + turn.load.sent for turn in turns)
+    report.judge("the same: requests that failed", f"{failed:,} of {asked:,}", "none", holds=failed == 0 and asked > 0)
+    late = sum(turn.late for turn in turns)
+    claim = "the same: answers of the bad version to questions after the acknowledgement"
+    report.judge(claim, f"{late:,}", "none", holds=late == 0)
+
+
+def _turn(stand: Stand, pair: Following) -> Turn:
+    payloads = stand.fraud.unchecked.payloads  # either version is right
+    load = LoadRun(_plan(stand, pair.server.url), payloads)
+    question = _question(payloads.split(b"\n", 1)[0])
+    with Callers(pair.server.url, [lambda _: question] * CALLERS) as callers:
+        until("callers are answered by the bad version", lambda: BAD in map(_version, callers.all()), WAIT_S)
+        time.sleep(stand.seconds(AROUND_S))
+        sent = time.monotonic()
+        pair.admin.rollback(NAME, PRODUCTION, actor=AUTHOR, reason="measured")
+        until("the good version serves", partial(pair.serves, NAME, int(GOOD)), WAIT_S)
+        acknowledged = time.monotonic()
+        time.sleep(stand.seconds(AROUND_S))
+    load.stop()
+    told = callers.all()
+    bad = [one for one in told if _version(one) == BAD]
+    return Turn(
+        last_s=max(one.came for one in bad) - sent,
+        acknowledged_s=acknowledged - sent,
+        answers=len(told),
+        failed=sum(_version(one) is None for one in told),
+        load=load.result(),
+        late=sum(one.asked >= acknowledged for one in bad),
+    )
+
+
+def _plan(stand: Stand, url: str) -> LoadPlan:
+    arrivals = Arrivals(kind="constant", rate_per_s=RATE_PER_S)
+    return LoadPlan(
+        url=url,
+        model=NAME,
+        connections=8,
+        threads=1,
+        arrivals=arrivals,
+        duration_s=2 * WAIT_S,
+        cpus=list(stand.generator_cpus),
+    )
+
+
+def _question(payload: bytes) -> tuple[str, bytes]:
+    return f"/v2/models/{NAME}/infer", json.dumps({"inputs": json.loads(payload)["inputs"]}).encode()
+
+
+def _version(answer: Answer) -> str | None:
+    return answer.content["model_version"] if answer.status == 200 else None
