@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from flyball import explain
+from flyball.convert.of_lightgbm import to_onnx
 from flyball.fit import apply, complete, read_columns
 from flyball.spec import Spec, kinds, open_steps
 from flyball.spec.fitting import fit_spec
@@ -37,10 +37,8 @@ SETTINGS = {
 def train() -> None:
     """From made/payments.csv to the model, its fitted parameters and its sidecar."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the converters' own deprecations
+        warnings.simplefilter("ignore")  # LightGBM's own deprecations
         import lightgbm
-        from onnxmltools.convert import convert_lightgbm
-        from onnxmltools.convert.common.data_types import FloatTensorType
 
     spec, origin = read_spec(SPEC)
     payments = MADE / "payments.csv"
@@ -54,25 +52,14 @@ def train() -> None:
     rows = np.stack([columns[name] for name in names], axis=1).astype(np.float32)
 
     booster = lightgbm.train(SETTINGS, lightgbm.Dataset(rows, fraud, feature_name=names), TREES)
-    types = [("input", FloatTensorType([None, len(names)]))]
-    model = convert_lightgbm(booster, initial_types=types, zipmap=False, target_opset=15)
-    _free_rows(model)
-    model.graph.name = "card-fraud"  # the converter's is random, and the digest would be another each time
-    (MADE / "card-fraud.onnx").write_bytes(model.SerializeToString())
+    model, _, _ = to_onnx(booster, "card-fraud")
+    (MADE / "card-fraud.onnx").write_bytes(model)
     explain.write_trees(booster, MADE / "card-fraud.trees.json")
 
 
 def _model_columns(spec: Spec) -> list[str]:
     columns: list[str] = spec.model.columns[0].columns
     return columns
-
-
-def _free_rows(model: Any) -> None:
-    """The converter declares one row of outputs where the operator gives as many as came in."""
-    for output in model.graph.output:
-        dimensions = output.type.tensor_type.shape.dim
-        dimensions[0].Clear()
-        dimensions[0].dim_param = "rows"
 
 
 if __name__ == "__main__":

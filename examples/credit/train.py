@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from flyball import explain
+from flyball.convert.of_lightgbm import to_onnx
 from flyball.fit import apply, read_columns
 from flyball.spec import kinds, open_steps
 from flyball.spec.read import read_spec
@@ -44,10 +44,8 @@ SETTINGS = {
 def train() -> None:
     """From made/loans.csv to the model and its sidecar."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the converters' own deprecations
+        warnings.simplefilter("ignore")  # LightGBM's own deprecations
         import lightgbm
-        from onnxmltools.convert import convert_lightgbm
-        from onnxmltools.convert.common.data_types import FloatTensorType
 
     spec, _ = read_spec(HERE / "credit.yaml")
     names = spec.model.columns[0].columns if spec.model else None
@@ -61,20 +59,9 @@ def train() -> None:
 
     settings = {**SETTINGS, "monotone_constraints": [DIRECTIONS.get(name, 0) for name in names]}
     booster = lightgbm.train(settings, lightgbm.Dataset(rows, defaulted, feature_name=names), TREES)
-    types = [("input", FloatTensorType([None, len(names)]))]
-    model = convert_lightgbm(booster, initial_types=types, zipmap=False, target_opset=15)
-    _free_rows(model)
-    model.graph.name = "credit"  # the converter's is random, and the digest would be another each time
-    (MADE / "credit.onnx").write_bytes(model.SerializeToString())
+    model, _, _ = to_onnx(booster, "credit")
+    (MADE / "credit.onnx").write_bytes(model)
     explain.write_trees(booster, MADE / "credit.trees.json")
-
-
-def _free_rows(model: Any) -> None:
-    """The converter declares one row of outputs where the operator gives as many as came in."""
-    for output in model.graph.output:
-        dimensions = output.type.tensor_type.shape.dim
-        dimensions[0].Clear()
-        dimensions[0].dim_param = "rows"
 
 
 if __name__ == "__main__":
