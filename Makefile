@@ -8,12 +8,20 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 PYTHON ?= python3
 UV := uv==0.13.7
 BIN := .venv/bin
+VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
+MODEL_SIGNING := model-signing==1.1.1 pyopenssl  # which it imports and does not ask for
+MLFLOW := mlflow==3.17.2 onnx==1.23.2 onnxruntime==1.31.1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
+# What `make build` and the claims build is what ships; `make test` builds its own (see Cargo.toml).
+PROFILE ?= release
+BUILT = .venv/built-$(PROFILE)
 
 # The same for every cargo call: another interpreter would make cargo build the bindings again.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Where the shell forbids Python its bytecode, every process of the tests would compile its packages anew: half of their time.
+unexport PYTHONDONTWRITEBYTECODE
 export FLYBALL_COMMIT := $(or $(shell git rev-parse --short=12 HEAD 2>/dev/null),unknown)
 
 # Where the wheel keeps ONNX Runtime's library, found without importing the package.
@@ -25,52 +33,63 @@ RUST := Cargo.toml Cargo.lock pyproject.toml $(shell find crates proto -type f 2
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS = $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
 FUZZ_LIMITS := -max_len=65536 -timeout=5 -malloc_limit_mb=9 -rss_limit_mb=1024
-# Most tests wait for servers more than they compute; a file's tests stay together, for they share their servers. Those that
-# measure, or that need a lane's whole attention, run by themselves.
-PARALLEL := --numprocesses 3 --dist loadfile
-ALONE := tests/e2e/test_bench_command.py tests/e2e/test_overload.py
+# Most tests wait for servers more than they compute; a file's tests stay together, for they share their servers, and files keep their
+# order: the many quick ones of tests/unit fill the gaps at the end. Those that need a lane's whole attention run by themselves,
+# and first: what they import is compiled once then, and not by every worker.
+PARALLEL := --numprocesses 3 --dist loadfile --no-loadscope-reorder
+ALONE := tests/e2e/test_overload.py
+PARTS := FLYBALL_VERSITYGW="$(CURDIR)/.parts/versitygw" FLYBALL_MODEL_SIGNING="$(CURDIR)/.parts/model-signing/bin/model_signing"
 COMMIT := $(wildcard .git/logs/HEAD)  # the build knows its commit, so a commit makes a new build
 
-.PHONY: help build demo test test-full lint fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal crash plots-tails bench-peers conformance fuzz side-by-side debug-build tools-present
+.PHONY: help build demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert crash plots-tails bench-peers conformance fuzz suite tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
-build: .venv/built ## build flyballd and the Python package, ready in .venv/bin
+build: $(BUILT) ## build flyballd and the Python package, ready in .venv/bin
 
 demo: build ## train, serve, load and compare a small model, then stop
 	@$(BIN)/flyball demo
 
-test: side-by-side lint ## every check and every test
+test: ## every check and every test
+	@$(MAKE) PROFILE=tested suite
+
+test-full: .parts/versitygw .parts/mlflow/ready .parts/model-signing/ready ## the same with many more generated cases, real servers and tools
+	@PROPTEST_CASES=4096 FLYBALL_TESTS=full $(PARTS) FLYBALL_VERSITYGW_REQUIRED=1 \
+	    FLYBALL_MLFLOW_PYTHON="$(CURDIR)/.parts/mlflow/bin/python" FLYBALL_MLFLOW_REQUIRED=1 \
+	    $(MAKE) PROFILE=tested PYTEST_TIMEOUT="--timeout 300" suite
+
+test-torch: $(BUILT) ## convert modules of PyTorch, where it is installed:  .venv/bin/pip install torch onnxscript
+	@if $(BIN)/python -c 'import onnxscript, torch' 2>/dev/null; then \
+	    FLYBALL_TORCH=1 $(BIN)/pytest -q tests/of_torch --timeout 300; \
+	else \
+	    echo "test-torch: skipped, torch is not installed here; it brings gigabytes:  .venv/bin/pip install torch onnxscript"; \
+	fi
+
+suite: lint
 	@echo "test: Rust, unit and property tests"
-	@ORT_DYLIB_PATH="$(ORT)" cargo test --quiet --locked --workspace --exclude flyball-py
+	@ORT_DYLIB_PATH="$(ORT)" cargo test --quiet --locked --profile $(PROFILE) --workspace --exclude flyball-py
 	@echo "test: Python, boundary and end to end"
-	@$(BIN)/pytest -q $(PARALLEL) $(ALONE:%=--ignore %)
-	@$(BIN)/pytest -q $(ALONE)
-
-test-full: side-by-side lint ## the same with many more generated cases
-	@echo "test-full: Rust, 4096 cases for each property"
-	@ORT_DYLIB_PATH="$(ORT)" PROPTEST_CASES=4096 cargo test --quiet --locked --workspace --exclude flyball-py
-	@echo "test-full: Python, full profile"
-	@FLYBALL_TESTS=full $(BIN)/pytest -q $(PARALLEL) $(ALONE:%=--ignore %) --timeout 300
-	@FLYBALL_TESTS=full $(BIN)/pytest -q $(ALONE) --timeout 300
-
-# Linking a release keeps one core busy for three minutes; the debug build for linters and tests takes the other meanwhile.
-side-by-side: .venv/synced
-	@$(MAKE) -j2 build debug-build
-
-debug-build: .venv/synced
-	@echo "build: linters and Rust tests (debug)"
-	@cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
-	@cargo test --quiet --locked --workspace --exclude flyball-py --no-run
+	@$(BIN)/pytest -q $(ALONE) $(PYTEST_TIMEOUT)
+	@$(BIN)/pytest -q $(PARALLEL) $(ALONE:%=--ignore %) $(PYTEST_TIMEOUT)
 
 lint: build ## formatters, linters, type checks, arrows, house style
-	@echo "lint: tidy"
-	@$(BIN)/python tools/tidy.py
+	@$(MAKE) --jobs 2 --output-sync=target lint-rust lint-python
+
+lint-rust:
 	@echo "lint: rustfmt"
 	@cargo fmt --all --check
 	@echo "lint: clippy"
-	@cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	@cargo clippy --quiet --locked --profile $(PROFILE) --workspace --all-targets -- -D warnings
+	@if cargo deny --version >/dev/null 2>&1; then \
+	    echo "lint: cargo-deny"; cargo deny --offline --log-level error check bans licenses sources; \
+	else \
+	    echo "lint: cargo-deny is not installed, licences were not checked; get it: cargo install --locked cargo-deny"; \
+	fi
+
+lint-python:
+	@echo "lint: tidy"
+	@$(BIN)/python tools/tidy.py
 	@echo "lint: ruff"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
@@ -80,11 +99,6 @@ lint: build ## formatters, linters, type checks, arrows, house style
 	@$(BIN)/python -m mypy.stubtest flyball._native
 	@echo "lint: import-linter"
 	@$(BIN)/lint-imports --no-cache >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }
-	@if cargo deny --version >/dev/null 2>&1; then \
-	    echo "lint: cargo-deny"; cargo deny --offline --log-level error check bans licenses sources; \
-	else \
-	    echo "lint: cargo-deny is not installed, licences were not checked; get it: cargo install --locked cargo-deny"; \
-	fi
 
 fmt: .venv/synced ## format Rust and Python
 	@cargo fmt --all
@@ -112,6 +126,12 @@ claim-journal: build ## prove the claims about the decision journal on this mach
 	@cargo build --quiet --release --locked -p flyball-journal --example pour
 	@$(BIN)/python -m bench.claims.journal $(if $(ONLY),--only $(ONLY))
 
+claim-registry: build .parts/versitygw .parts/model-signing/ready ## prove the claims about the registry on this machine (about 20 minutes; ONLY="scale kill" for some)
+	@$(PARTS) $(BIN)/python -m bench.claims.registry $(if $(ONLY),--only $(ONLY))
+
+claim-convert: build ## prove the claims about converting and optimising models on this machine (about 25 minutes; ONLY="killed" for some)
+	@$(BIN)/python -m bench.claims.convert $(if $(ONLY),--only $(ONLY))
+
 crash: build ## kill a server under load 1,000 times and look for what it acknowledged (about 10 minutes)
 	@$(BIN)/python -m bench.claims.journal --only crash
 
@@ -134,7 +154,7 @@ conformance: build ## drive flyballd with other people's clients and write docs/
 	@$(BIN)/python -m conformance $(if $(ONLY),--only $(ONLY))
 
 clean: ## remove everything that was built
-	rm -rf $(TARGET) .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(TARGET) .venv .parts .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -f python/flyball/_native*.so
 
 tools-present:
@@ -146,6 +166,24 @@ tools-present:
 	@command -v cargo >/dev/null || { echo "cargo is missing; get Rust 1.92 or newer: https://rustup.rs"; exit 1; }
 	@command -v cc >/dev/null || { echo "a C linker is missing; get one: apt-get install gcc libc6-dev"; exit 1; }
 
+# What others made, for test-full and claim-registry: an S3-compatible server, MLflow, and the reference tool of model signing.
+.parts/versitygw:
+	@command -v go >/dev/null || { echo "go is missing; get it: https://go.dev/dl"; exit 1; }
+	@echo "parts: versitygw"
+	@mkdir -p .parts && GOBIN="$(CURDIR)/.parts" GOFLAGS=-trimpath go install $(VERSITYGW)
+
+.parts/mlflow/ready: | .venv/bin/uv
+	@echo "parts: MLflow"
+	@$(BIN)/uv venv -q --clear --python $(BIN)/python .parts/mlflow
+	@VIRTUAL_ENV=.parts/mlflow $(BIN)/uv pip install -q $(MLFLOW)
+	@touch $@
+
+.parts/model-signing/ready: | .venv/bin/uv
+	@echo "parts: model-signing"
+	@$(BIN)/uv venv -q --clear --python $(BIN)/python .parts/model-signing
+	@VIRTUAL_ENV=.parts/model-signing $(BIN)/uv pip install -q $(MODEL_SIGNING)
+	@touch $@
+
 .venv/bin/uv: | tools-present
 	@echo "build: virtual environment"
 	@$(PYTHON) -m venv .venv
@@ -154,13 +192,13 @@ tools-present:
 .venv/synced: requirements/dev.lock | .venv/bin/uv
 	@echo "build: Python packages of requirements/dev.lock"
 	@$(BIN)/uv pip sync -q requirements/dev.lock
-	@rm -f .venv/built; touch $@
+	@rm -f .venv/built-*; touch $@
 
-.venv/built: .venv/synced $(RUST) $(COMMIT)
-	@echo "build: flyballd (release)"
-	@cargo build --release --locked -p flyballd
-	@ln -sfr $(TARGET)/release/flyballd $(BIN)/flyballd
-	@echo "build: flyball._native (release) and $(BIN)/flyball"
+$(BUILT): .venv/synced $(RUST) $(COMMIT)
+	@echo "build: flyballd ($(PROFILE))"
+	@cargo build --profile $(PROFILE) --locked -p flyballd
+	@ln -sfr $(TARGET)/$(PROFILE)/flyballd $(BIN)/flyballd
+	@echo "build: flyball._native ($(PROFILE)) and $(BIN)/flyball"
 	@rm -f python/flyball/_native*.so  # a stale one of another name would shadow the new one
-	@$(BIN)/maturin develop --quiet --release --uv
-	@touch $@
+	@$(BIN)/maturin develop --quiet --profile $(PROFILE) --uv
+	@rm -f .venv/built-*; touch $@

@@ -13,8 +13,11 @@ from hypothesis import HealthCheck, settings
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the tests' own modules, under importlib mode too
 
 import models as makers
+import real_parts
 import serving
 from serving import Server
+
+from bench.parts.postgres import PostgresServer
 
 # A shell starts background jobs with SIGINT ignored, and children inherit that: Ctrl-C would not end what is tested.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -88,4 +91,11 @@ def house(model: Callable[[str], Path]) -> Iterator[Server]:
     """One server with every good model, shared by the tests that only read from it."""
     paths = [str(model(name)) for name in makers.GOOD]
     with serving.serving([*serving.flyball(), "serve", *paths, "--listen", "127.0.0.1:0"]) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One PostgreSQL for all tests of a process that only ask it for new databases."""
+    with real_parts.postgres() as server:
         yield server

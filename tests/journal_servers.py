@@ -97,13 +97,28 @@ def decisions_accounted(reading: Metrics) -> int:
 
 def adds_up(server: Server) -> Metrics:
     """The reading in which decisions made are those recorded and those in gap records; fails if there never is one."""
+    told = "nothing was read"
 
     def probe() -> Metrics | None:
+        nonlocal told
         settled(server)
         reading = metrics(server)
+        told = _account(reading)
         return reading if decisions_made(reading) == decisions_accounted(reading) else None
 
-    return until("decisions made == recorded + in gap records", probe)
+    try:
+        return until("decisions made == recorded + in gap records", probe)
+    except AssertionError as never:
+        raise AssertionError(f"{never}; last: {told}") from never
+
+
+def _account(reading: Metrics) -> str:
+    """Where the decisions are."""
+    recorded = reading.sum("flyball_journal_records_total", kind="decision")
+    gaps = reading.sum("flyball_journal_gap_decisions_total")
+    undecided = reading.sum("flyball_decision_rows_undecided_total")
+    made = decisions_made(reading)
+    return f"{made} made, {recorded:.0f} recorded, {gaps:.0f} in gap records; {undecided:.0f} rows without a decision"
 
 
 @contextlib.contextmanager

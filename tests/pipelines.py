@@ -17,9 +17,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     KBinsDiscretizer,
+    MaxAbsScaler,
     MinMaxScaler,
     OneHotEncoder,
     OrdinalEncoder,
+    RobustScaler,
     StandardScaler,
     TargetEncoder,
 )
@@ -99,6 +101,9 @@ CASES: dict[str, tuple[Callable[[], Any], float, bool]] = {
     "StandardScaler without std": (lambda: numeric(StandardScaler(with_std=False)), 0.1, True),
     "MinMaxScaler": (lambda: numeric(MinMaxScaler((-2, 5))), 0.1, True),
     "MinMaxScaler with clip": (lambda: numeric(MinMaxScaler(clip=True)), 0.1, True),
+    "RobustScaler": (lambda: numeric(RobustScaler()), 0.1, True),
+    "RobustScaler without centre": (lambda: numeric(RobustScaler(with_centering=False)), 0.1, True),
+    "MaxAbsScaler": (lambda: numeric(MaxAbsScaler()), 0.1, True),
     "SimpleImputer mean": (lambda: numeric(SimpleImputer()), 0.3, True),
     "SimpleImputer with indicators": (lambda: numeric(SimpleImputer(add_indicator=True)), 0.3, True),
     "SimpleImputer constant": (lambda: numeric(SimpleImputer(strategy="constant", fill_value=-1.5)), 0.3, True),

@@ -35,10 +35,19 @@ def flyball() -> list[str]:
     return [str(Path(sys.executable).parent / "flyball")]
 
 
-def flyballd() -> list[str]:
-    """The lone binary, as `make build` leaves it."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
-    return [str(target / "release" / "flyballd")]
+# Snapshots that tests write themselves are signed by nobody; tests of signatures leave this out.
+UNSIGNED = ["--unsigned", "allow"]
+
+
+def flyballd(*, unsigned: bool = True) -> list[str]:
+    """The lone binary, as `make build` leaves it, or the one that FLYBALLD names."""
+    command = [os.environ.get("FLYBALLD", str(Path(sys.executable).parent / "flyballd"))]
+    return [*command, *UNSIGNED] if unsigned else command
+
+
+def serve_snapshot(*, unsigned: bool = True) -> list[str]:
+    """`flyball serve` for a snapshot, which is the same but for Python around it."""
+    return [*flyball(), "serve", *(UNSIGNED if unsigned else [])]
 
 
 def ort_library() -> Path:

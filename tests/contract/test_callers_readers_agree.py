@@ -50,7 +50,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def start(file: Path) -> None:
-    config = ServerConfig(listen=["127.0.0.1:0"], log="error", callers=str(file))
+    config = ServerConfig(listen=["127.0.0.1:0"], log="error", unsigned="allow", callers=str(file))
     server = engine.Server(config, compile_models([]).to_bytes())
     server.drain()
     assert server.wait(10.0)

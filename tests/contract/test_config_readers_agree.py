@@ -28,6 +28,7 @@ BOUNDS = {
     "body_timeout_ms": (10, 3_600_000),
     "idle_timeout_ms": (10, 3_600_000),
     "grace_ms": (0, 3_600_000),
+    "previous_kept": (0, 3),
     "journal_sync_ms": (10, 10_000),
     "journal_loss_ms_max": (100, 60_000),
     "journal_segment_bytes": (2**20, 2**32),
@@ -35,14 +36,15 @@ BOUNDS = {
     "journal_checkpoint_s": (1, 3600),
     "compress_bytes_min": (0, 2**31 - 1),
 }
-SWITCHES = ["mlock", "allow_anonymous", "allow_model_control", "allow_shared_memory", "offline"]
+SWITCHES = ["mlock", "allow_anonymous", "watch_snapshot", "allow_model_control", "allow_shared_memory", "offline"]
 TLS_FILES = ["tls_cert", "tls_key", "tls_client_ca"]
 NULLABLE = {
     "lanes", "compute_lanes", "memory_bytes_max", "ort_path", "unix_owner", "callers", "allow_anonymous",
-    "features_folder", "journal_folder", "journal_key", "journal_kek", *TLS_FILES,
+    "trust_root", "trust_policy", "state_folder", "features_folder", "journal_folder", "journal_key", "journal_kek",
+    *TLS_FILES,
 }  # fmt: skip
 # A free port, so that tests can run at once; only errors, so that the servers say nothing here.
-QUIET = {"listen": ["127.0.0.1:0"], "log": "error"}
+QUIET = {"listen": ["127.0.0.1:0"], "unsigned": "allow", "log": "error"}
 NO_MODELS = compile_models([]).to_bytes()
 
 
@@ -153,6 +155,9 @@ OUT_OF_BOUNDS: list[dict[str, Any]] = [
     {"callers": ""}, {"features_folder": ""}, {"journal_folder": ""}, {"journal_key": ""},
     {"journal_kek": ""}, {"journal_kek": "kek"}, {"journal_kek": "command: "}, {"journal_kek": "env:A=B"},
     {"cors_origins": ["*"] * 65},
+    {"trust_root": ""}, {"state_folder": ""}, {"trust_policy": ""}, {"trust_policy": "trust.json"},
+    {"unsigned": "maybe"}, {"unsigned": "Allow"},
+    {"environment": ""}, {"environment": "a b"}, {"environment": ".a"}, {"environment": "a" * 129}, {"environment": "a\n"},
 ]  # fmt: skip
 
 
@@ -185,6 +190,20 @@ def test_both_want_certificate_and_key_for_tls_and_only_there() -> None:
     assert sorted(python_paths(idle)) == sorted(native_paths(idle)) == sorted(TLS_FILES)
     empty = {**tls, **dict.fromkeys(TLS_FILES, "")}
     assert sorted(python_paths(empty)) == sorted(native_paths(empty)) == sorted(TLS_FILES)
+
+
+def test_both_want_a_policy_beside_the_roots_of_trust() -> None:
+    assert python_paths({"trust_root": "root.pub"}) == native_paths({"trust_root": "root.pub"}) == ["trust_policy"]
+
+
+def test_a_server_that_trusts_nobody_does_not_start_and_says_what_to_do() -> None:
+    with pytest.raises(ConfigRefusedError, match=r"trusts nobody.*--trust-root.*--unsigned allow"):
+        start_raw({"unsigned": "refuse"})
+
+
+def test_a_snapshot_that_comes_from_no_file_cannot_be_watched() -> None:
+    with pytest.raises(ConfigRefusedError, match="comes from no file"):
+        start_raw({"watch_snapshot": True})
 
 
 def test_both_tell_every_number_out_of_bounds_at_once() -> None:

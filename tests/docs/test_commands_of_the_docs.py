@@ -3,7 +3,7 @@
 In a ```console block every line after `$ ` is a command; a command that ends with ` &` is a server, and the
 next command waits for its ready line; `kill %1` ends it. A ```python block is run with Python. What one page makes or
 exports, its later commands find: a page has one folder and one environment of its own, in which only the path is set,
-as `source .venv/bin/activate` does. The printed port is replaced by a free one.
+as `source .venv/bin/activate` does. The printed ports are replaced by free ones.
 """
 
 import os
@@ -12,7 +12,9 @@ import shlex
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import serving
@@ -22,6 +24,7 @@ EXAMPLES = sorted((REPOSITORY / "examples").glob("*/README.md"))
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs" / "guides").glob("*.md"))]
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = "127.0.0.1:8080"
+ADMIN = "127.0.0.1:8100"
 
 
 class Reader:
@@ -29,13 +32,14 @@ class Reader:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.printed: dict[str, str] = {}
         self.server: Server | None = None
-        self.port = serving.free_port()
+        self.port, self.admin = serving.free_port(), serving.free_port()
         self.environment = {key: value for key, value in os.environ.items() if key != "ORT_DYLIB_PATH"}
         self.environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
     def run(self, kind: str, text: str) -> None:
-        text = text.replace(PRINTED, f"127.0.0.1:{self.port}")
+        text = text.replace(PRINTED, f"127.0.0.1:{self.port}").replace(ADMIN, f"127.0.0.1:{self.admin}")
         if kind == "python":
             self.expect_success([sys.executable, "-W", "ignore", "-c", text], text)
             return
@@ -67,6 +71,7 @@ class Reader:
         )
         assert answer.returncode == 0, f"$ {shown}\n{answer.stdout}{answer.stderr}"
         assert not answer.stdout.startswith('{"error"'), f"$ {shown}\n{answer.stdout}"  # curl ends with 0 all the same
+        self.printed[shown] = answer.stdout
         return answer.stdout
 
     def close(self) -> None:
@@ -74,6 +79,9 @@ class Reader:
             ending = self.server.stop()
             assert ending.code == 0, ending.text
             self.server = None
+
+
+LONG = {"benchmark.md", "records.md", "registry.md", "tails.md"}
 
 
 def commands(text: str) -> list[str]:
@@ -90,20 +98,27 @@ def commands(text: str) -> list[str]:
 
 
 def read_by(page: Path) -> object:
-    """The guide to the benchmark measures for 100 s; its commands have tests of their own in test_bench_command.py."""
+    """Guides that take a minute or more: their commands have tests of their own, and README walks the registry."""
     full = os.environ.get("FLYBALL_TESTS") == "full"
-    long = pytest.mark.skipif(page.name == "benchmark.md" and not full, reason="100 s of measuring: make test-full runs it")
+    long = pytest.mark.skipif(page.name in LONG and not full, reason="it takes a minute or more: make test-full runs it")
     return pytest.param(page, id=page.name, marks=long)
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", [read_by(page) for page in PAGES])
-def test_the_commands_of_a_page_work_as_printed(page: Path, tmp_path: Path) -> None:
-    follow(page, tmp_path)
+def test_the_commands_of_a_page_work_as_printed(page: Path) -> None:
+    followed(page)
 
 
-def follow(page: Path, folder: Path) -> None:
-    """Run every block of a page, in its order."""
+@cache
+def followed(page: Path) -> dict[str, str]:
+    """What each command of a page printed; a page is run once, whoever asks."""
+    with TemporaryDirectory() as folder:
+        return follow(page, Path(folder))
+
+
+def follow(page: Path, folder: Path) -> dict[str, str]:
+    """Run every block of a page, in its order; gives what the commands printed."""
     blocks = BLOCK.findall(page.read_text())
     assert blocks, f"{page.name} shows no command"
     reader = Reader(folder)
@@ -114,6 +129,7 @@ def follow(page: Path, folder: Path) -> None:
     finally:
         if reader.server is not None:
             reader.server.kill()
+    return reader.printed
 
 
 @pytest.mark.timeout(300)
@@ -121,9 +137,7 @@ def follow(page: Path, folder: Path) -> None:
 def test_an_example_runs_with_one_command_and_decides_as_its_readme_prints(page: Path, tmp_path: Path) -> None:
     folder = Path("examples", page.parent.name)
     shutil.copytree(page.parent, tmp_path / folder, ignore=shutil.ignore_patterns("made", "__pycache__"))
-    follow(page, tmp_path)
-    command = ["python", "-W", "ignore", str(folder / "run.py")]
-    shown = Reader(tmp_path).expect_success(command, " ".join(command))  # what it made before is used again
+    shown = follow(page, tmp_path)[f"python {folder / 'run.py'}"]
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
     assert outcomes(shown) == outcomes("".join(text for kind, text in blocks if not kind))
 
@@ -135,24 +149,17 @@ def outcomes(text: str) -> list[tuple[str, list[str]]]:
     return [(title, [outcome, code]) for title, outcome, code in cases]
 
 
-@pytest.mark.timeout(120)
-def test_the_readme_s_own_model_shares_runs(tmp_path: Path) -> None:
-    reader = Reader(tmp_path)
-    kind, text = BLOCK.findall((REPOSITORY / "README.md").read_text())[0]
-    reader.run(kind, text)
-    shown = reader.expect_success(["flyball", "inspect", "fraud.onnx"], "flyball inspect fraud.onnx")
-    assert "batching on" in shown
+@pytest.mark.timeout(300)
+def test_the_readme_s_own_model_shares_runs() -> None:
+    assert "batching on" in followed(REPOSITORY / "README.md")["flyball inspect fraud.onnx"]
 
 
-@pytest.mark.timeout(120)
-def test_the_guide_for_triton_users_prints_what_inspect_prints(tmp_path: Path) -> None:
-    page = (REPOSITORY / "docs/guides/from-triton.md").read_text()
-    reader = Reader(tmp_path)
-    kind, text = BLOCK.findall(page)[0]
-    reader.run(kind, text)
-    printed = re.search(r"^```\n(churn .*?)^```$", page, re.MULTILINE | re.DOTALL)
+@pytest.mark.timeout(300)
+def test_the_guide_for_triton_users_prints_what_inspect_prints() -> None:
+    page = REPOSITORY / "docs/guides/from-triton.md"
+    printed = re.search(r"^```\n(churn .*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
     assert printed
-    shown = reader.expect_success(["flyball", "inspect", "--model-repository", "models"], "flyball inspect")
+    shown = followed(page)["flyball inspect --model-repository models"]
     assert [line.rstrip() for line in shown.partition("\nNext:")[0].splitlines()] == printed[1].splitlines()
 
 

@@ -96,3 +96,68 @@ def test_the_columns_of_decision_records_are_those_of_the_code() -> None:
     assert written == [*((column.name, column.type, column.about) for column in COLUMNS), *JOINED]
     views = page.partition("## Tables for SQL")[2].partition("### ")[0]
     assert tuple(re.findall(r"^\| `(\w+)` \|", views, re.MULTILINE)) == VIEWS
+
+
+def test_the_reasons_of_the_trust_page_are_the_closed_list() -> None:
+    from flyball.signing.reasons import Reason
+
+    table = read("docs/reference/trust.md").partition("## Reasons")[2]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(Reason)
+
+
+def test_the_limits_of_the_trust_page_are_those_of_the_code() -> None:
+    from flyball.signing import dsse, index, manifest, oms, policy, release, strict, trust
+
+    page = read("docs/reference/trust.md")
+    sizes = dict(re.findall(r"^\| (package|release|trust policy|index) \| .* \| (\d+ [KM]iB) \|$", page, re.MULTILINE))
+    bytes_max = (oms.BUNDLE_BYTES_MAX, release.RELEASE_BYTES_MAX, trust.TRUST_BYTES_MAX, index.INDEX_BYTES_MAX)
+    units = {"KiB": 1024, "MiB": 1024 * 1024}
+    assert [int(size.split()[0]) * units[size.split()[1]] for size in sizes.values()] == list(bytes_max)
+    for words in (
+        f"1 to {dsse.SIGNATURES_MAX} signatures",
+        f"No more than {strict.DEPTH_MAX} levels",
+        f"versions and serials are 1 to {policy.NUMBER_MAX}",
+        f"`keys` | {policy.KEYS_MAX:,} at most",
+        f"`revoked` | {policy.REVOKED_MAX:,} at most",
+        f"`minimum` | {policy.MINIMUMS_MAX:,} names at most",
+        f"0 to {policy.APPROVALS_MAX} |",
+        f"more than {manifest.FILES_MAX:,} `too_large`",
+        f"more than {manifest.FOLDER_DEPTH_MAX} levels deep or has more than {manifest.ENTRIES_MAX:,} entries",
+        f"`subject` | 1 to {release.SUBJECTS_MAX} packages",
+        f"`environments` | 1 to {release.ENVIRONMENTS_MAX}",
+    ):
+        assert words in page, words
+
+
+def test_the_admin_api_s_page_has_every_route_and_every_status() -> None:
+    from flyball.control.admin.app import admin_app
+
+    page = read("docs/reference/admin-api.md")
+    document = admin_app(None, None).openapi()  # type: ignore[arg-type]
+    statuses = set()
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            shown = f"`GET {path}" if method == "get" else f"| `{path}"
+            assert shown in page, f"docs/reference/admin-api.md lacks {method} {path}"
+            statuses |= {status for status in operation["responses"] if int(status) >= 400}
+    written = re.findall(r"^\| (\d{3}(?:, \d{3})*) \| ", page, re.MULTILINE)
+    assert {status for row in written for status in row.split(", ")} == statuses
+
+
+def test_the_admin_api_s_page_has_the_one_table_of_roles() -> None:
+    from flyball.registry.acting import ROLES, ROLES_OF
+
+    table = read("docs/reference/admin-api.md").partition("## Who calls")[2].partition("## Questions")[0]
+    rows = re.findall(r"^\| (`.+?) \|(.+)\|$", table, re.MULTILINE)
+    found = {}
+    for acts, marks in rows:
+        allowed = frozenset(role for role, mark in zip(ROLES, marks.split("|"), strict=True) if mark.strip() == "yes")
+        found.update(dict.fromkeys(re.findall(r"`(\w+)`", acts), allowed))
+    assert found == {act: roles for act, roles in ROLES_OF.items() if act not in ("read", "events", "verify")}
+
+
+def test_the_registry_s_guide_has_every_key_of_registry_yaml() -> None:
+    from flyball.registry.home import RegistrySettings
+
+    table = read("docs/guides/registry.md").partition("## registry.yaml")[2]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(RegistrySettings.model_fields)

@@ -12,8 +12,8 @@ from serving import Server
 LIMITS = {
     "body_bytes_max": 65536,
     "header_bytes_max": 8192,
-    "header_timeout_ms": 1000,
-    "body_timeout_ms": 500,
+    "header_timeout_ms": 2000,
+    "body_timeout_ms": 2000,  # a worker that is not run for a second must not look like a slow client
     "lanes": 2,
 }
 

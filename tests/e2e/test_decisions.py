@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import serving
+import verbs
 from decisions import PLAIN, WHOLE, plain, plain_rows, whole
 from serving import Server, until
 
@@ -118,7 +119,7 @@ def test_a_signal_reads_the_decision_again_and_faults_change_nothing(served, tmp
 
 
 def scored(file: Path, rows: Path, out: Path) -> None:
-    ending = serving.run([*serving.flyball(), "score", "--decision", str(file), "--in", str(rows), "--out", str(out)], 120)
+    ending = verbs.flyball("score", "--decision", file, "--in", rows, "--out", out)
     assert ending.code == 0, ending.text
 
 

@@ -66,6 +66,24 @@ def test_a_full_disk_refuses_before_any_model_runs_and_recovers_by_itself(begin:
     verified(place)
 
 
+def test_of_a_request_that_the_disk_takes_in_part_the_rows_that_it_took_are_answered(begin: Begin, disk: Path) -> None:
+    place = disk / "journal"
+    server = begin(place, {"durability": "sync", "when_unavailable": "fail_closed"})
+    until("the next segment is made ahead", lambda: (place / "segments" / "next").exists() or None)
+    filler = journals.fill(disk / "filler", but_bytes=KEYS_BYTES)
+    # Two segments hold less than three thousand records; the third thousand begins while there is still room.
+    rows = [row for _ in range(3) for row in journals.ask_rows(server, 1000)]
+    refused = [row["fault"]["type"] for row in rows if "fault" in row]
+    assert set(refused) == {"urn:flyball:fault:record_failed"}
+    assert len(refused) < 1000
+    filler.unlink()
+    journals.adds_up(server)
+    assert server.stop().code == 0
+    assert ids_of(rows) == journal.ids(journals.kept(place)).keys()
+    assert records(place, "gap") == []
+    verified(place)
+
+
 def test_decisions_that_are_answered_without_a_record_stand_in_a_gap_record(begin: Begin, disk: Path) -> None:
     place = disk / "journal"
     server = begin(place, {"when_unavailable": "serve_unlogged"})

@@ -88,3 +88,34 @@ def test_a_server_of_which_nothing_fits_does_not_start(heavy: Path, tmp_path: Pa
     ending = serving.run([*command, "--config", str(tmp_path / "config.json")])
     assert ending.code == 3
     assert re.search(REASON, " ".join(ending.text.split())), ending.text
+
+
+def test_what_is_kept_warm_is_dropped_first_where_memory_is_short(
+    start: Callable[..., Server], model: Model, tmp_path: Path
+) -> None:
+    # Loading a heavy model takes three times its size, and a small server with one in it has less than that left.
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    first, second = (models.heavy(tmp_path / name, 64) for name in ("a", "b"))
+    index = snapshots.write(tmp_path, 1, [snapshots.deployment("m", first)])
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"lanes": 1, "memory_bytes_max": 290 << 20}))
+    server = start(*serving.flyballd(), "--snapshot", index, "--listen", "127.0.0.1:0", "--config", config, "--watch")
+    small = snapshots.deployment("m", model("linear"))
+    snapshots.write(tmp_path, 2, [small])
+    server.log_line(lambda fields: fields.get("warm") == 1)
+    both = [small, snapshots.deployment("n", second)]
+    snapshots.write(tmp_path, 3, both)
+    server.log_line(lambda fields: "what was kept warm is dropped" in str(fields))
+
+    def applied(generation: int) -> dict[str, Any]:
+        wanted = {"generation": generation, "message": "snapshot applied"}
+        return server.log_line(lambda fields: wanted.items() <= fields.items(), 20.0)
+
+    # On a busy machine the survey of the first holds it longer than a load waits; the next snapshot finds the room.
+    generation, line = 3, applied(3)
+    while line["serving"] < 2 and generation < 10:
+        generation += 1
+        snapshots.write(tmp_path, generation, both)
+        line = applied(generation)
+    assert (line["serving"], line["refused"], line["warm"]) == (2, 0, 0)

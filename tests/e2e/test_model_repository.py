@@ -11,6 +11,7 @@ import repositories
 import serving
 import triton
 import tritonclient.http as triton_http
+import verbs
 from serving import Server, until
 from tritonclient.utils import InferenceServerException
 from wire import Http, assert_same
@@ -133,7 +134,7 @@ def test_a_repository_packed_to_a_snapshot_is_served_without_python(
     start: Callable[..., Server], repository: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    packed = serving.run([*serving.flyball(), "snapshot", "--model-repository", str(repository), "--out", str(out)])
+    packed = verbs.flyball("snapshot", "--model-repository", repository, "--out", out)
     assert packed.code == 0, packed.text
     server = start(*serving.flyballd(), "--snapshot", out / "index.json", "--listen", "127.0.0.1:0")
     with triton.grpc_client(server) as client:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import serving
 import snapshots
+import verbs
 from models import Arrays, row
 from raw_h2 import Connection, frame
 from runs import in_flight, under_way
@@ -104,7 +105,7 @@ def test_deadlines_that_the_queue_would_break_are_refused_as_a_wait_and_not_as_u
 ) -> None:
     """Alone each request would be in time; behind the others some would not, and for those coming again later helps."""
     server = begin("slow")
-    inspected = serving.run([*serving.flyball(), "inspect", str(model("slow")), "--json"])
+    inspected = verbs.flyball("inspect", model("slow"), "--json")
     deadline_ms = int(FLOOD / 2 * json.loads("\n".join(inspected.stdout))["latency"][0]["p50_us"] / 1000)
     request = json.dumps(json_request(row("slow", 1))).encode()
     with raws(server, FLOOD) as connections:

@@ -10,6 +10,7 @@ from typing import Any
 
 import governed
 import pytest
+import verbs
 from serving import Server, flyball, until
 from wire import Http
 
@@ -32,10 +33,9 @@ record: {durability: sync}
 
 
 def run(*words: str | Path, code: int = 0) -> str:
-    command = [*flyball(), "decisions", *map(str, words)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert answer.returncode == code, answer.stdout + answer.stderr
-    return answer.stdout + answer.stderr
+    ending = verbs.flyball("decisions", *words)
+    assert ending.code == code, ending.text
+    return ending.text
 
 
 def loan(start: Callable[..., Server], folder: Path, *more: str) -> Server:

@@ -48,7 +48,7 @@ def test_a_snapshot_serves_the_others_and_logs_each_refusal(
 ) -> None:
     documents = [snapshots.deployment(name, model(name)) for name in ["linear", *REASONS]]
     index = snapshots.write(tmp_path, 1, documents)
-    command = [*serving.flyball(), "serve"] if program == "flyball" else serving.flyballd()
+    command = serving.serve_snapshot() if program == "flyball" else serving.flyballd()
     server = start(*command, "--snapshot", index, "--listen", "127.0.0.1:0")
     assert server.models == {"linear:1"}
     for name, reason in REASONS.items():
@@ -67,7 +67,7 @@ def test_a_snapshot_serves_the_others_and_logs_each_refusal(
 @pytest.mark.parametrize("program", ["flyball", "flyballd"])
 def test_a_snapshot_of_which_nothing_can_be_served_exits_3(model: Model, tmp_path: Path, program: str) -> None:
     index = snapshots.write(tmp_path, 1, [snapshots.deployment("zipmap", model("zipmap"))])
-    command = [*serving.flyball(), "serve"] if program == "flyball" else serving.flyballd()
+    command = serving.serve_snapshot() if program == "flyball" else serving.flyballd()
     ending = serving.run([*command, "--snapshot", str(index), "--listen", "127.0.0.1:0"])
     assert ending.code == 3
     assert "ZipMap" in ending.text

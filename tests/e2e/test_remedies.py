@@ -20,12 +20,14 @@ from typing import Any
 import governed
 import models
 import pytest
+import real_parts
 import serving
 import snapshots
 from governed import Json, ask, decided, deployment, document, problem, with_previous
-from redis_server import RedisServer
 from serving import READY, Server, until
 from wire import Raw, metrics, raws, settled
+
+from bench.parts.redis import RedisServer
 
 Begin = Callable[..., Server]
 
@@ -45,9 +47,8 @@ def begin(start: Callable[..., Server], tmp_path: Path) -> Begin:
 
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    started = RedisServer(tmp_path)
-    yield started
-    started.kill()
+    with real_parts.redis(tmp_path) as server:
+        yield server
 
 
 def remedied(server: Server, decision: str = "pay") -> dict[tuple[str, str], int]:

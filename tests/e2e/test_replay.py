@@ -12,6 +12,7 @@ import decisions
 import pandas as pd
 import pytest
 import serving
+import verbs
 
 import flyball
 from flyball.client import Client
@@ -68,7 +69,7 @@ class Recorded:
 
     def flyball(self, *words: str, code: int = 0) -> Any:
         """What `flyball decisions …` prints as JSON."""
-        ending = serving.run([*serving.flyball(), "decisions", *words, "--journal", str(self.journal), "--json"], 60)
+        ending = verbs.flyball("decisions", *words, "--journal", self.journal, "--json")
         assert ending.code == code, ending.text
         return json.loads("\n".join(ending.stdout)) if ending.stdout else ending.text
 

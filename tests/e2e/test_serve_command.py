@@ -83,7 +83,7 @@ def test_sighup_reads_the_snapshot_again_and_a_broken_one_changes_nothing(
 ) -> None:
     linear, many = (snapshots.deployment(name, model(name)) for name in ("linear", "many"))
     index = snapshots.write(tmp_path, 1, [linear])
-    server = start(*serving.flyball(), "serve", "--snapshot", index, "--listen", "127.0.0.1:0")
+    server = start(*serving.serve_snapshot(), "--snapshot", index, "--listen", "127.0.0.1:0")
     with Http(server) as connection:
         snapshots.write(tmp_path, 2, [linear, many])
         server.signal(signal.SIGHUP)

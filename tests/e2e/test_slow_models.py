@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import serving
 import snapshots
+import verbs
 from crowd import crowd
 from models import Arrays, row
 from serving import Server, until
@@ -147,7 +148,7 @@ def test_a_model_with_a_fixed_first_axis_says_so_and_is_served_one_request_at_a_
     begin: Callable[..., Server], model: Model, reference: Reference
 ) -> None:
     reason = "input 'x' has a fixed first axis of 1"
-    inspected = serving.run([*serving.flyball(), "inspect", str(model("fixed_batch")), "--json"])
+    inspected = verbs.flyball("inspect", model("fixed_batch"), "--json")
     assert json.loads("\n".join(inspected.stdout))["batching"] == {"on": False, "reason": reason}
     server = begin(snapshots.deployment("fixed_batch", model("fixed_batch")))
     applied = server.log_line(lambda fields: "deployment applied" in str(fields))

@@ -13,6 +13,7 @@ import onnxruntime
 import pytest
 import serving
 import snapshots
+import verbs
 from crowd import crowd
 from models import Arrays, row
 from serving import Server, until
@@ -123,7 +124,7 @@ def test_relative_paths_are_relative_to_the_index_wherever_the_server_was_starte
     elsewhere.mkdir()
     first, second = _beside_the_index(folder, "linear", model), _beside_the_index(folder, "many", model)
     index = snapshots.write(folder, 1, [first])
-    command = [*serving.flyball(), "serve"] if program == "flyball" else serving.flyballd()
+    command = serving.serve_snapshot() if program == "flyball" else serving.flyballd()
     shown = index if named == "absolute" else Path("../snapshot/index.json")
     server = start(*command, "--snapshot", shown, "--listen", "127.0.0.1:0", cwd=elsewhere)
     with Http(server) as connection:
@@ -182,8 +183,7 @@ def test_a_snapshot_that_was_moved_is_served_without_its_original_models(
     here.mkdir()
     for source in (model("linear"), model("external"), model("external").parent / "external-weights.bin"):
         (here / source.name).write_bytes(source.read_bytes())
-    command = [*serving.flyball(), "snapshot", "linear.onnx", "heavy=external.onnx", "--out", "snapshot"]
-    made = serving.run(command, cwd=here)
+    made = verbs.flyball("snapshot", "linear.onnx", "heavy=external.onnx", "--out", "snapshot", cwd=here)
     assert made.code == 0, made.text
     (here / "snapshot").rename(there)
     shutil.rmtree(here)

@@ -34,3 +34,17 @@ def run(monkeypatch, capsys):
         return caught.value.code or 0, out, errors
 
     return call
+
+
+@pytest.fixture(params=["home", "http"])
+def shell(request, tmp_path, run, monkeypatch):
+    """The command line, with a registry of its own: in a folder, and behind HTTP."""
+    import homes
+    from registry_shell import Shell
+
+    house = homes.make(tmp_path)
+    if request.param == "home":
+        yield Shell(house, str(house.home), run, monkeypatch)
+        return
+    with homes.admin(house) as running:
+        yield Shell(house, running.url, run, monkeypatch)

@@ -16,6 +16,7 @@ from onnx import TensorProto, helper
 from pyarrow import parquet
 from v2_server import V2Server
 
+from conformance.models import ELEMENTS
 from flyball.bench import models, payloads
 from flyball.bench.bare import measure_bare
 from flyball.bench.payloads import make_payloads, one_thread_session, payloads_for, payloads_for_server
@@ -26,21 +27,7 @@ from flyball.client.tensors import decode_data
 from flyball.errors import MissingExtraError, ModelRefusedError, NotFoundError, RefusedError, UsageError
 
 HERE = ModelSource(path="m.onnx")
-TYPES = {
-    "BOOL": TensorProto.BOOL,
-    "UINT8": TensorProto.UINT8,
-    "UINT16": TensorProto.UINT16,
-    "UINT32": TensorProto.UINT32,
-    "UINT64": TensorProto.UINT64,
-    "INT8": TensorProto.INT8,
-    "INT16": TensorProto.INT16,
-    "INT32": TensorProto.INT32,
-    "INT64": TensorProto.INT64,
-    "FP16": TensorProto.FLOAT16,
-    "FP32": TensorProto.FLOAT,
-    "FP64": TensorProto.DOUBLE,
-    "BYTES": TensorProto.STRING,
-}
+TYPES = {name: element for name, element in ELEMENTS.items() if name != "BF16"}  # which NumPy does not have
 
 
 def echo_model(path, *inputs):

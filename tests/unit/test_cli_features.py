@@ -6,8 +6,8 @@ import sys
 
 import pyarrow
 import pytest
+import real_parts
 from pyarrow import parquet
-from redis_server import RedisServer
 
 from flyball.features.target import Target
 
@@ -23,9 +23,8 @@ def here(monkeypatch, tmp_path):
 
 @pytest.fixture(scope="module")
 def redis(tmp_path_factory):
-    server = RedisServer(tmp_path_factory.mktemp("redis"))
-    yield server
-    server.kill()
+    with real_parts.redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
 
 
 @pytest.fixture

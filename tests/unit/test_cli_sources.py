@@ -44,5 +44,5 @@ def test_a_load_reads_one_model_of_a_repository_again(tmp_path):
 
 @pytest.mark.parametrize("given", [(None, None, None), (["a.onnx"], "index.json", None), (["a.onnx"], None, "models")])
 def test_none_and_several_are_wrong_usage(given):
-    with pytest.raises(UsageError, match="either models, a snapshot or a model repository"):
+    with pytest.raises(UsageError, match="either models, a snapshot, a model repository or a registry"):
         source_of(*given, None)

@@ -237,7 +237,7 @@ def test_snapshot_writes_what_serve_and_flyballd_read(run, model, tmp_path):
     assert [deployment.name for deployment in bundle.deployments()] == ["linear", "card"]
     for entry in bundle.parsed_index().deployments:
         assert f"{entry.name}   {entry.digest}\n" in out
-    assert out.endswith(f"Next:  flyballd --snapshot {tmp_path / 's/index.json'}\n")
+    assert out.endswith(f"Next:  flyballd --unsigned allow --snapshot {tmp_path / 's/index.json'}\n")
 
 
 FLAGS = {
@@ -330,7 +330,7 @@ def test_wrong_usage_of_snapshot_exits_with_2(run, arguments):
 def test_serve_takes_models_or_a_snapshot_and_not_both(run):
     code, _, errors = run("serve", "m.onnx", "--snapshot", "index.json")
     assert code == 2
-    assert "either models, a snapshot or a model repository" in errors
+    assert "either models, a snapshot, a model repository or a registry" in errors
 
 
 def test_serve_tells_flags_out_of_range_together(run, model):
@@ -423,7 +423,7 @@ def test_the_reference_page_has_the_one_table_of_exit_codes():
 
 def test_the_reference_page_names_every_verb_and_option():
     page = (ROOT / "docs/reference/cli.md").read_text()
-    group = typer.main.get_command(cli.app)
+    group = typer.main.get_command(cli.application())
     for name, command in group.commands.items():
         part = page.partition(f"## flyball {name}\n")[2].partition("\n## ")[0]
         assert part, f"docs/reference/cli.md lacks flyball {name}"
@@ -436,10 +436,26 @@ def test_the_reference_page_names_every_verb_and_option():
 def test_the_reference_page_names_every_verb_and_option_of_the_decision_log():
     page = (ROOT / "docs/reference/cli.md").read_text()
     part = page.partition("## flyball decisions\n")[2].partition("\n## ")[0]
-    group = typer.main.get_command(cli.app).commands["decisions"]
+    group = typer.main.get_command(cli.application()).commands["decisions"]
     for name, command in group.commands.items():
         assert f"`flyball decisions {name}" in part, f"docs/reference/cli.md lacks flyball decisions {name}"
         shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
         options = {option for parameter in shown for option in getattr(parameter, "opts", [])}
         for option in sorted(option for option in options if option.startswith("--") and option != "--help"):
             assert f"`{option}" in part, f"docs/reference/cli.md lacks {option} of flyball decisions {name}"
+
+
+def test_the_reference_page_names_every_verb_and_option_of_the_registry():
+    page = (ROOT / "docs/reference/cli.md").read_text()
+    part = page.partition("## flyball registry\n")[2].partition("\n## ")[0]
+    group = typer.main.get_command(cli.application()).commands["registry"]
+    verbs = {**group.commands, **{f"key {name}": one for name, one in group.commands["key"].commands.items()}}
+    for name, command in verbs.items():
+        if name == "key":
+            continue
+        row = next((line for line in part.splitlines() if line.startswith(f"| `flyball registry {name}")), None)
+        assert row, f"docs/reference/cli.md lacks flyball registry {name}"
+        options = {option for parameter in command.params for option in getattr(parameter, "opts", [])}
+        for option in sorted(option for option in options if option.startswith("--")):
+            if option not in ("--help", "--registry", "--json"):
+                assert f"`{option}" in row, f"docs/reference/cli.md lacks {option} of flyball registry {name}"

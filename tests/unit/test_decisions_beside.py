@@ -9,7 +9,7 @@ import pytest
 from serving import until
 from typer.testing import CliRunner
 
-from flyball.cli.app import app
+from flyball.cli.app import application
 from flyball.cli.compacting import schedule_of
 from flyball.decisions.beside import Schedule, compact_command
 from flyball.decisions.retired import read_retired
@@ -40,15 +40,17 @@ def test_stopping_a_schedule_ends_the_child_that_is_at_work(tmp_path: Path) -> N
     )
     schedule = Schedule([sys.executable, "-c", script, str(begun)], every_s=0.0)
     schedule.tick()
-    child = int(until("the child", lambda: begun.exists() and begun.read_text()))
-    schedule.stop()
+    try:
+        child = int(until("the child", lambda: (begun.exists() and begun.read_text()) or None))
+    finally:
+        schedule.stop()
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
 
 
 def test_the_command_compacts_in_a_child_of_low_priority(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     journals.filled(tmp_path, [3])
-    answer = CliRunner().invoke(app, ["decisions", "compact", "--journal", str(tmp_path)])
+    answer = CliRunner().invoke(application(), ["decisions", "compact", "--journal", str(tmp_path)])
     assert answer.exit_code == 0, capfd.readouterr().err
     assert list(read_retired(tmp_path)) == [1]
     assert "1 segment, 3 records" in capfd.readouterr().err

@@ -95,6 +95,105 @@ def test_the_scikit_learn_class_of_lightgbm_is_taken_as_its_booster(tmp_path: Pa
     assert path.read_bytes() == explain.trees_sidecar(model.booster_)
 
 
+OBJECTIVES = {
+    "binary:logistic": 1, "binary:logitraw": 1, "reg:logistic": 1, "reg:squarederror": 1, "count:poisson": 1,
+    "reg:gamma": 1, "reg:tweedie": 1, "survival:cox": 1, "multi:softprob": 3,
+}  # fmt: skip
+
+
+def xgboosted(objective: str, classes: int = 1, trees: int = 20, **settings: object) -> tuple[Any, Any]:
+    """A booster over rows whose fourth column is of categories, and these rows with gaps and unseen codes."""
+    import xgboost
+
+    rows, target = table(1500)
+    rows[::13, 3] = np.nan
+    wanted = target + (rows[:, 4] > 1) if classes > 1 else target + 0.5 if "gamma" in objective else target
+    kinds = ["q", "q", "q", "c", "q", "q", "q", "q"]
+    held = xgboost.DMatrix(rows, wanted, feature_types=kinds, enable_categorical=True)
+    fixed = {"objective": objective, "nthread": 1, "seed": SEED, "max_depth": 5, "max_cat_to_onehot": 2}
+    several = {"num_class": classes} if classes > 1 else {}
+    fresh, _ = table(500, seed=7)
+    fresh[::9, 5] = np.nan  # a column that had no gap in training
+    fresh[::11, 3] = np.nan
+    fresh[::12, 3] = 12  # the code after the last one
+    return xgboost.train({**fixed, **several, **settings}, held, trees), fresh
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_contributions_are_xgboost_s_own_and_add_up_to_the_margin(objective: str) -> None:
+    import xgboost
+
+    classes = OBJECTIVES[objective]
+    model, rows = xgboosted(objective, classes)
+    held = xgboost.DMatrix(rows, feature_types=model.feature_types, enable_categorical=True)
+    told, margin = model.predict(held, pred_contribs=True), model.predict(held, output_margin=True)
+    for element in range(classes) if classes > 1 else [None]:
+        wanted, raw = (told, margin) if element is None else (told[:, element], margin[:, element])
+        got = explain.contributions(explain.trees_sidecar(model, element=element), rows)
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(got.sum(axis=1), raw, rtol=0, atol=1e-5)
+
+
+def test_xgboost_compares_floats_by_less_than() -> None:
+    import xgboost
+
+    model, rows = xgboosted("reg:squarederror", trees=5)
+    sidecar = json.loads(explain.trees_sidecar(model))
+    assert sidecar["below"] == "<"
+    places = [(at, place) for at, tree in enumerate(sidecar["trees"]) for place in range(len(tree["feature"]))]
+    numbers = [(tree, place) for tree, place in places if str(place) not in sidecar["trees"][tree].get("categories", {})]
+    rows = rows[: len(numbers)]
+    for row, (tree, place) in zip(rows, numbers, strict=True):
+        row[sidecar["trees"][tree]["feature"][place]] = sidecar["trees"][tree]["threshold"][place]
+    held = xgboost.DMatrix(rows, feature_types=model.feature_types, enable_categorical=True)
+    got = explain.contributions(explain.trees_sidecar(model), rows).sum(axis=1)
+    np.testing.assert_allclose(got, model.predict(held, output_margin=True), rtol=0, atol=1e-5)
+
+
+def test_the_scikit_learn_class_of_xgboost_is_taken_as_its_booster() -> None:
+    import xgboost
+
+    rows, target = table(500)
+    model = xgboost.XGBClassifier(n_estimators=5, n_jobs=1).fit(rows, target)
+    assert explain.trees_sidecar(model) == explain.trees_sidecar(model.get_booster())
+    ones, zeros = (explain.contributions(explain.trees_sidecar(model, element=which), rows) for which in (1, 0))
+    np.testing.assert_array_equal(ones, -zeros)
+
+
+def test_what_stopped_early_is_explained_by_the_rounds_that_it_answers_by() -> None:
+    import xgboost
+
+    rows, target = table(900)
+    model = xgboost.XGBClassifier(n_estimators=100, early_stopping_rounds=2, learning_rate=0.8, n_jobs=1)
+    model.fit(rows[:600], target[:600], eval_set=[(rows[600:], target[600:])], verbose=False)
+    assert model.best_iteration + 1 < model.get_booster().num_boosted_rounds()
+    got = explain.contributions(explain.trees_sidecar(model), rows).sum(axis=1)
+    np.testing.assert_allclose(got, model.predict(rows, output_margin=True), rtol=0, atol=1e-5)
+
+
+def test_boosters_of_xgboost_without_plain_trees_are_refused_with_another_way() -> None:
+    for kind in ("dart", "gblinear"):
+        model, _ = xgboosted("reg:squarederror", trees=3, booster=kind) if kind == "dart" else (linear_booster(), None)
+        with pytest.raises(ModelRefusedError, match=rf"of the kind {kind}.*\n.*ablation"):
+            explain.trees_sidecar(model)
+
+
+def linear_booster() -> Any:
+    import xgboost
+
+    rows, target = table(200)
+    return xgboost.train({"booster": "gblinear", "nthread": 1}, xgboost.DMatrix(np.nan_to_num(rows), target), 2)
+
+
+def test_trees_that_do_not_simply_add_up_are_refused() -> None:
+    from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier
+
+    rows, target = table(300)
+    for model in (AdaBoostClassifier(n_estimators=3), BaggingClassifier(n_estimators=3, max_features=4)):
+        with pytest.raises(ModelRefusedError, match="has no trees that simply add up"):
+            explain.trees_sidecar(model.fit(np.nan_to_num(rows), target))
+
+
 def test_linear_leaves_are_refused_with_another_way() -> None:
     import lightgbm
 

@@ -18,8 +18,9 @@ from sklearn.preprocessing import (
     KBinsDiscretizer,
     OneHotEncoder,
     OrdinalEncoder,
-    RobustScaler,
+    PowerTransformer,
     StandardScaler,
+    TargetEncoder,
 )
 
 from flyball.errors import InvalidInputError
@@ -52,13 +53,49 @@ def test_a_step_s_transforms_give_what_scikit_learn_gives(name: str, seed: int) 
 X = np.array([[1.0, 2.0], [3.0, 5.0], [4.0, 9.0]])
 Y = [0, 1, 0]
 WORDS = np.array([["a"], ["b"], ["a"]], dtype=object)
+TWICE = np.array([["a"], [None], [np.nan]], dtype=object)
+GAPS = np.array([["a"], ["b"], [np.nan], ["a"]], dtype=object)
+ODD = np.array([["b"], ["new"], [np.nan], ["a"]], dtype=object)
+
+
+@pytest.mark.parametrize("rows", [GAPS, np.concatenate([WORDS, WORDS])], ids=["missing is a category", "nothing is missing"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        OneHotEncoder(handle_unknown="ignore", sparse_output=False),
+        OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1),
+        OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-2),
+        TargetEncoder(target_type="binary"),
+    ],
+    ids=["one_hot", "ordinal", "ordinal with a code for missing", "target"],
+)
+def test_texts_that_are_missing_and_texts_that_are_new_are_told_apart_as_scikit_learn_does(step: Any, rows: Any) -> None:
+    step.fit(rows, np.arange(len(rows)) % 2)
+    translated = from_sklearn(step, ["w"])
+    column = np.array([value if isinstance(value, str) else None for value in ODD[:, 0]], dtype=object)
+    columns: Columns = {"w": column}
+    for transform in translated.transforms:
+        columns = apply(transform, columns)
+    got = np.column_stack([columns[name] for name in translated.columns])
+    np.testing.assert_array_equal(got, step.transform(ODD).astype(np.float64))
+
+
+def test_whole_numbers_that_are_categories_are_cast_to_texts() -> None:
+    rows = np.array([[3.0], [10.0], [np.nan], [3.0]])
+    step = OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(rows)
+    columns: Columns = {"n": np.array([10.0, 4.0, np.nan, 3.0])}
+    translated = from_sklearn(step, ["n"])
+    for transform in translated.transforms:
+        columns = apply(transform, columns)
+    got = np.column_stack([columns[name] for name in translated.columns])
+    np.testing.assert_array_equal(got, step.transform([[10.0], [4.0], [np.nan], [3.0]]))
 
 
 @pytest.mark.parametrize(
     ("steps", "fields", "said"),
     [
         (PCA(1).fit(X), ["a", "b"], "PCA cannot be turned into transforms"),
-        (RobustScaler().fit(X), ["a", "b"], "RobustScaler cannot"),
+        (PowerTransformer().fit(X), ["a", "b"], "PowerTransformer cannot"),
         (
             Pipeline([("s", StandardScaler()), ("m", LogisticRegression())]).fit(X, Y),
             ["a", "b"],
@@ -67,7 +104,8 @@ WORDS = np.array([["a"], ["b"], ["a"]], dtype=object)
         (StandardScaler(), ["a"], "StandardScaler: it is not fitted"),
         (StandardScaler().fit(X), ["a"], "StandardScaler takes 2 columns; 1 were named"),
         (FunctionTransformer(np.sqrt).fit(X), ["a", "b"], "FunctionTransformer: sqrt is not known"),
-        (OneHotEncoder().fit(X), ["a", "b"], "OneHotEncoder: the categories of 'a' are not all texts"),
+        (OneHotEncoder().fit(X / 2), ["a", "b"], "OneHotEncoder: the categories of 'a' are numbers with a fraction"),
+        (OneHotEncoder().fit(TWICE), ["w"], "OneHotEncoder: 'w' is missing in two ways"),
         (OneHotEncoder(max_categories=2).fit(WORDS), ["w"], "OneHotEncoder: infrequent categories are grouped"),
         (
             OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan).fit(WORDS),

@@ -11,7 +11,7 @@ import pytest
 
 from flyball.decisions.candidate import Pair, Trial
 from flyball.decisions.flips import errors, figures
-from flyball.decisions.intervals import Pairs, difference, mean_interval, wilson
+from flyball.intervals import Pairs, difference, mean_interval, wilson
 
 Z = NormalDist().inv_cdf(0.975)
 

@@ -15,7 +15,7 @@ def on_load(name):
     asked.set()
     time.sleep(1.0)  # gives the GIL away, and wants it back when the server is being dropped
 
-config = ServerConfig(listen=["127.0.0.1:0"], log="error", allow_model_control=True)
+config = ServerConfig(listen=["127.0.0.1:0"], log="error", unsigned="allow", allow_model_control=True)
 server = engine.Server(config, compile_models([]).to_bytes(), on_load)
 host, port = server.addresses()[0].split(":")
 with socket.create_connection((host, int(port))) as client:

@@ -24,6 +24,8 @@ BEYOND_SCHEMA = {
     "batch-larger-than-a-run",
     "batch-larger-than-a-run-by-default",
     "batch-larger-than-a-run-that-takes-one-row",
+    "candidate-versions-that-the-deployment-has",
+    "candidate-versions-twice",
 }
 
 
@@ -52,7 +54,7 @@ def test_a_bad_document_has_exactly_the_faults_of_its_golden_file(path):
 
 
 def test_the_golden_files_are_many():
-    for version, good, bad in (("v1", 5, 14), ("v2", 8, 25), ("v3", 7, 10), ("v4", 7, 9)):
+    for version, good, bad in (("v1", 5, 14), ("v2", 8, 25), ("v3", 7, 10), ("v4", 7, 9), ("v5", 13, 28)):
         assert len([path for path in GOOD if path.parts[-3] == version]) >= good
         assert len([path for path in BAD if path.parts[-3] == version]) >= bad
 
@@ -100,7 +102,7 @@ def test_parse_raises_with_all_faults():
 
 
 def test_defaults_are_those_of_the_specification():
-    for version in ("v1", "v2", "v3", "v4"):
+    for version in ("v1", "v2", "v3", "v4", "v5"):
         golden = load(GOLDEN / version / "good/deployment-least.json")
         deployment = parse("deployment", json.dumps(golden["document"]).encode())
         assert deployment.limits.model_dump() == {

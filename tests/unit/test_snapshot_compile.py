@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import models
@@ -155,6 +156,19 @@ def test_what_is_written_is_read_back_byte_for_byte(here, tmp_path):
     assert again.base == index.parent, "paths in its documents are relative to its folder"
     names = {path.name for path in (tmp_path / "snapshot/deployments").iterdir()}
     assert names == {entry.digest.removeprefix("sha256:") + ".json" for entry in bundle.parsed_index().deployments}
+
+
+def test_the_signature_of_an_index_goes_to_disk_and_across_with_it_and_is_gone_with_the_next_unsigned_one(here, tmp_path):
+    bundle = replace(compile_models(["a.onnx"]), signature=b'{"payload": ""}')
+    index = bundle.write(tmp_path)
+    assert (tmp_path / "index.sig.json").read_bytes() == bundle.signature
+    again = read(index)
+    assert (again.signature, again.file) == (bundle.signature, index)
+    crossed = json.loads(again.to_bytes())
+    assert (crossed["signature"], crossed["file"]) == ('{"payload": ""}', str(index))
+    compile_models(["a.onnx"]).write(tmp_path)
+    assert read(index).signature is None
+    assert json.loads(compile_models(["a.onnx"]).to_bytes())["file"] is None
 
 
 def test_a_missing_document_is_left_to_the_data_plane_and_told_by_faults(here, tmp_path):

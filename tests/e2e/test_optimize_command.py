@@ -1,0 +1,99 @@
+"""`flyball optimize` as a user runs it: a killed run goes on where it was, and what comes out serves and is promoted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import idle_columns
+import models
+import numpy as np
+import pytest
+from serving import environment, until
+from verbs import flyball
+
+from flyball.equivalence.certificate import read_certificate
+from flyball.model_runs import Model
+
+STEPS = ["budget", "baseline", "features", "export", "equal", "graph", "quantise", "batch", "benchmark", "burst", "retest"]
+
+
+def subject(folder: Path) -> list[str]:
+    """The words after `flyball`: trees, for which everything is quick."""
+    model = models.gbdt(folder)
+    name, width = Model(model).facts.inputs[0].name, Model(model).facts.inputs[0].shape[1]
+    np.savez(folder / "rows.npz", **{name: np.random.default_rng(4).normal(size=(500, width)).astype(np.float32)})
+    work = ["--work", str(folder / "work"), "--seconds", "0.5"]
+    return ["optimize", str(model), "--data", str(folder / "rows.npz"), *work]
+
+
+def kept(folder: Path, place: int) -> Path:
+    return folder / "work" / "steps" / f"{place:02}-{STEPS[place - 1]}.json"
+
+
+@pytest.mark.timeout(120)
+def test_a_run_that_is_killed_goes_on_where_it_was_and_leaves_a_model_that_serves(tmp_path: Path) -> None:
+    words = subject(tmp_path)
+    seen: dict[Path, int] = {}
+    for place in (3, 6):
+        command = [sys.executable, "-m", "flyball", *words]
+        with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+            until(f"step {place} is kept", lambda place=place: kept(tmp_path, place).exists() or None, timeout_s=60)
+            run.kill()
+        for path, written in seen.items():
+            assert path.stat().st_mtime_ns == written, f"{path.name} was done again"
+        seen = {path: path.stat().st_mtime_ns for path in (tmp_path / "work" / "steps").glob("*.json")}
+        assert kept(tmp_path, place) in seen
+    ended = flyball(*words, "--json")
+    assert ended.code == 0, ended.stderr
+    assert all(path.stat().st_mtime_ns == written for path, written in seen.items())
+    document: dict[str, Any] = json.loads("\n".join(ended.stdout))
+    assert list(document["steps"]) == STEPS
+    assert document["steps"]["retest"]["rollback"] == document["subject"]["digest"]
+    assert all(
+        document["steps"][step][who]["failed"] == 0 for step in ("benchmark", "burst") for who in ("original", "chosen")
+    )
+    certificate = read_certificate(tmp_path / "work" / "equivalence.json")
+    assert certificate.outcome == "equal"
+    assert Model(tmp_path / "work" / "chosen.onnx").facts.digest == certificate.candidate.digest
+    page = (tmp_path / "work" / "report.html").read_text()
+    assert "TreeEnsemble" in page
+    assert "<svg" in page
+
+
+@pytest.mark.timeout(120)
+def test_a_decision_comes_out_as_a_folder_that_serves_and_can_be_registered(tmp_path: Path) -> None:
+    (tmp_path / "loans").mkdir()
+    decision = idle_columns.write(tmp_path / "loans")
+    words = ["--data", decision.parent / "rows.csv", "--labels", "label", "--seconds", "0.5", "--work", tmp_path / "work"]
+    ended = flyball("optimize", decision, *words)
+    assert ended.code == 0, ended.stderr
+    shown = "\n".join(ended.stdout)
+    assert "goes without idle, channel=shop, channel=fax" in " ".join(shown.split())
+    report = json.loads((tmp_path / "work" / "report.json").read_text())
+    assert report["budget"]["p99_ms"] == 7
+    assert report["decision"]["differ"] == 0
+    assert report["decision"]["requests"] == 200
+    chosen = tmp_path / "work" / "chosen"
+    assert flyball("check", chosen / "decision.yaml").code == 0
+    home = tmp_path / "home"
+    assert flyball("registry", "init", home).code == 0
+    registered = flyball("register", "loans", chosen, "--registry", home, "--as", "ada")
+    assert registered.code == 0, registered.stderr
+
+
+def test_what_cannot_be_read_is_told_with_the_way_forward(tmp_path: Path) -> None:
+    model = models.linear(tmp_path)
+    for words, told in {
+        ("--data", str(tmp_path / "none.csv")): "cannot read",
+        ("--data", str(model)): "no file of rows",
+        ("--data", str(tmp_path / "rows.npz"), "--budget", "p99"): "is no budget",
+        ("--data", str(tmp_path / "rows.npz"), "--segments", "x"): "needs the truth",
+    }.items():
+        np.savez(tmp_path / "rows.npz", x=np.zeros((5, 4), dtype=np.float32))
+        ended = flyball("optimize", model, *words)
+        assert ended.code in (2, 3)
+        assert told in "\n".join(ended.stderr)

@@ -1,0 +1,202 @@
+"""A pickle is loaded by a process that is closed off: what it tries beside being a model is refused and named."""
+
+import errno
+import importlib.util
+import os
+import pickle
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+import trained
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from flyball.convert import convert
+from flyball.convert.child import taken_apart
+from flyball.convert.table import read_table
+from flyball.errors import InvalidInputError, MissingExtraError, ModelRefusedError, UsageError
+
+FRAME = trained.payments(400)
+COLUMNS = ["amount", "mcc"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained.saved(FRAME[[*COLUMNS, "fraud"]], tmp_path_factory.mktemp("rows") / "rows.csv")
+
+
+class Calling:
+    """A pickle that calls something when it is loaded."""
+
+    def __init__(self, call: Any, *arguments: Any) -> None:
+        self._call = (call, arguments)
+
+    def __reduce__(self) -> Any:
+        return self._call
+
+
+def dumped(folder: Path, thing: Any) -> Path:
+    path = folder / "model.pkl"
+    path.write_bytes(pickle.dumps(thing))
+    return path
+
+
+@pytest.mark.parametrize("dump", [pickle, joblib], ids=["pickle", "joblib"])
+def test_a_pickled_pipeline_is_converted_and_answers_as_it_did(dump: Any, data: Path, tmp_path: Path) -> None:
+    # Two jobs would be two processes, which may not be started.
+    steps = ColumnTransformer([("one", StandardScaler(), ["amount"]), ("two", StandardScaler(), ["mcc"])], n_jobs=2)
+    model = make_pipeline(steps, LogisticRegression()).fit(FRAME[COLUMNS], FRAME["fraud"])
+    with (tmp_path / "fraud.pkl").open("wb") as file:
+        dump.dump(model, file)
+    made = convert(tmp_path / "fraud.pkl", data=data, out=tmp_path / "out", target="fraud", trust_pickle=True, rows=500)
+    expected = model.predict_proba(FRAME[COLUMNS])[:, 1]
+    np.testing.assert_allclose(trained.scores(made, FRAME), expected, rtol=0, atol=1e-6)
+
+
+def test_without_trust_nothing_is_loaded(data: Path, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    path = dumped(tmp_path, Calling(os.mkdir, str(seen)))
+    with pytest.raises(UsageError, match=r"a pickle, and may run whatever its maker wrote.*\n.*--trust-pickle"):
+        convert(path, data=data, out=tmp_path / "out", target="fraud")
+    assert not seen.exists()
+
+
+@pytest.mark.parametrize(
+    ("thing", "said"),
+    [
+        (
+            Calling(socket.create_connection, ("10.0.0.1", 80)),
+            r"tried to (open a socket to 10\.0\.0\.1:80|make a socket|look up)",
+        ),
+        (Calling(os.system, "touch made"), r"tried to run the command touch made"),
+        (Calling(os.execv, "/bin/true", ["true"]), r"tried to become the program /bin/true"),
+        (Calling(os.fork), r"tried to start another process"),
+        (Calling(os.kill, os.getpid(), 9), rf"tried to send a signal to process {os.getpid()}"),
+    ],
+    ids=["socket", "command", "program", "process", "signal"],
+)
+def test_what_a_pickle_tries_is_refused_and_named(thing: Any, said: str, data: Path, tmp_path: Path) -> None:
+    path = dumped(tmp_path, thing)
+    with pytest.raises(InvalidInputError, match=said) as refused:
+        convert(path, data=data, out=tmp_path / "out", target="fraud", trust_pickle=True)
+    assert refused.value.code == "pickle_refused"
+    assert refused.value.next_step
+    assert not (tmp_path / "out").exists()
+
+
+BY_ITS_OWN_CALLS = """
+import ctypes, threading
+libc = ctypes.CDLL(None, use_errno=True)
+calls = [(libc.socket, 2, 1, 0), (libc.fork,), (libc.execv, b"/bin/true", None), (libc.kill, {pid}, 0)]
+answers = []
+for call, *arguments in calls:
+    answers.append((call(*arguments), ctypes.get_errno()))
+thread = threading.Thread(target=answers.append, args=("a thread",))
+thread.start()
+thread.join()
+raise SystemError(answers)
+"""
+REFUSED = (-1, errno.EPERM)
+
+
+def test_the_kernel_refuses_too_where_python_is_gone_round(data: Path, tmp_path: Path) -> None:
+    """By C's own calls, which no hook of Python sees; threads may still be started."""
+    path = dumped(tmp_path, Calling(exec, BY_ITS_OWN_CALLS.format(pid=os.getpid())))
+    with pytest.raises(InvalidInputError, match=re.escape(f"SystemError: {[REFUSED] * 4 + ['a thread']}")):
+        convert(path, data=data, out=tmp_path / "out", target="fraud", trust_pickle=True)
+
+
+@pytest.mark.skipif(not Path("/proc/sys/kernel").exists(), reason="Linux alone")
+def test_a_pickle_writes_nowhere_but_in_its_own_folder(data: Path, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    path = dumped(tmp_path, Calling(os.mkdir, str(seen)))
+    with pytest.raises(InvalidInputError, match="PermissionError"):
+        convert(path, data=data, out=tmp_path / "out", target="fraud", trust_pickle=True)
+    assert not seen.exists()
+
+
+def test_a_pickle_sees_nothing_of_the_environment(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "very secret")
+    path = dumped(tmp_path, Calling(exec, "import os; raise SystemError(sorted(os.environ))"))
+    with pytest.raises(InvalidInputError, match="SystemError") as refused:
+        convert(path, data=data, out=tmp_path / "out", target="fraud", trust_pickle=True)
+    assert "AWS" not in refused.value.message
+
+
+def test_what_holds_no_model_says_what_it_is(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"a builtins\.dict is no model that can be converted"):
+        convert(dumped(tmp_path, {"weights": [1, 2]}), data=data, out=tmp_path / "out", target="fraud", trust_pickle=True)
+
+
+def test_a_pickle_that_is_cut_off_is_told_as_such(data: Path, tmp_path: Path) -> None:
+    path = dumped(tmp_path, LogisticRegression())
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ModelRefusedError, match=r"model\.pkl is cut off or no pickle"):
+        convert(path, data=data, out=tmp_path / "out", target="fraud", trust_pickle=True)
+
+
+@pytest.mark.parametrize(
+    ("module", "kind", "said"),
+    [
+        (
+            "xgboost_that_is_not_there",
+            InvalidInputError,
+            r"No module named 'xgboost_that_is_not_there'.*\n.*install the package",
+        ),
+        ("torch", MissingExtraError, r"needs torch, which is not installed\n.*pip install 'flyball\[torch\]'"),
+    ],
+)
+def test_a_package_that_is_not_there_is_named(module: str, kind: Any, said: str, data: Path, tmp_path: Path) -> None:
+    if importlib.util.find_spec(module):
+        pytest.skip(f"{module} is installed here")
+    path = tmp_path / "model.pkl"
+    path.write_bytes(b"\x80\x04c" + module.encode() + b"\nModel\n.")
+    with pytest.raises(kind, match=said):
+        convert(path, data=data, out=tmp_path / "out", target="fraud", trust_pickle=True)
+
+
+FORGED = """
+import os
+from pathlib import Path
+{act}
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        ("os.symlink('/etc/passwd', 'model.onnx')", r"left model\.onnx, which is a link"),
+        ("Path('parts.json').write_text('[]'); Path('model.onnx').write_bytes(b'')", r"cannot be read: "),
+        ("pass", r"cannot be read: "),
+    ],
+    ids=["link", "other documents", "nothing"],
+)
+def test_what_a_pickle_leaves_in_place_of_a_model_is_not_trusted(act: str, said: str, data: Path, tmp_path: Path) -> None:
+    path = dumped(tmp_path, Calling(exec, FORGED.format(act=act)))
+    with pytest.raises(ModelRefusedError, match=said):
+        convert(path, data=data, out=tmp_path / "out", target="fraud", trust_pickle=True)
+
+
+def test_a_pickle_of_another_version_of_scikit_learn_is_noted(data: Path, tmp_path: Path) -> None:
+    import sklearn
+
+    model = LogisticRegression().fit(FRAME[COLUMNS], FRAME["fraud"])
+    path = dumped(tmp_path, model)
+    other = sklearn.__version__[:-1] + "x"
+    path.write_bytes(path.read_bytes().replace(sklearn.__version__.encode(), other.encode()))
+    made = convert(path, data=data, out=tmp_path / "out", target="fraud", trust_pickle=True, rows=200)
+    assert any(other in note and sklearn.__version__ in note for note in made.document["notes"])
+
+
+def test_what_never_ends_is_ended(data: Path, tmp_path: Path) -> None:
+    path = dumped(tmp_path, Calling(exec, "while True: pass"))
+    with pytest.raises(ModelRefusedError, match="was not taken apart within 3 s"):
+        taken_apart(path, "pickle", read_table(data), name="x", element=None, rows_max=100, wall_s_max=3.0)

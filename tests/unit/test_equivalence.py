@@ -1,0 +1,249 @@
+"""Figures of equivalence against independent ones: scikit-learn's, a bootstrap's, and rows that are known to differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
+
+from flyball.equivalence.accuracy import SEGMENT_ROWS_MIN, labels_of, qualities
+from flyball.equivalence.certificate import CERTIFICATE, Candidate, Data, Engine, Original, certify, read_certificate
+from flyball.equivalence.comparison import compare
+from flyball.equivalence.gate import Bars, judge
+from flyball.equivalence.rows import like
+from flyball.errors import InvalidInputError, RefusedError
+
+Floats = NDArray[np.float64]
+
+
+@pytest.fixture
+def random() -> np.random.Generator:
+    return np.random.default_rng(3)
+
+
+def scored(random: np.random.Generator, rows: int, noise: float) -> tuple[Floats, Floats, Floats]:
+    """Labels, the scores of a model, and those of one that is worse by some noise."""
+    latent = random.normal(size=rows)
+    truth = (latent + random.normal(size=rows) > 0).astype(float)
+    first = 1 / (1 + np.exp(-1.5 * latent))
+    second = 1 / (1 + np.exp(-1.5 * (latent + noise * random.normal(size=rows))))
+    return truth, first, second
+
+
+def test_figures_are_those_of_scikit_learn(random: np.random.Generator) -> None:
+    truth, first, second = scored(random, 4000, 0.4)
+    told, _ = qualities(labels_of(truth, first), first, second)
+    by_name = {one.figure: one for one in told}
+    assert by_name["auc"].was == pytest.approx(roc_auc_score(truth, first), abs=1e-12)
+    assert by_name["auc"].now == pytest.approx(roc_auc_score(truth, second), abs=1e-12)
+    assert by_name["logloss"].now == pytest.approx(log_loss(truth, second), abs=1e-12)
+    assert by_name["accuracy"].now == pytest.approx(accuracy_score(truth, second >= 0.5), abs=1e-12)
+    assert all(one.low < one.loss < one.high and one.loss > 0 for one in told)
+
+
+def test_auc_with_ties_is_that_of_scikit_learn(random: np.random.Generator) -> None:
+    truth = random.integers(0, 2, 500).astype(float)
+    first, second = (np.round(random.random(500), 1) for _ in range(2))
+    told, _ = qualities(labels_of(truth, first), first, second)
+    assert told[0].now == pytest.approx(roc_auc_score(truth, second), abs=1e-12)
+
+
+def test_the_interval_of_an_auc_s_loss_is_that_of_a_bootstrap(random: np.random.Generator) -> None:
+    truth, first, second = scored(random, 1500, 0.5)
+    told, _ = qualities(labels_of(truth, first), first, second)
+    drawn = []
+    for _ in range(400):
+        rows = random.integers(0, 1500, 1500)
+        drawn.append(roc_auc_score(truth[rows], first[rows]) - roc_auc_score(truth[rows], second[rows]))
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    assert told[0].low == pytest.approx(low, abs=0.2 * (high - low))
+    assert told[0].high == pytest.approx(high, abs=0.2 * (high - low))
+
+
+def test_several_classes_and_numbers_have_their_own_figures(random: np.random.Generator) -> None:
+    raw = random.random((900, 3))
+    first = raw / raw.sum(axis=1, keepdims=True)
+    second = first[:, ::-1].copy()
+    truth = first.argmax(axis=1).astype(float)
+    told, _ = qualities(labels_of(truth, first), first, second)
+    assert [one.figure for one in told] == ["logloss", "accuracy"]
+    assert told[0].now == pytest.approx(log_loss(truth, second), abs=1e-12)
+    assert told[1].was == 1.0
+
+    numbers = random.normal(size=900) * 10
+    close, far = numbers + random.normal(size=900), numbers + 2 * random.normal(size=900)
+    (rmse,), _ = qualities(labels_of(numbers, close), close, far)
+    assert (rmse.figure, rmse.loss) == ("rmse", pytest.approx(1.0, abs=0.15))
+
+
+def test_a_worse_segment_fails_although_the_whole_passes(random: np.random.Generator) -> None:
+    truth, first, _ = scored(random, 20_000, 0.0)
+    segment = np.where(np.arange(20_000) < 400, "small", "large")
+    second = np.where(segment == "small", random.random(20_000), first)
+    told, left_out = qualities(labels_of(truth, first), first, second, segment)
+    bars = Bars(auc=0.02, logloss=0.05, accuracy=0.02)
+    verdict = judge(bars, [], told, left_out)
+    failed = {(one.what, one.segment) for one in verdict.findings if not one.passed}
+    assert not verdict.passed
+    assert failed
+    assert {segment for _, segment in failed} == {"small"}
+    assert "of small" in verdict.words
+
+
+def test_where_there_are_more_edges_than_rows_every_column_has_some() -> None:
+    given = {name: np.linspace(0, 1, 50) for name in "abcdef"}
+    thresholds = {name: np.linspace(2, 3, 500).tolist() for name in "abcdef"}
+    made = like(given, rows=300, thresholds=thresholds)
+    for name, column in made.columns.items():
+        assert (column[made.kinds == "edge"] > 1.5).any(), name
+
+
+def test_segments_that_tell_nothing_are_told_apart(random: np.random.Generator) -> None:
+    truth, first, second = scored(random, 1000, 0.1)
+    segment = np.full(1000, "all", dtype=object)
+    segment[: SEGMENT_ROWS_MIN - 1] = "few"
+    segment[200:400] = "one-sided"
+    truth[200:400] = 1.0
+    segment[400:600] = "hardly"  # an AUC of one row against the others has an interval without ends
+    truth[400:600] = 0.0
+    truth[400] = 1.0
+    told, left_out = qualities(labels_of(truth, first), first, second, segment)
+    assert {one.segment: one.why for one in left_out} == {
+        "few": f"fewer than {SEGMENT_ROWS_MIN} rows",
+        "one-sided": "fewer than 2 rows of a class",
+        "hardly": "fewer than 2 rows of a class",
+    }
+    assert {one.segment for one in told} == {None, "all"}
+    assert np.isfinite([(one.low, one.high) for one in told]).all()
+
+
+def test_too_few_rows_never_pass_and_are_told_how_many_would() -> None:
+    first = np.linspace(0, 1, 100)
+    told = compare(first, first, bound=0, kinds=["given"] * 100, thresholds=[0.5])
+    verdict = judge(Bars(flips=0.001), told.flips)
+    assert not verdict.passed
+    assert "give 3,851 or more" in verdict.words
+    many = np.linspace(0, 1, 3851)
+    told = compare(many, many, bound=0, kinds=["given"] * 3851, thresholds=[0.5])
+    assert judge(Bars(flips=0.001), told.flips).passed
+
+
+def test_a_gate_without_any_figure_does_not_pass() -> None:
+    assert not judge(Bars(), []).passed
+
+
+@pytest.mark.parametrize(
+    ("labels", "answers", "words"),
+    [
+        (np.array(["yes", "no"]), np.zeros(2), "labels must be numbers"),
+        (np.array([1.0, np.nan]), np.zeros(2), "missing or infinite"),
+        (np.array([0.0, 3.0]), np.zeros((2, 3)), "not all of 0 to 2"),
+    ],
+)
+def test_labels_that_cannot_be_read_are_refused(labels: Any, answers: Any, words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        labels_of(labels, answers)
+
+
+def test_labels_of_one_class_show_nothing() -> None:
+    with pytest.raises(InvalidInputError, match="fewer than 2 rows of a class"):
+        qualities(labels_of(np.ones(5), np.zeros(5)), np.zeros(5), np.zeros(5))
+
+
+def test_the_worst_rows_come_first_with_both_answers() -> None:
+    expected = np.array([0.1, 0.2, 0.3, np.nan, np.nan, 0.9])
+    found = np.array([0.1, 0.2001, 0.35, np.nan, 0.4, 0.9])
+    told = compare(expected, found, bound=1e-3, kinds=["given"] * 3 + ["edge"] * 3, thresholds=[0.32])
+    assert [one.row for one in told.worst] == [4, 2, 1]
+    assert (told.worst[0].expected, told.worst[0].found) == ([None], [0.4])
+    assert (told.all.beyond, told.by_kind["given"].beyond, told.by_kind["edge"].beyond) == (2, 1, 1)
+    # A missing score is on neither side: one that appears has flipped where it lies above.
+    assert told.flips[0].flips == 2
+    assert not told.equal
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3)), min_size=1, max_size=60),
+    st.floats(0, 10),
+    st.floats(-1e3, 1e3),
+)
+def test_counts_are_those_of_a_plain_loop(pairs: list[tuple[float, float]], bound: float, threshold: float) -> None:
+    first, second = (np.array(side) for side in zip(*pairs, strict=True))
+    told = compare(first, second, bound=bound, kinds=["given"] * len(pairs), thresholds=[threshold])
+    assert told.all.beyond == sum(abs(a - b) > bound for a, b in pairs)
+    assert told.all.max_abs == max(abs(a - b) for a, b in pairs)
+    assert told.flips[0].flips == sum((a >= threshold) != (b >= threshold) for a, b in pairs)
+
+
+def test_rows_have_every_edge_and_stay_the_same_for_one_seed() -> None:
+    table = {
+        "amount": np.array([1.5, np.nan, 90.0, 7.0]),
+        "country": np.array(["DE", "FR", None, "DE"], dtype=object),
+    }
+    made = like(
+        table, rows=400, thresholds={"amount": [5.3]}, gaps=["amount", "country"], unseen={"country": "elsewhere"}, seed=1
+    )
+    assert made.count == 400
+    assert {kind: int((made.kinds == kind).sum()) for kind in ("given", "random", "edge")}["given"] == 4
+    edge = made.kinds == "edge"
+    at = np.float32(5.3)
+    below, above = np.nextafter(at, np.float32(-np.inf)), np.nextafter(at, np.float32(np.inf))
+    for value in (float(below), float(at), float(above), 0.0, 1.5, 90.0):
+        assert value in made.columns["amount"][edge]
+    assert np.isnan(made.columns["amount"][edge]).any()
+    assert {"elsewhere", None} <= set(made.columns["country"][edge])
+    again = like(
+        table, rows=400, thresholds={"amount": [5.3]}, gaps=["amount", "country"], unseen={"country": "elsewhere"}, seed=1
+    )
+    assert np.array_equal(made.columns["amount"], again.columns["amount"], equal_nan=True)
+    assert made.row(1) == {"amount": None, "country": "FR"}
+
+
+def test_columns_that_were_not_named_never_miss_a_value() -> None:
+    made = like({"amount": np.arange(10.0), "country": np.array(["DE"] * 10, dtype=object)}, rows=200)
+    assert not np.isnan(made.columns["amount"]).any()
+    assert set(made.columns["country"]) == {"DE"}
+
+
+def certificate(**changed: Any) -> Any:
+    expected = np.linspace(0, 1, 50)
+    parts: dict[str, Any] = {
+        "original": Original(digest="sha256:" + "a" * 64, kind="LightGBM"),
+        "candidate": Candidate(digest="sha256:" + "b" * 64),
+        "data": Data(digest="sha256:" + "c" * 64, rows=50, kinds={"given": 50}),
+        "engine": Engine(flyball="0.1.0", onnxruntime="1.31.1", cpu="some"),
+        "comparison": compare(expected, expected, bound=1e-6, kinds=["given"] * 50),
+    }
+    return certify(**{**parts, **changed})
+
+
+def test_a_certificate_is_read_as_it_was_written(tmp_path: Path) -> None:
+    made = certificate()
+    (tmp_path / CERTIFICATE).write_bytes(made.to_bytes())
+    assert read_certificate(tmp_path / CERTIFICATE) == made
+    assert made.outcome == "equal"
+
+
+def test_a_certificate_whose_outcome_does_not_follow_is_refused(tmp_path: Path) -> None:
+    expected = np.linspace(0, 1, 50)
+    made = certificate(comparison=compare(expected, expected + 0.1, bound=1e-6, kinds=["given"] * 50))
+    assert made.outcome == "refused"
+    forged = made.to_bytes().replace(b'"outcome": "refused"', b'"outcome": "equal"')
+    assert forged != made.to_bytes()
+    (tmp_path / CERTIFICATE).write_bytes(forged)
+    with pytest.raises(RefusedError, match="does not follow"):
+        read_certificate(tmp_path / CERTIFICATE)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b'{"format": "flyball.equivalence/2"}'])
+def test_what_is_no_certificate_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / CERTIFICATE).write_bytes(content)
+    with pytest.raises(RefusedError, match="no equivalence certificate"):
+        read_certificate(tmp_path / CERTIFICATE)

@@ -1,0 +1,171 @@
+"""A decision that is optimised: rows as its callers send them, columns that nobody asks cut, and the folder that serves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import idle_columns
+import models
+import numpy as np
+import pytest
+from idle_columns import ASKED, COLUMNS, DECISION
+from silent import Silent
+
+from flyball import explain
+from flyball.cli.optimize import _budget
+from flyball.errors import RefusedError, UsageError
+from flyball.model_runs import Model
+from flyball.optimize.chosen_decision import narrowed_trees, places_wanted, write_decision
+from flyball.optimize.deciding import DecidesOtherwiseError, decides_alike
+from flyball.optimize.original import Original
+from flyball.optimize.pipeline import Found
+from flyball.optimize.rewriting import Trim, rewrite
+from flyball.optimize.rows import Rows, read_rows
+from flyball.optimize.run import Run
+from flyball.optimize.steps.baseline import Baseline
+from flyball.optimize.steps.equal import Equal
+from flyball.optimize.steps.export import EXPORTED, Export
+from flyball.optimize.subject import subject_of
+from flyball.optimize.work import Work
+from flyball.spec import Decision
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return idle_columns.write(tmp_path_factory.mktemp("loans")).parent
+
+
+def run_of(folder: Path, work: Path) -> Run:
+    subject = subject_of(folder / "loans.yaml")
+    rows = read_rows(folder / "rows.csv", subject, Model(subject.model).facts.inputs, labels="label")
+    return Run(subject, rows, Work(work))
+
+
+def exported(run: Run) -> Found:
+    found = Found()
+    with run.work.held():
+        found.documents["export"] = Export(run).run(found, Silent())
+    return found
+
+
+def test_a_decision_s_rows_go_through_its_own_transforms_and_its_features_are_columns(folder: Path, tmp_path: Path) -> None:
+    run = run_of(folder, tmp_path / "work")
+    assert run.rows.names == COLUMNS
+    table = run.rows.inputs["input"]
+    assert table.shape == (400, 6)
+    assert set(np.unique(table[:, 1])) == {7.0}  # idle, scaled
+    assert (table[:, 5] > 0).all()  # as the file says, not as an empty window would
+    assert set(run.rows.requests[0]) == {"who", "amount", "idle", "channel"}  # a caller sends no features
+
+
+def test_a_file_without_what_every_request_has_is_refused_with_all_of_it(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("amount,idle,channel\n1,2,web\n")
+    subject = subject_of(folder / "loans.yaml")
+    with pytest.raises(RefusedError, match=r"lacks who, spent, which the decision has"):
+        read_rows(tmp_path / "rows.csv", subject, Model(subject.model).facts.inputs)
+
+
+def test_the_budget_is_what_the_decision_promises_unless_another_is_asked_for(folder: Path) -> None:
+    subject = subject_of(folder / "loans.yaml")
+    assert _budget([], subject).p99_ms == 7
+    assert _budget(["p99=2", "size=3"], subject).model_dump(exclude_none=True) == {"p99_ms": 2, "size_mb": 3}
+    for wrong in ("p99=-1", "p99", "speed=2"):
+        with pytest.raises(UsageError, match="is no budget"):
+            _budget([wrong], subject)
+
+
+def test_what_a_decision_says_itself_cannot_be_said_otherwise(folder: Path) -> None:
+    with pytest.raises(UsageError, match="says itself which output counts"):
+        subject_of(folder / "loans.yaml", thresholds=[0.3])
+
+
+def test_a_decision_s_time_is_told_by_stages_and_a_row_that_is_refused_is_no_end(folder: Path, tmp_path: Path) -> None:
+    run = run_of(folder, tmp_path / "work")
+    told = Baseline(run).run(Found(), Silent())
+    assert told["stages_us"]
+    assert told["stages_untold"] is None
+    run.rows.requests[0]["amount"] = -1.0
+    told = Baseline(run).run(Found(), Silent())
+    assert told["stages_us"] == {}
+    assert "amount" in told["stages_untold"]
+
+
+def test_columns_that_no_split_asks_are_cut_and_no_answer_changes(folder: Path, tmp_path: Path) -> None:
+    run = run_of(folder, tmp_path / "work")
+    found = exported(run)
+    assert found.of("export")["columns"] == ASKED
+    assert found.of("export")["columns_cut"] == ["idle", "channel=shop", "channel=fax"]
+    assert Model(run.work.models / EXPORTED).facts.inputs[0].shape[1] == len(ASKED)
+    told = Equal(Original(run)).run(found, Silent())
+    assert told["all"]["max_abs"] == 0.0
+    assert told["all"]["rows"] >= 10_000
+
+
+def test_a_bare_model_keeps_its_columns_for_its_callers_send_them(folder: Path, tmp_path: Path) -> None:
+    subject = subject_of(folder / "loans.onnx")
+    run = Run(subject, Rows({"input": np.zeros((3, 6), np.float32)}, None, None, "sha256:0"), Work(tmp_path / "work"))
+    assert exported(run).of("export")["columns"] is None
+
+
+def test_the_chosen_decision_serves_without_them_and_gives_the_same_reasons(folder: Path, tmp_path: Path) -> None:
+    run = run_of(folder, tmp_path / "work")
+    found = exported(run)
+    assert run.subject.decision is not None
+    chosen = tmp_path / "work" / "chosen"
+    made = write_decision(run.subject.decision, run.work.models / EXPORTED, found.of("export")["columns"], chosen)
+    assert sorted(path.name for path in chosen.iterdir()) == [
+        "decision.yaml", "fitted.json", "model.onnx", "model.trees.json", "reasons.csv",
+    ]  # fmt: skip
+    assert made.spec.model is not None
+    assert made.spec.model.columns[0].columns == ["amount", "channel=web", "spent"]
+    assert [one.op for one in made.spec.transforms] == ["log1p", "standardize", "one_hot"]
+    assert json.loads((chosen / "fitted.json").read_text())["transforms"][0]["at"] == 1
+    requests = [*run.rows.requests[:40], {"who": "x", "amount": 5.0, "idle": 901.0, "channel": "fax"}]
+    told = decides_alike(run.subject.decision, made, requests, equal=True)
+    assert (told["requests"], told["differ"], told["untold"]) == (41, 0, None)
+    with Decision.load(chosen / "decision.yaml") as served:
+        decided = served.decide(requests[-1], explain=True)
+    assert decided.outcome == "review"
+    assert decided.models[0].model == "loans"
+
+
+def test_a_decision_that_decides_otherwise_around_an_equal_model_ends_the_run(folder: Path, tmp_path: Path) -> None:
+    run = run_of(folder, tmp_path / "work")
+    assert run.subject.decision is not None
+    other = Decision.from_yaml(DECISION.replace("0.5", "0.0001"), base=folder)
+    with pytest.raises(DecidesOtherwiseError, match="requests are decided otherwise"):
+        decides_alike(run.subject.decision, other, run.rows.requests[:20], equal=True)
+
+
+def test_a_sidecar_with_fewer_columns_explains_as_before(folder: Path) -> None:
+    sidecar = (folder / "loans.trees.json").read_bytes()
+    rows = np.random.default_rng(1).normal(size=(50, 6)).astype(np.float32)
+    whole = explain.contributions(sidecar, rows)
+    few = explain.contributions(narrowed_trees(sidecar, ASKED), np.ascontiguousarray(rows[:, ASKED]))
+    assert np.array_equal(few, whole[:, [*ASKED, 6]])
+    assert not whole[:, [1, 3, 4]].any()
+
+
+def test_a_transform_stays_as_long_as_any_of_its_columns_is_wanted() -> None:
+    spec = Decision.from_yaml(
+        DECISION.replace("  - one_hot: channel", "  - one_hot: channel\n  - cross: {of: [amount, idle], into: pace}")
+    ).spec
+    assert places_wanted(spec.transforms, {"pace"}) == [0, 1, 2, 4]
+    assert places_wanted(spec.transforms, {"channel=fax"}) == [3]
+    assert places_wanted(spec.transforms, {"spent"}) == []
+
+
+def test_leaves_name_columns_too_and_one_that_was_cut_does_not_matter(folder: Path, tmp_path: Path) -> None:
+    model = models.onnx.load(folder / "loans.onnx")
+    trees = next(node for node in model.graph.node if node.op_type.startswith("TreeEnsemble"))
+    columns = next(one for one in trees.attribute if one.name == "nodes_featureids")
+    modes = next(one for one in trees.attribute if one.name == "nodes_modes").strings
+    columns.ints[:] = [1 if mode == b"LEAF" else column for column, mode in zip(list(columns.ints), modes, strict=True)]
+    models.onnx.save(model, tmp_path / "odd.onnx")
+    way = Trim(outputs=["probabilities"], name="n", columns=ASKED)
+    rewrite(way, tmp_path / "odd.onnx", tmp_path / "made.onnx")
+    rows = np.random.default_rng(2).normal(size=(64, 6)).astype(np.float32)
+    whole = Model(folder / "loans.onnx").run({"input": rows})["probabilities"]
+    few = Model(tmp_path / "made.onnx").run({"input": np.ascontiguousarray(rows[:, ASKED])})["probabilities"]
+    assert np.array_equal(few, whole)
