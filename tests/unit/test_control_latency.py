@@ -1,6 +1,7 @@
 """The latency gate: what it serves, what it asks, and what it says of that. Servers and measurements are of paper here."""
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,8 +13,10 @@ import decisions
 import pytest
 from registry_desk import ADA, Desk
 
+from flyball.bench.scenario import Contract
 from flyball.control import latency
 from flyball.errors import GateRefusedError, InvalidInputError
+from flyball.registry.acts import Subject
 from flyball.registry.meta import LatencyContract
 from flyball.registry.views import ReceiptView
 
@@ -115,6 +118,12 @@ def test_a_plain_model_is_proven_by_the_bench_gate_and_its_record_is_kept(desk: 
     assert json.loads(desk.registry.opened.store.read(found["evidence"]["record"]))["format"] == "flyball-bench/1"
 
 
+def test_the_longest_name_that_a_registry_takes_is_proven_too(desk: Desk, paper: Paper) -> None:
+    name = "_" + "m" * 127
+    assert evidence(promoted(desk, desk.ready(name, contract=CONTRACT)))["passed"]
+    assert Contract.model_validate(paper.contract).model == name
+
+
 def test_a_broken_contract_is_not_promoted_and_breaking_the_glass_keeps_what_was_found(desk: Desk, paper: Paper) -> None:
     paper.exit_code = 4
     ref = desk.ready(contract=CONTRACT)
@@ -152,9 +161,13 @@ class TestADecision:
         assert "--journal-folder" in paper.serve
 
     def test_without_samples_is_not_proven_and_the_gate_says_how_to_add_them(self, desk: Desk, paper: Paper) -> None:
-        ref = self.ready(desk)
-        with pytest.raises(GateRefusedError, match=r"(?s)no samples.*--sample ROW\.json"):
-            promoted(desk, ref)
+        folder = desk.folder / "decision"
+        folder.mkdir()
+        ref = desk.ready("plain", decision=decisions.plain(folder))  # with a contract it would not have been registered
+        _, version = desk.registry.opened.find(ref)
+        gate = latency.latency(Subject(desk.registry.opened, "plain", version, "dev"), desk.registry.resolve(ref), CONTRACT)
+        assert not gate.passed
+        assert re.search(r"(?s)no samples.*--sample ROW\.json", gate.words)
         assert paper.contract == {}
 
     def test_that_cannot_take_a_sample_says_which_before_anything_is_measured(

@@ -7,7 +7,7 @@ from typing import Any
 
 import models
 import pytest
-from registry_desk import ADA, BOB, CID, Desk
+from registry_desk import ADA, BOB, CID, ENVIRONMENTS, Desk
 
 from flyball.errors import (
     FlyballError,
@@ -61,9 +61,9 @@ def test_who_approved_and_who_promoted_and_why_stands_in_the_history(desk: Desk)
     assert events[-1].reason == "it is better"
     assert [gate["gate"] for gate in events[-1].body["evidence"]] == ["signatures", "scan", "validation"]
     moment = desk.registry.at(events[-1].at)
-    assert [
-        (one.environment, one.version, one.approvers) for one in moment.placements if one.environment == "production"
-    ] == [("production", 1, ["bob"])]
+    served = [(environment, 1, ["bob"]) for environment in ENVIRONMENTS]  # in their order, not in that of the alphabet
+    assert [(one.environment, one.version, one.approvers) for one in moment.placements] == served
+    assert [one.environment for one in desk.registry.status().placements] == list(ENVIRONMENTS)
     assert not desk.registry.at(events[0].at).placements
 
 

@@ -14,7 +14,7 @@ from registry_desk import ADA, BOB, Desk
 
 from flyball.control.compile import Compiler
 from flyball.errors import FlyballError, InvalidInputError, RegistryRefusedError, UsageError
-from flyball.registry.meta import read_meta
+from flyball.registry.meta import LatencyContract, read_meta
 from flyball.registry.packing import Contents, pack
 from flyball.spec.read import read_spec
 
@@ -101,6 +101,16 @@ def test_a_decision_is_registered_under_its_own_name(tmp_path: Path) -> None:
 def test_a_package_is_made_of_a_folder_or_of_files(tmp_path: Path, said: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         packed(tmp_path / "package", **said)
+
+
+def test_a_decision_with_a_latency_contract_brings_rows_that_prove_it(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    said = {"decision": decisions.plain(tmp_path / "source"), "contract": LatencyContract(p99_ms=5, rate_per_s=100)}
+    with pytest.raises(InvalidInputError, match="proven with rows") as caught:
+        packed(tmp_path / "without", "plain", **said)
+    assert caught.value.next_step == "flyball register plain … --sample ROW.json"
+    (tmp_path / "row.json").write_text('{"amount": 1.0}')
+    assert "samples/row.json" in names(packed(tmp_path / "with", "plain", **said, samples=[tmp_path / "row.json"]))
 
 
 def test_samples_are_json(tmp_path: Path) -> None:

@@ -38,6 +38,13 @@ def test_what_is_in_the_last_environment_is_not_sent_back_to_the_first(shell: Sh
     assert "Next:  flyball status fraud   (it is placed in production)" in shell.done("registry", "show", ref)
 
 
+def test_files_that_are_registered_once_more_are_told(shell: Shell) -> None:
+    model = models.linear(shell.house.folder, "model", seed=1)
+    assert "its files are" not in shell.done("register", "fraud", model)
+    assert "its files are those of fraud@1; only" in shell.done("register", "fraud", model, "--metric", "auc=0.91")
+    assert "its files are" not in shell.done("register", "fraud", models.linear(shell.house.folder, "other", seed=2))
+
+
 def test_every_name_that_is_registered_is_reached(shell: Shell) -> None:
     shell.done("register", "_fraud.v-2", models.linear(shell.house.folder, "model", seed=1))
     assert shell.json("registry", "show", "_fraud.v-2@1")["name"] == "_fraud.v-2"

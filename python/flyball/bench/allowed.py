@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from flyball.names import NAME_PATTERN, NAME_WORDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Schema = dict[str, Any]
 
 _PATTERNS = {
-    r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$": "1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit"
+    r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$": (
+        "1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit"
+    ),
+    NAME_PATTERN: NAME_WORDS,
 }
 
 

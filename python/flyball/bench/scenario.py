@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from flyball.names import NAME_PATTERN
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+ServedName = Annotated[str, Field(pattern=NAME_PATTERN)]
 Rate = Annotated[float, Field(gt=0, le=1_000_000)]
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
@@ -41,7 +44,7 @@ class ModelSource(Part):
 
     make: MakerName | None = None
     path: str | None = None
-    name: Name = "model"
+    name: ServedName = "model"
     seed: Seed = 7
 
     @model_validator(mode="after")
@@ -252,7 +255,7 @@ class Contract(Part):
 
     contract: Name
     url: str | None = None
-    model: Name
+    model: ServedName
     protocol: Literal["http", "http-binary", "grpc", "decision"] = "http"
     connections: Annotated[int, Field(ge=1, le=10_000)] = 32
     streams: Annotated[int, Field(ge=1, le=1000)] = 1

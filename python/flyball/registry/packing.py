@@ -242,6 +242,11 @@ def _meta(contents: Contents, target: Path, references: Mapping[str, PackageFold
     else:
         main_model(target)
     digests = served(package, references).digests
+    if has_decision and contents.contract is not None and not any((target / SAMPLES).glob("*.json")):
+        raise InvalidInputError(
+            "a decision's latency contract is proven with rows of its fields, and there are none",
+            next_step=f"flyball register {contents.name} … --sample ROW.json",
+        )
     return Meta(
         name=contents.name,
         created=created,

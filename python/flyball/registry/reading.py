@@ -140,8 +140,12 @@ class Reading:
         placed = [one.placement for one in serving]
         said = [(one.confirmation, one.confirmation.from_at, one.gone_since) for one in moment.said]
         served_by, others = _served_by(placed, said)
-        placements, nodes = _placement_views(placed, approvals, served_by), _node_views(others)
-        return MomentView(at=time_of(moment.at), head=head, placements=placements, nodes=nodes)
+        return MomentView(
+            at=time_of(moment.at),
+            head=head,
+            placements=self._placement_views(placed, approvals, served_by),
+            nodes=_node_views(others),
+        )
 
     def status(self, name: str | None = None) -> StatusView:
         """What is placed where, what the servers say that they serve, and what waits for people."""
@@ -153,7 +157,7 @@ class Reading:
         return StatusView(
             head=self.head(),
             environments=self.opened.home.settings.environments,
-            placements=_placement_views(placed, approvals, _served_by(placed, said)[0]),
+            placements=self._placement_views(placed, approvals, _served_by(placed, said)[0]),
             nodes=_node_views(said),
             waiting=self._waiting(name),
             endings=self._endings(placed, approvals),
@@ -195,6 +199,38 @@ class Reading:
             findings=findings,
             warnings=self.opened.log.warnings(),
         )
+
+    def _placement_views(
+        self,
+        placed: builtins.list[Placement],
+        approvals: dict[tuple[str, int], builtins.list[Approval]],
+        served_by: dict[tuple[str, str], builtins.list[str]],
+    ) -> builtins.list[PlacementView]:
+        """Champions, by name and in the order of the environments, each with its candidate. Aliases are none of it."""
+        order = {environment: place for place, environment in enumerate(self.opened.home.settings.environments)}
+        candidates = {(one.name, one.place): one for one in placed if one.slot == CANDIDATE}
+        champions = [one for one in placed if one.slot == CHAMPION]
+        views = []
+        for one in sorted(champions, key=lambda one: (one.name, order.get(one.place, len(order)), one.place)):
+            tried = candidates.get((one.name, one.place))
+            candidate = None
+            if tried is not None:
+                candidate = CandidateView(version=tried.version, share=tried.share or 0.0, shadow=bool(tried.shadow))
+            given = approvals.get((one.name, one.version), [])
+            views.append(
+                PlacementView(
+                    name=one.name,
+                    environment=one.place,
+                    version=one.version,
+                    candidate=candidate,
+                    since=time_of(one.from_at),
+                    actor=one.actor,
+                    reason=one.reason,
+                    approvers=list(dict.fromkeys(approval.approver for approval in given)),
+                    served_by=served_by.get((one.name, one.place), []),
+                )
+            )
+        return views
 
     def _endings(
         self, placed: builtins.list[Placement], approvals: dict[tuple[str, int], builtins.list[Approval]]
@@ -353,35 +389,3 @@ def _served_by(placed: Iterable[Placement], said: Iterable[_Said]) -> tuple[dict
         if not serves or one.state != "applied":
             others.append(told)
     return served_by, others
-
-
-def _placement_views(
-    placed: list[Placement],
-    approvals: dict[tuple[str, int], list[Approval]],
-    served_by: dict[tuple[str, str], list[str]],
-) -> list[PlacementView]:
-    """Champions, each with its candidate. Aliases are none of it."""
-    candidates = {(one.name, one.place): one for one in placed if one.slot == CANDIDATE}
-    views = []
-    for one in placed:
-        if one.slot != CHAMPION:
-            continue
-        tried = candidates.get((one.name, one.place))
-        candidate = None
-        if tried is not None:
-            candidate = CandidateView(version=tried.version, share=tried.share or 0.0, shadow=bool(tried.shadow))
-        given = approvals.get((one.name, one.version), [])
-        views.append(
-            PlacementView(
-                name=one.name,
-                environment=one.place,
-                version=one.version,
-                candidate=candidate,
-                since=time_of(one.from_at),
-                actor=one.actor,
-                reason=one.reason,
-                approvers=list(dict.fromkeys(approval.approver for approval in given)),
-                served_by=served_by.get((one.name, one.place), []),
-            )
-        )
-    return views

@@ -122,7 +122,8 @@ def register(
         receipt = found.register(Path(made, "package"), name, actor=acting, reason=reason)
         with kept(receipt):
             shown = found.show(f"{name}@{receipt.version}")
-    _tell(shown, json)
+            before = found.show(f"{name}@{shown.number - 1}") if shown.number > 1 and not json else None
+    _tell(shown, before, json)
 
 
 def _resolve(registry: Acting, scratch: Path) -> Callable[[str], PackageFolder]:
@@ -138,7 +139,7 @@ def _resolve(registry: Acting, scratch: Path) -> Callable[[str], PackageFolder]:
     return resolve
 
 
-def _tell(version: VersionDetail, json: bool) -> None:
+def _tell(version: VersionDetail, before: VersionDetail | None, json: bool) -> None:
     from flyball.cli.output import print_json
     from flyball.cli.registry.telling import next_step, say, short, size, waits_for
 
@@ -147,4 +148,13 @@ def _tell(version: VersionDetail, json: bool) -> None:
         return
     total = sum(file.size for file in version.files)
     say(f"{version.name}@{version.number}   {short(version.root)}   {size(total)}   {version.kind}, tier {version.tier}")
+    if before is not None and _files(version) == _files(before):
+        say(f"its files are those of {before.name}@{before.number}; only what is said about them may differ")
     next_step(*waits_for(version))
+
+
+def _files(version: VersionDetail) -> dict[str, str]:
+    """What is served and proven with, without what is said about it."""
+    from flyball.registry.meta import META
+
+    return {file.name: file.digest for file in version.files if file.name != META}

@@ -41,7 +41,7 @@ def _tell(shown: StatusView, name: str | None) -> None:
 
     out = console()
     if shown.placements:
-        out.print(placements(shown.placements, shown.environments))
+        out.print(placements(shown.placements))
     else:
         say(f"nothing is placed{f' under {name}' if name else ''}: {' → '.join(shown.environments)} are empty")
     if shown.endings:

@@ -98,14 +98,10 @@ def waits_for(version: VersionView, environments: Sequence[str] = ()) -> tuple[s
     return f"flyball promote {ref} --to {further}", "(everybody who must has approved it)"
 
 
-def placements(found: Sequence[PlacementView], environments: Sequence[str] = ()) -> Table:
-    """What is placed where, since when, by whom and why, and which servers say that they serve it.
-
-    In the order of the registry's environments, where they are known.
-    """
+def placements(found: Sequence[PlacementView]) -> Table:
+    """What is placed where, since when, by whom and why, and which servers say that they serve it."""
     shown = table("name", "environment", "version", "candidate", "since", "by", "why", "approved by", "served by")
-    order = {name: place for place, name in enumerate(environments)}
-    for one in sorted(found, key=lambda one: (one.name, order.get(one.environment, len(order)), one.environment)):
+    for one in found:
         row(
             shown,
             one.name,
