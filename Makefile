@@ -68,7 +68,7 @@ test-torch: $(BUILT) ## convert modules of PyTorch, where it is installed:  .ven
 
 suite: lint
 	@echo "test: Rust, unit and property tests"
-	@ORT_DYLIB_PATH="$(ORT)" cargo test --quiet --locked --profile $(PROFILE) --workspace --exclude flyball-py
+	@ORT_DYLIB_PATH="$(ORT)" cargo test --quiet --locked --profile $(PROFILE) --workspace --exclude flyball-py --lib --bins --tests
 	@echo "test: Python, boundary and end to end"
 	@$(BIN)/pytest -q $(ALONE) $(PYTEST_TIMEOUT)
 	@$(BIN)/pytest -q $(PARALLEL) $(ALONE:%=--ignore %) $(PYTEST_TIMEOUT)

@@ -81,7 +81,7 @@ class Reader:
             self.server = None
 
 
-LONG = {"benchmark.md", "records.md", "registry.md", "tails.md"}
+LONG = {"benchmark.md", "explain-latency.md", "optimize.md", "records.md", "registry.md", "tails.md"}
 
 
 def commands(text: str) -> list[str]:
@@ -98,9 +98,11 @@ def commands(text: str) -> list[str]:
 
 
 def read_by(page: Path) -> object:
-    """Guides that take a minute or more: their commands have tests of their own, and README walks the registry."""
+    """Guides that take half a minute or more: their commands have tests of their own, and README walks the registry."""
     full = os.environ.get("FLYBALL_TESTS") == "full"
-    long = pytest.mark.skipif(page.name in LONG and not full, reason="it takes a minute or more: make test-full runs it")
+    long = pytest.mark.skipif(
+        page.name in LONG and not full, reason="it takes half a minute or more: make test-full runs it"
+    )
     return pytest.param(page, id=page.name, marks=long)
 
 

@@ -56,6 +56,15 @@ class Tags(HTMLParser):
         self.text += data
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_draws():
+    """How well the intervals hold is tested elsewhere; here they only have to be there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("flyball.bench.resampling._DRAWS", 50)
+        patch.setattr("flyball.bench.resampling._DRAWS_AT_ONCE", 50)
+        yield
+
+
 @pytest.fixture(scope="module")
 def full():
     """Intervals take a while, so they are made once."""

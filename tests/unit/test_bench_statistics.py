@@ -31,6 +31,14 @@ TRIALS = 100
 LATENCY_US = st.floats(0.01, 5e7)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def fewer_draws():
+    """A quarter of them is enough to tell intervals that hold from those that do not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("flyball.bench.resampling._DRAWS", 250)
+        yield
+
+
 def lognormal(random, count, *, median_us=200.0, memory=0.0):
     """So many latencies of one law; with `memory` each takes after the one before it."""
     noise = random.standard_normal(count + 200)

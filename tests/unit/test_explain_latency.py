@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import models
@@ -17,7 +18,7 @@ from flyball.explain_latency.bookkeeping import _chain, call_cost_us, typical
 from flyball.explain_latency.cost import Machine, moved_bytes, operations_of
 from flyball.explain_latency.profile import Call, Shaped, read_profile
 from flyball.model_documents import Batching, Ceiling, ReadSpeed
-from flyball.model_runs import Model
+from flyball.model_runs import Model, ceiling
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ort-profile"
 # One operation a ns, a byte a ns of what is small, and a tenth of that of what is not.
@@ -26,6 +27,9 @@ MACHINE = Ceiling(
     int8_times=4.0,
     reads=[ReadSpeed(set_bytes=1000, bytes_a_second=1e9), ReadSpeed(set_bytes=100_000, bytes_a_second=1e8)],
 )
+
+
+measured_once, weighed_once = cache(ceiling), cache(call_cost_us)
 
 
 def call(op, inputs, outputs, *, input_bytes=0, weight_bytes=0, output_bytes=0):
@@ -41,8 +45,10 @@ def _shaped(text):
 
 @pytest.fixture(autouse=True)
 def short_turns(monkeypatch):
-    """What is tested here does not need many runs."""
+    """What is tested here does not need many runs, and the machine is measured once."""
     monkeypatch.setattr("flyball.explain_latency.explanation._TURN_US", 3_000)
+    monkeypatch.setattr("flyball.explain_latency.explanation.ceiling", measured_once)
+    monkeypatch.setattr("flyball.explain_latency.explanation.call_cost_us", weighed_once)
 
 
 @pytest.fixture(scope="module")

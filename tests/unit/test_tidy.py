@@ -33,11 +33,6 @@ def rust_function(name: str, lines: int) -> str:
     return f"pub fn {name}() -> usize {{\n" + "    let _ = 1;\n" * (lines - 3) + "    0\n}\n"
 
 
-def test_the_repository_is_tidy() -> None:
-    _, findings = tidy(REPOSITORY)
-    assert not findings, "\n".join(findings)
-
-
 BAD = {
     "file-length in Rust": (
         {"crates/core/src/long.rs": "//! Long.\n" + "pub const A: u8 = 1;\n" * 501},
