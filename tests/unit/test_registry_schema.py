@@ -10,7 +10,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from flyball.errors import MissingExtraError, RegistryRefusedError, RegistryUnavailableError
-from flyball.registry import projections, schema
+from flyball.registry import nodes, projections, schema
 from flyball.registry.database import Database
 from flyball.registry.fold import KEYS
 
@@ -47,10 +47,14 @@ def test_the_newest_migration_is_the_one_that_the_code_names():
 ROWS = [
     (projections.NameRow, schema.names),
     (projections.Version, schema.versions),
-    (projections.Approval, schema.approvals),
-    (projections.Placement, schema.placements),
     (projections.ApiKey, schema.api_keys),
     (projections.Publication, schema.published),
+]
+TUPLES = [
+    (projections.Approval, schema.approvals),
+    (projections.Placement, schema.placements),
+    (projections.Confirmation, schema.confirmations),
+    (nodes.NodeReport, schema.nodes),
 ]
 
 
@@ -59,8 +63,9 @@ def test_rows_are_read_in_the_order_of_their_columns(kind, table):
     assert [field.name for field in fields(kind)] == [column.name for column in table.columns]
 
 
-def test_what_servers_said_is_read_in_the_order_of_its_columns():
-    assert list(projections.Confirmation._fields) == [column.name for column in schema.confirmations.columns]
+@pytest.mark.parametrize(("kind", "table"), TUPLES)
+def test_tuples_are_read_in_the_order_of_their_columns(kind, table):
+    assert list(kind._fields) == [column.name for column in table.columns]
 
 
 def test_rows_are_known_by_the_primary_keys_of_their_tables():

@@ -162,18 +162,3 @@ def test_tables_that_were_changed_are_right_again_once_they_are_built_anew(home)
     assert log.rebuild() == 10
     assert verify(database).holds
     database.close()
-
-
-def test_a_revocation_shows_from_its_time_on(tmp_path):
-    now = [1_000_000]
-    database = Database.open(registries.new_sqlite(tmp_path))
-    log = EventLog(database, clock=lambda: now[0])
-    log.append_all([registered("fraud", 1), promoted("fraud", 1)])
-    now[0] = 2_000_000
-    log.append("fraud", 2, "revoked", {"version": 1, "root": registries.digest("fraud1")}, actor="ana", reason="leak")
-    seconds = [datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=number) for number in (1, 2)]
-    before, after = (Timeline(database).at(time).standings for time in seconds)
-    assert [microseconds(time) for time in seconds] == [1_000_000, 2_000_000]
-    assert [standing.revoked for standing in (*before, *after)] == [False, True]
-    assert Timeline(database).at(seconds[0], "churn").standings == []
-    database.close()

@@ -6,8 +6,7 @@ reports are the one table that is not made from events. Must not know how server
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import delete, func, insert, select
 
@@ -36,12 +35,11 @@ _HOUR_US = 3600 * 1_000_000
 _EVENTS_AT_ONCE = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class NodeReport:
+class NodeReport(NamedTuple):
     """One deployment on one server: which version it should serve and what became of that, and what it does serve.
 
-    `state`: applied, refused or waiting. `seen_at` and `serving_since` are microseconds since 1970; the registry knows since
-    when, and how many changes it has not told.
+    A tuple in the order of its table's columns, since there are thousands. `state`: applied, refused or waiting. `seen_at`
+    and `serving_since` are microseconds since 1970; the registry knows since when, and how many changes it has not told.
     """
 
     node: str
@@ -71,7 +69,7 @@ class Nodes:
             report = _Report(connection, node, environment, reports)
             connection.execute(delete(nodes).filter_by(node=node, environment=environment))
             if report.live:
-                connection.execute(insert(nodes), [asdict(one) for one in report.live])
+                connection.execute(insert(nodes), [one._asdict() for one in report.live])
             stream = node_stream(environment)
             drafts = [Draft(stream, "acknowledged", body, actor) for body in report.said[:_EVENTS_AT_ONCE]]
             return self._log.append_in(connection, drafts) if drafts else []
@@ -103,7 +101,7 @@ class Nodes:
         asked = select(nodes).order_by(nodes.c.environment, nodes.c.deployment, nodes.c.node)
         with self._database.reading() as connection:
             rows = connection.execute(asked if environment is None else asked.filter_by(environment=environment)).all()
-        return [NodeReport(**row._mapping) for row in rows]
+        return [NodeReport._make(row) for row in rows]
 
 
 class _Report:
@@ -113,7 +111,7 @@ class _Report:
         self._connection, self._node, self._environment = connection, node, environment
         spot = {"node": node, "environment": environment}
         rows = connection.execute(select(nodes).filter_by(**spot)).all()
-        self._before = {row.deployment: NodeReport(**row._mapping) for row in rows}
+        self._before = {row.deployment: NodeReport._make(row) for row in rows}
         held = connection.execute(select(confirmations).filter_by(**spot, to_seq=None)).all()
         self._held = {row.name: Confirmation._make(row) for row in held}
         now = max((one.seen_at for one in reports), default=now_us())
@@ -133,26 +131,26 @@ class _Report:
                 since = known.serving_since
                 break
         reason = "".join(letter if letter.isprintable() else " " for letter in one.reason[:REASON_LETTERS_MAX])
-        return replace(one, reason=reason, serving_since=since)
+        return one._replace(reason=reason, serving_since=since)
 
     def _told(self, one: NodeReport) -> NodeReport:
         """Writes what is new, unless that was written too often of late; gives the row with how many changes wait."""
         held, before = self._held.get(one.deployment), self._before.get(one.deployment)
         unsaid = before.unsaid if before else 0
         if one.state == WAITING:
-            return replace(one, unsaid=unsaid)
+            return one._replace(unsaid=unsaid)
         changed = held is None or _word(one) != _word(held)
         if not (changed or unsaid or self._silent_since):
             return one
         if self._too_often(one.deployment):
-            return replace(one, unsaid=unsaid + (before is None or _word(one) != _word(before)))
+            return one._replace(unsaid=unsaid + (before is None or _word(one) != _word(before)))
         serving = None
         if one.serving_digest is not None:
             serving = {"version": one.serving_version, "digest": one.serving_digest, "since": one.serving_since}
         wanted = {"version": one.version, "digest": one.digest or None, "generation": one.generation}
         said = {"state": one.state, "reason": one.reason, "serving": serving, "unsaid": unsaid}
         self.said.append({**self._spot(one.deployment), **wanted, **said, "silent_since": self._silent_since})
-        return replace(one, unsaid=0)
+        return one._replace(unsaid=0)
 
     def _removed(self, held: Confirmation) -> dict[str, Any]:
         nothing = {"version": None, "digest": None, "serving": None, "reason": ""}

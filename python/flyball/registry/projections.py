@@ -21,7 +21,7 @@ from flyball.registry.fold import CANDIDATE, CHAMPION, KEYS, Change, End, Fold, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import Connection, Select, Table
 
     from flyball.registry.database import Database
     from flyball.registry.event import Event
@@ -57,8 +57,7 @@ class Version:
     imported_from: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(NamedTuple):
     """One approver's signature; void from the event `void_seq` on, which signed the version anew or rejected it."""
 
     name: str
@@ -74,8 +73,7 @@ class Approval:
     void_seq: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """A version at a spot, from an event to the one that ended it. `slot`: champion, candidate or alias."""
 
     name: str
@@ -243,17 +241,22 @@ class Projections:
                 found.setdefault((row.name, row.number), []).append(approval_of(row))
         return found
 
-    def signed_of(self, versions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], dict[str, Any]]:
-        """The bodies of the events that signed these versions, as far as they stand; so many at once as approvals."""
-        table, found = schema.versions, dict[tuple[str, int], dict[str, Any]]()
-        joined = select(table.c.name, table.c.number, schema.events.c.body).join(
-            schema.events, schema.events.c.sequence == table.c.state_seq
-        )
-        for begin in range(0, len(versions), _ASKED_AT_ONCE):
-            some = tuple_(table.c.name, table.c.number).in_(versions[begin : begin + _ASKED_AT_ONCE])
-            for name, number, body in self._all(joined.where(some, table.c.state == "signed")):
-                found[name, number] = json.loads(body)
+    def approvals_placed(self, name: str | None = None) -> dict[tuple[str, int], list[Approval]]:
+        """The approvals that count of everything that serves now, or of what serves under a name, oldest first."""
+        table, found = schema.approvals, dict[tuple[str, int], list[Approval]]()
+        some = tuple_(table.c.name, table.c.number).in_(_serving(name))
+        for row in self._all(select(table).where(some, table.c.void_seq.is_(None)).order_by(table.c.sequence)):
+            approval = approval_of(row)
+            found.setdefault((approval.name, approval.number), []).append(approval)
         return found
+
+    def signed_placed(self, name: str | None = None) -> dict[tuple[str, int], dict[str, Any]]:
+        """The bodies of the events that signed what serves now, or what serves under a name, as far as they stand."""
+        table, events = schema.versions, schema.events
+        joined = select(table.c.name, table.c.number, events.c.body).join(events, events.c.sequence == table.c.state_seq)
+        some = tuple_(table.c.name, table.c.number).in_(_serving(name))
+        asked = joined.where(some, table.c.state == "signed")
+        return {(of, number): json.loads(body) for of, number, body in self._all(asked)}
 
     def approvals(self, name: str, number: int) -> list[Approval]:
         """The approvals of a version, oldest first, those that count no longer among them."""
@@ -315,6 +318,13 @@ def _version(row: Sequence[Any]) -> Version:
     values = list(row)
     values[8] = json.loads(values[8])
     return Version(*values)
+
+
+def _serving(name: str | None) -> Select[tuple[str, int]]:
+    """Name and version of every champion of now."""
+    table = schema.placements
+    asked = select(table.c.name, table.c.version).where(table.c.to_seq.is_(None), table.c.slot == CHAMPION)
+    return asked if name is None else asked.where(table.c.name == name)
 
 
 def approval_of(row: Sequence[Any]) -> Approval:

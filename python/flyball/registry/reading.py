@@ -136,31 +136,32 @@ class Reading:
         if moment.sequence:
             head = Head.model_validate(self.opened.log.get(moment.sequence).head)
         serving = moment.standings
-        approvals = {(one.placement.name, one.placement.version): one.approvals for one in serving}
+        approvers = {(one.placement.name, one.placement.version): one.approvers for one in serving}
         placed = [one.placement for one in serving]
         said = [(one.confirmation, one.confirmation.from_at, one.gone_since) for one in moment.said]
         served_by, others = _served_by(placed, said)
         return MomentView(
             at=time_of(moment.at),
             head=head,
-            placements=self._placement_views(placed, approvals, served_by),
+            placements=self._placement_views(placed, approvers, served_by),
             nodes=_node_views(others),
         )
 
     def status(self, name: str | None = None) -> StatusView:
         """What is placed where, what the servers say that they serve, and what waits for people."""
         placed = self.opened.tables.placed(name)
-        approvals = self.opened.tables.approvals_of([(one.name, one.version) for one in placed if one.slot == CHAMPION])
+        approvals = self.opened.tables.approvals_placed(name)
+        approvers = {version: [one.approver for one in given] for version, given in approvals.items()}
         now = now_us()
         reports = [one for one in self.opened.nodes.all() if name is None or one.deployment == name]
         said = [(one, one.seen_at, one.seen_at if now - one.seen_at > GONE_US else None) for one in reports]
         return StatusView(
             head=self.head(),
             environments=self.opened.home.settings.environments,
-            placements=self._placement_views(placed, approvals, _served_by(placed, said)[0]),
+            placements=self._placement_views(placed, approvers, _served_by(placed, said)[0]),
             nodes=_node_views(said),
             waiting=self._waiting(name),
-            endings=self._endings(placed, approvals),
+            endings=self._endings(placed, approvals, name),
             warnings=self.opened.log.warnings(),
         )
 
@@ -203,7 +204,7 @@ class Reading:
     def _placement_views(
         self,
         placed: builtins.list[Placement],
-        approvals: dict[tuple[str, int], builtins.list[Approval]],
+        approvers: dict[tuple[str, int], builtins.list[str]],
         served_by: dict[tuple[str, str], builtins.list[str]],
     ) -> builtins.list[PlacementView]:
         """Champions, by name and in the order of the environments, each with its candidate. Aliases are none of it."""
@@ -216,7 +217,6 @@ class Reading:
             candidate = None
             if tried is not None:
                 candidate = CandidateView(version=tried.version, share=tried.share or 0.0, shadow=bool(tried.shadow))
-            given = approvals.get((one.name, one.version), [])
             views.append(
                 PlacementView(
                     name=one.name,
@@ -226,14 +226,17 @@ class Reading:
                     since=time_of(one.from_at),
                     actor=one.actor,
                     reason=one.reason,
-                    approvers=list(dict.fromkeys(approval.approver for approval in given)),
+                    approvers=list(dict.fromkeys(approvers.get((one.name, one.version), ()))),
                     served_by=served_by.get((one.name, one.place), []),
                 )
             )
         return views
 
     def _endings(
-        self, placed: builtins.list[Placement], approvals: dict[tuple[str, int], builtins.list[Approval]]
+        self,
+        placed: builtins.list[Placement],
+        approvals: dict[tuple[str, int], builtins.list[Approval]],
+        name: str | None,
     ) -> builtins.list[EndingView]:
         """What ends under what is placed. A trust policy that ended or cannot be read says nothing, and is told itself."""
         trust = self.opened.trust_if_readable()
@@ -243,8 +246,7 @@ class Reading:
         if trust is None:
             return []
         champions = [one for one in placed if one.slot == CHAMPION]
-        signed = self.opened.tables.signed_of([(one.name, one.version) for one in champions])
-        return endings(champions, signed, approvals, trust.policy, datetime.now(UTC))
+        return endings(champions, self.opened.tables.signed_placed(name), approvals, trust.policy, datetime.now(UTC))
 
     def _waiting(self, name: str | None) -> builtins.list[VersionView]:
         """The newest versions of names that nobody has signed, or that too few have approved."""

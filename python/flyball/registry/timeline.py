@@ -15,7 +15,7 @@ from flyball.registry.event import microseconds
 from flyball.registry.events import now_us
 from flyball.registry.fold import ALIAS, CANDIDATE, CHAMPION
 from flyball.registry.nodes import GONE_US
-from flyball.registry.projections import Approval, Confirmation, Placement, approval_of
+from flyball.registry.projections import Confirmation, Placement
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -25,15 +25,11 @@ if TYPE_CHECKING:
     from flyball.registry.database import Database
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A version at a spot at a time, with what had happened to it by then."""
+class Standing(NamedTuple):
+    """A version at a spot at a time, with who had approved it by then."""
 
     placement: Placement
-    root: str
-    author: str
-    approvals: list[Approval]
-    revoked: bool
+    approvers: list[str]
 
 
 class Said(NamedTuple):
@@ -80,7 +76,7 @@ class Timeline:
 
 def _standings(connection: Connection, sequence: int, name: str | None, slots: tuple[str, ...]) -> list[Standing]:
     """In one question, a row for each approval: what is newest is looked for once."""
-    held, versions, approvals = schema.placements, schema.versions, schema.approvals
+    held, approvals = schema.placements, schema.approvals
     newest = _newest(sequence, name, slots)
     counted = and_(
         approvals.c.name == held.c.name,
@@ -89,24 +85,21 @@ def _standings(connection: Connection, sequence: int, name: str | None, slots: t
         or_(approvals.c.void_seq.is_(None), approvals.c.void_seq > sequence),
     )
     asked = (
-        select(held, versions.c.root, versions.c.author, versions.c.state, versions.c.state_seq, approvals)
+        select(held, approvals.c.sequence, approvals.c.approver)
         .select_from(newest)
         .join(held, and_(_same_spot(held, newest), held.c.from_seq == newest.c.from_seq))
-        .join(versions, and_(versions.c.name == held.c.name, versions.c.number == held.c.version))
         .outerjoin(approvals, counted)
         .where(or_(held.c.to_seq.is_(None), held.c.to_seq > sequence))
-        .order_by(held.c.name, held.c.slot, held.c.place, approvals.c.sequence)
     )
     standings: list[Standing] = []
     width = len(held.c)
-    for row in connection.execute(asked).all():
-        placement = Placement(*row[:width])
+    # Sorted here: the rows come almost in order, and SQLite would carry all their columns through its sorting.
+    for row in sorted(connection.execute(asked).all(), key=lambda row: (row[:3], row[width] or 0)):
+        placement = Placement._make(row[:width])
         if not standings or standings[-1].placement != placement:
-            root, author, state, state_seq = row[width : width + 4]
-            revoked = state == "revoked" and state_seq <= sequence  # nothing follows a revocation, so this is all of it
-            standings.append(Standing(placement, root, author, [], revoked))
-        if row[width + 4] is not None:
-            standings[-1].approvals.append(approval_of(row[width + 4 :]))
+            standings.append(Standing(placement, []))
+        if row[width] is not None:
+            standings[-1].approvers.append(row[width + 1])
     return standings
 
 
@@ -138,14 +131,12 @@ def _said(connection: Connection, sequence: int, at: int, name: str | None) -> l
         .select_from(newest)
         .join(held, and_(_same_node(held, newest), held.c.from_seq == newest.c.from_seq))
         .where(or_(held.c.to_seq.is_(None), held.c.to_seq > sequence))
-        .order_by(held.c.name, held.c.environment, held.c.node)
     )
     reports = schema.nodes.c
     seen = select(reports.node, reports.environment, func.max(reports.seen_at)).group_by(reports.node, reports.environment)
     heard = {(node, environment): at for node, environment, at in connection.execute(seen).all()}
     said = []
-    for row in connection.execute(asked).all():
-        one = Confirmation._make(row)
+    for one in sorted(map(Confirmation._make, connection.execute(asked).all()), key=lambda one: one[:3]):
         # One that ended later counts up to there: from then on the server was silent, or it said something else.
         until, grace = (heard.get((one.node, one.environment), at), GONE_US) if one.to_at is None else (one.to_at, 0)
         said.append(Said(one, until if at > until + grace else None))
