@@ -114,7 +114,7 @@ def _trusts(err: Console, source: str, trusted: bool) -> bool:
 def _warn(err: Console, source: str) -> None:
     err.print(f"Warning: loading {source} runs whatever code its maker put there.", style="bold red", markup=False)
     err.print(
-        "It is loaded in a process of its own without network, which starts no program and writes nowhere else."
+        "It is loaded in a process of its own without network, which starts no program and writes in its own folder only."
         " It can read what you can read.",
         markup=False,
     )
