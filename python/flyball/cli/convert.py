@@ -57,7 +57,7 @@ def convert(
     trust_pickle: Annotated[
         bool, typer.Option("--trust-pickle", help="Load a pickle: it runs code of whoever made it.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write over the folder.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over an earlier conversion.")] = False,
     serve: Annotated[bool, typer.Option("--serve", help="Serve it afterwards, until Ctrl-C.")] = False,
     listen: Listen = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
