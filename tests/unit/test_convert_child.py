@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tempfile
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -82,6 +83,16 @@ def test_folders_that_packages_leave_beside_are_no_matter(ending: Callable[[str]
     np.save(tmp_path / "answers.npy", np.zeros((2, 100)))
     made = ending(LEFT + f"os.makedirs('.cache/fonts'); os.rename({str(tmp_path / 'answers.npy')!r}, 'answers.npy')")
     assert made.expected.tolist() == [0.0] * 100
+
+
+def test_nothing_of_it_stays_however_deep_folders_lie_in_each_other(
+    ending: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    with pytest.raises(ModelRefusedError, match=r"cannot be read: FileNotFoundError"):
+        ending("for _ in range(1200): os.mkdir('d', 0o300), os.chdir('d')")
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_of_what_the_process_says_only_the_end_is_read(ending: Callable[[str], Any]) -> None:

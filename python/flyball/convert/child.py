@@ -5,12 +5,14 @@ Must not know what is in the file.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import stat
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -21,6 +23,8 @@ from flyball.convert.examine import Examined, unreadable
 from flyball.errors import FlyballError, ModelRefusedError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from flyball.convert.sources import Kind
     from flyball.convert.table import Table
 
@@ -35,15 +39,14 @@ def taken_apart(
 ) -> Examined:
     """What a model's file holds, loaded by another process: with an empty environment, in a folder of its own."""
     # What it says goes to a file, of which the end is read: as much as it likes would fill the memory.
-    with tempfile.TemporaryDirectory(prefix="flyball-convert-") as temporary, tempfile.TemporaryFile() as said:
-        folder = Path(temporary)
+    with _own_folder() as folder, tempfile.TemporaryFile() as said:
         job = {"source": str(path.absolute()), "kind": kind, "name": name, "element": element, "rows_max": rows_max}
         (folder / JOB).write_text(json.dumps(job))
         table.write(folder / DATA)
         home = str(Path(flyball.__file__).parents[1])
-        command = [sys.executable, "-m", "flyball.convert.apart", temporary]
+        command = [sys.executable, "-m", "flyball.convert.apart", str(folder)]
         # Where flyball lies is all that the child is told: no keys, no proxies, no paths of the caller's.
-        environment = {"PYTHONPATH": home, "HOME": temporary, "TMPDIR": temporary, "PATH": ""}
+        environment = {"PYTHONPATH": home, "HOME": str(folder), "TMPDIR": str(folder), "PATH": ""}
         try:
             ended = subprocess.run(
                 command,
@@ -66,6 +69,28 @@ def taken_apart(
         if (folder / ERROR).exists():
             raise _told(folder / ERROR)
         raise _ended(path, ended.returncode, _last_line(said))
+
+
+@contextmanager
+def _own_folder() -> Iterator[Path]:
+    """A folder for the process, of which nothing stays."""
+    with tempfile.TemporaryDirectory(prefix="flyball-convert-") as temporary:
+        folder = Path(temporary) / "own"
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            _flatten(folder)
+
+
+def _flatten(folder: Path) -> None:
+    """Put folders that lie in each other beside the folder: what removes them goes no deeper than Python's stack."""
+    outer, places = [folder], itertools.count()
+    while outer:
+        for path in list(outer.pop().iterdir()):
+            if path.is_dir() and not path.is_symlink():
+                path.chmod(0o700)  # it may have been made so that nobody can list it
+                outer.append(path.rename(folder.with_name(str(next(places)))))
 
 
 def _refuse_odd_files(folder: Path) -> None:
