@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -82,6 +83,21 @@ def test_what_cannot_be_converted_is_told_with_the_way_forward(
     assert (got, said in told) == (code, True), told
     assert len(told.strip().splitlines()) >= 2, told
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize("out", ["here", "."])
+def test_the_folder_of_the_model_and_its_rows_is_not_written_over_even_by_force(
+    out: str, run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    shutil.copytree(folder, here)
+    monkeypatch.chdir(tmp_path if out == "here" else here)
+    words = (str(here / "risk.pkl"), "--data", str(here / "rows.csv"), "--trust-pickle")
+    code, _, told = run("convert", *words, "--out", out, "--force")
+    assert code == 2
+    assert "--out DIR" in told
+    assert (here / "risk.pkl").read_bytes() == (folder / "risk.pkl").read_bytes()
+    assert (here / "rows.csv").exists()
 
 
 def test_a_folder_that_is_there_is_not_written_over(run, folder: Path, tmp_path: Path) -> None:

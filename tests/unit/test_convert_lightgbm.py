@@ -12,6 +12,7 @@ import trained
 
 from flyball import explain
 from flyball.convert import Converted, Terms, convert, of_lightgbm
+from flyball.convert.folder import foreign
 from flyball.errors import InvalidInputError, ModelRefusedError, UsageError
 
 
@@ -45,6 +46,7 @@ def test_the_folder_has_all_that_a_decision_needs_and_says_what_was_compared(con
         "model.onnx", "model.trees.json", "decision.yaml", "fitted.json", "samples", "expected.parquet", "conversion.json",
         "equivalence.json",
     }  # fmt: skip
+    assert foreign(converted.folder) == []
     told = json.loads((converted.folder / "conversion.json").read_text())
     assert told["comparison"]["by_kind"].keys() == {"given", "random", "edge"}
     assert told["comparison"]["equal"]

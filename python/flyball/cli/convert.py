@@ -57,7 +57,7 @@ def convert(
     trust_pickle: Annotated[
         bool, typer.Option("--trust-pickle", help="Load a pickle: it runs code of whoever made it.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write over the folder.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over an earlier conversion.")] = False,
     serve: Annotated[bool, typer.Option("--serve", help="Serve it afterwards, until Ctrl-C.")] = False,
     listen: Listen = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -114,7 +114,7 @@ def _trusts(err: Console, source: str, trusted: bool) -> bool:
 def _warn(err: Console, source: str) -> None:
     err.print(f"Warning: loading {source} runs whatever code its maker put there.", style="bold red", markup=False)
     err.print(
-        "It is loaded in a process of its own without network, which starts no program and writes nowhere else."
+        "It is loaded in a process of its own without network, which starts no program and writes in its own folder only."
         " It can read what you can read.",
         markup=False,
     )

@@ -1,7 +1,8 @@
 """`python -m flyball.convert.apart JOB`: the process in which a model's file is loaded and taken apart.
 
-It gets one folder, with what is asked, and leaves plain files there: ONNX, JSON, arrays. A file is loaded after the process
-was closed off (`sealed`), and a pickle only then. Whoever started it trusts nothing that it finds. Must not know decisions.
+It gets one folder, with what is asked, and leaves plain files there: ONNX, JSON, arrays. It writes nowhere else before it
+imports a package, and is closed off altogether (`sealed`) before it loads the file, a pickle only then. Whoever started it
+trusts nothing that it finds. Must not know decisions.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flyball.convert.sources import RUNS_CODE
 from flyball.errors import FlyballError, InvalidInputError, MissingExtraError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from flyball.convert.sealed import Watch
     from flyball.convert.sources import Kind
 
@@ -36,11 +40,16 @@ def main(folder: Path) -> int:
 
 
 def _work(folder: Path) -> None:
+    from flyball.convert.sealed import keep_writes_below
+
     job = json.loads((folder / JOB).read_bytes())
-    path = Path(job["source"])
+    path, kind = Path(job["source"]), job["kind"]
+    # Packages start threads as they are imported, and Landlock binds none that is there already.
+    with _needed_where_code_runs(kind):
+        keep_writes_below(folder)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        model = _loaded(path, job["kind"])
+        model = _loaded(path, kind)
     from flyball.convert.examine import examine
     from flyball.convert.live import original_of
     from flyball.convert.table import read_table
@@ -53,10 +62,13 @@ def _work(folder: Path) -> None:
 
 def _loaded(path: Path, kind: Kind) -> Any:
     """What a file holds; whatever it tried beside is told, even where it hid that it failed."""
+    from flyball.convert.sealed import Watch, seal
     from flyball.convert.sources import opened
 
     _import_before(path, kind)
-    watch = _closed_off(kind)
+    watch = Watch()
+    with _needed_where_code_runs(kind):
+        watch = seal()
     try:
         model = opened(path, kind)
     except FlyballError:
@@ -76,17 +88,14 @@ def _loaded(path: Path, kind: Kind) -> Any:
     return model
 
 
-def _closed_off(kind: Kind) -> Watch:
+@contextlib.contextmanager
+def _needed_where_code_runs(kind: Kind) -> Iterator[None]:
     """What runs no code is opened elsewhere too; readers have faults, so it is closed off where that can be done."""
-    from flyball.convert.sealed import Watch, seal
-    from flyball.convert.sources import RUNS_CODE
-
     try:
-        return seal(writable=Path.cwd())
+        yield
     except UsageError:
         if kind in RUNS_CODE:
             raise
-        return Watch()
 
 
 def _import_before(path: Path, kind: Kind) -> None:

@@ -16,7 +16,7 @@ from flyball import engine
 from flyball.convert.comparing import Judged, bound_of, judge, request_rows, served
 from flyball.convert.draft import Terms, draft, text_of
 from flyball.convert.examine import Examined
-from flyball.convert.folder import put, whole_folder
+from flyball.convert.folder import DECISION, DOCUMENT, EXPECTED, MODEL, SAMPLES, TREES, Place
 from flyball.convert.plain import Plain, compared
 from flyball.convert.table import ROWS_MAX
 from flyball.convert.taking import Request, Taken, digest_of, from_code, from_file, from_memory
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from flyball.spec import Decision
 
 FORMAT = "flyball.conversion/1"
-MODEL, DECISION, EXPECTED, DOCUMENT = "model.onnx", "decision.yaml", "expected.parquet", "conversion.json"
 _SAMPLES = 5
 
 
@@ -78,20 +77,19 @@ def convert(
     file is loaded by a process of its own, and a pickle only with `trust_pickle`, because it runs code when it is loaded.
     """
     folder = Path(out)
+    place = Place(folder, [Path(given) for given in (model, data) if isinstance(given, str | Path)])
     from_disk = isinstance(model, str | Path)
     name = name or _name(Path(model) if from_disk and ":" not in str(model) else folder)
     if not is_name(name):
         raise UsageError(f"{name!r} is no name for a decision", next_step=f"give one of {NAME_WORDS}:  --name fraud")
     say = told or (lambda _: None)
     asked = Request(data, name, target, score, rows, trust_pickle)
-    with whole_folder(folder, force=force) as making:
+    with place.whole_folder(force=force) as making:
         say("taking the model apart")
         taken = _taken(model, asked)
         made = _written(_Writing(making, name, terms or Terms(), bound, say), taken)
         if not made.judged.equal:
-            failed = folder.with_name(folder.name + ".failed")
-            put(making, failed)
-            raise _differs(made.judged, failed)
+            raise _differs(made.judged, place.keep_failed(making))
     return Converted(folder, made.judged, made.document)
 
 
@@ -152,12 +150,12 @@ def _written(to: _Writing, taken: Taken) -> Converted:
 def _as_decision(to: _Writing, examined: Examined) -> tuple[Judged, Data, dict[str, Any]]:
     parts, folder = examined.parts, to.folder
     if parts.trees is not None:
-        (folder / "model.trees.json").write_bytes(parts.trees)
+        (folder / TREES).write_bytes(parts.trees)
     examined.write_rows(folder / EXPECTED)
     to.say("drafting its decision")
     decision = draft(examined, to.name, folder, to.terms)
     (folder / DECISION).write_text(text_of(decision), encoding="utf-8")
-    _write_samples(folder / "samples", examined)
+    _write_samples(folder / SAMPLES, examined)
     to.say(f"comparing {examined.rows.rows:,} rows with the original, through the server")
     found, faults = served(decision, examined)
     most = bound_of(examined) if to.bound is None else to.bound

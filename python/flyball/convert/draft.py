@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flyball.convert.folder import FITTED, MODEL, TREES
 from flyball.fit import Fitted, is_open
 from flyball.fit.learn import FITTED_KEYS
 from flyball.spec import Decision
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from flyball.convert.examine import Examined
 
-FITTED = "fitted.json"
 _VALUES_MAX = 1000
 _TEXT_BYTES = 1024
 _HEAD = """\
@@ -41,8 +41,8 @@ class Terms:
 def draft(examined: Examined, name: str, folder: Path, terms: Terms) -> Decision:
     """The decision, over the files that lie in the folder; fitted parameters are written there."""
     parts = examined.parts
-    explain: dict[str, Any] | None = {"trees": "model.trees.json"} if parts.trees is not None else parts.explain
-    model = {"path": "model.onnx", "name": name, "columns": parts.columns, "score": parts.score}
+    explain: dict[str, Any] | None = {"trees": TREES} if parts.trees is not None else parts.explain
+    model = {"path": MODEL, "name": name, "columns": parts.columns, "score": parts.score}
     policy: dict[str, Any] = {"bands": terms.bands or _bands(examined)}
     if explain is not None:
         model["explain"] = explain

@@ -76,12 +76,19 @@ class Examined:
             answers = np.load(folder / _ANSWERS, allow_pickle=False)
             if answers.shape != (2, rows.rows) or answers.dtype != np.float64:
                 raise ValueError(f"answers of the shape {answers.shape}")
-        except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
-            raise ModelRefusedError(
-                f"what the model's process left cannot be read: {type(error).__name__}: {error}",
-                next_step="do not trust the file that it loaded",
-            ) from error
+        except Exception as error:
+            # Files that somebody forged can break whatever reads them, in any way.
+            raise unreadable(error) from error
         return cls(parts, rows, kinds, answers[0], answers[1], optional, unseen)
+
+
+def unreadable(why: Exception) -> ModelRefusedError:
+    """The error for what no process of ours would have left."""
+    words = str(why).partition("\n")[0]
+    return ModelRefusedError(
+        f"what the model's process left cannot be read: {type(why).__name__}: {words}",
+        next_step="do not trust the file that it loaded",
+    )
 
 
 def examine(original: Original, table: Table, *, rows_max: int = ROWS_MAX) -> Examined:

@@ -1,6 +1,8 @@
-"""Landlock: from here on this process writes below one folder only. Kernels before 5.13 do not have it.
+"""Landlock: from here on this thread, and those that it starts, write below one folder only. From Linux 5.13 on.
 
-The caller has given up new privileges before. Reading stays as it is. Must not know what is written.
+The caller has given up new privileges before, and has no other threads yet: they would not be bound. Modes, owners, times
+and attributes of files are no writing to Landlock, and their length only from its third version on. Reading stays as it is.
+Must not know what is written.
 """
 
 from __future__ import annotations
@@ -17,31 +19,38 @@ if TYPE_CHECKING:
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _ASK_VERSION = 1
 _BELOW_PATH = 1
+_WRITE_FILE = 1 << 1
 # write a file; remove folders and files; make devices, folders, files, sockets, pipes, links
-_WRITES = 1 << 1 | sum(1 << bit for bit in range(4, 13))
+_WRITES = _WRITE_FILE | sum(1 << bit for bit in range(4, 13))
 _MOVE_ELSEWHERE, _TRUNCATE = 1 << 13, 1 << 14  # known from the second and the third version on
+# A device of one's own making is a way to the disk behind it; nobody makes one, nor a socket, in any folder.
+_MAKE_DEVICES = 1 << 6 | 1 << 9 | 1 << 11
 
 
-def write_only_below(folder: Path) -> bool:
-    """Whether the kernel took it."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    version = libc.syscall(_CREATE, None, 0, _ASK_VERSION)
-    if version < 1:
-        return False
+def write_only_below(folder: Path) -> None:
+    """Cannot be undone. OSError: the kernel does not take it, and nothing has changed."""
+    version = _version()
     rights = _WRITES | (_MOVE_ELSEWHERE if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
     rules = ctypes.create_string_buffer(struct.pack("Q", rights), 8)
-    ruleset = libc.syscall(_CREATE, rules, 8, 0)
-    if ruleset < 0:
-        return False
+    ruleset = _called(_CREATE, rules, 8, 0)
     below = os.open(folder, os.O_PATH | os.O_CLOEXEC)
     # /dev/null is written by libraries that mean no harm.
     nothing = os.open("/dev/null", os.O_PATH | os.O_CLOEXEC)
     try:
-        for place, allowed in ((below, rights), (nothing, rights & (1 << 1 | _TRUNCATE))):
-            rule = ctypes.create_string_buffer(struct.pack("=Qi", allowed, place), 12)
-            if libc.syscall(_ADD, ruleset, _BELOW_PATH, rule, 0):
-                return False
-        return bool(libc.syscall(_RESTRICT, ruleset, 0) == 0)
+        for place, allowed in ((below, rights & ~_MAKE_DEVICES), (nothing, rights & (_WRITE_FILE | _TRUNCATE))):
+            _called(_ADD, ruleset, _BELOW_PATH, ctypes.create_string_buffer(struct.pack("=Qi", allowed, place), 12), 0)
+        _called(_RESTRICT, ruleset, 0)
     finally:
         for file in (below, nothing, ruleset):
             os.close(file)
+
+
+def _version() -> int:
+    return _called(_CREATE, None, 0, _ASK_VERSION)
+
+
+def _called(number: int, *arguments: object) -> int:
+    answer = int(ctypes.CDLL(None, use_errno=True).syscall(number, *arguments))
+    if answer < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return answer

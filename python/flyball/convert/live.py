@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flyball.convert.sources import CAN_BE_READ
 from flyball.errors import InvalidInputError
+from flyball.explain.trained_by import trained_by
 
 if TYPE_CHECKING:
     from flyball.convert.parts import Original
@@ -17,26 +18,23 @@ if TYPE_CHECKING:
 
 def original_of(model: Any, table: Table, *, name: str, element: int | None) -> Original:
     """The parts of a Booster, an estimator, a pipeline or a module, and its own answers."""
-    for kind in type(model).__mro__:
-        match kind.__module__.partition(".")[0]:
-            case "lightgbm":
-                from flyball.convert import of_lightgbm
+    match trained_by(model, ("lightgbm", "xgboost", "sklearn", "torch")):
+        case "lightgbm":
+            from flyball.convert import of_lightgbm
 
-                return of_lightgbm.original(model, table, name=name, element=element)
-            case "xgboost":
-                from flyball.convert import of_xgboost
+            return of_lightgbm.original(model, table, name=name, element=element)
+        case "xgboost":
+            from flyball.convert import of_xgboost
 
-                return of_xgboost.original(model, table, name=name, element=element)
-            case "sklearn":
-                from flyball.convert import of_sklearn
+            return of_xgboost.original(model, table, name=name, element=element)
+        case "sklearn":
+            from flyball.convert import of_sklearn
 
-                return of_sklearn.original(model, table, name=name, element=element)
-            case "torch":
-                from flyball.convert import of_torch
+            return of_sklearn.original(model, table, name=name, element=element)
+        case "torch":
+            from flyball.convert import of_torch
 
-                return of_torch.original(model, table, name=name, element=element)
-            case _:
-                continue
+            return of_torch.original(model, table, name=name, element=element)
     raise InvalidInputError(
         f"a {type(model).__module__}.{type(model).__qualname__} is no model that can be converted",
         next_step=f"these can: {CAN_BE_READ}",

@@ -57,10 +57,13 @@ class Parts:
 
     @classmethod
     def read(cls, folder: Path) -> Parts:
-        """From such a folder."""
+        """From such a folder; ValueError where they are of other types than these."""
+        from pydantic import TypeAdapter
+
         trees = folder / _TREES
         plain = json.loads((folder / _PARTS).read_bytes())
-        return cls(model=(folder / _MODEL).read_bytes(), trees=trees.read_bytes() if trees.exists() else None, **plain)
+        files = {"model": (folder / _MODEL).read_bytes(), "trees": trees.read_bytes() if trees.exists() else None}
+        return TypeAdapter(cls).validate_python({**plain, **files})
 
 
 @dataclass(frozen=True, slots=True)

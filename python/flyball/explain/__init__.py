@@ -13,6 +13,7 @@ import numpy as np
 from flyball import engine
 from flyball.errors import UsageError
 from flyball.explain import linear, of_lightgbm, of_sklearn, of_xgboost
+from flyball.explain.trained_by import trained_by
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +26,7 @@ __all__ = ["ablation_block", "contributions", "linear_block", "trees_sidecar", "
 
 linear_block = linear.linear_block
 ablation_block = linear.ablation_block
+_ENSEMBLES = {"lightgbm": of_lightgbm.ensemble, "xgboost": of_xgboost.ensemble, "sklearn": of_sklearn.ensemble}
 
 
 def trees_sidecar(model: Any, *, element: int | None = None) -> bytes:
@@ -59,17 +61,9 @@ def contributions(sidecar: bytes, rows: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _ensemble(model: Any, element: int | None) -> Ensemble:
-    """By the package that the model's class comes from: none of them is imported for this."""
-    for kind in type(model).__mro__:
-        match kind.__module__.partition(".")[0]:
-            case "lightgbm":
-                return of_lightgbm.ensemble(model, element)
-            case "xgboost":
-                return of_xgboost.ensemble(model, element)
-            case "sklearn":
-                return of_sklearn.ensemble(model, element)
-            case _:
-                continue
+    package = trained_by(model, _ENSEMBLES)
+    if package is not None:
+        return _ENSEMBLES[package](model, element)
     raise UsageError(
         f"a {type(model).__name__} cannot be explained by its trees",
         next_step="give a model of LightGBM, XGBoost or scikit-learn, or explain by ablation:"
