@@ -18,7 +18,6 @@ from flyball.convert.draft import Terms, draft, text_of
 from flyball.convert.examine import Examined
 from flyball.convert.folder import put, whole_folder
 from flyball.convert.plain import Plain, compared
-from flyball.convert.table import ROWS_MAX
 from flyball.convert.taking import Request, Taken, digest_of, from_code, from_file, from_memory
 from flyball.equivalence.certificate import CERTIFICATE, Candidate, Data, Engine, Original, certify
 from flyball.errors import ModelRefusedError, UsageError
@@ -63,7 +62,7 @@ def convert(
     name: str | None = None,
     target: str | None = None,
     score: int | None = None,
-    rows: int = ROWS_MAX,
+    rows: int | None = None,
     trust_pickle: bool = False,
     force: bool = False,
     bound: float | None = None,
@@ -76,6 +75,7 @@ def convert(
 
     `data` are rows like those of training: a file, a DataFrame or a dict of columns. A model in memory is taken as it is; a
     file is loaded by a process of its own, and a pickle only with `trust_pickle`, because it runs code when it is loaded.
+    `rows` are compared at most; where that is left out, 10,000, and more where the model has more thresholds.
     """
     folder = Path(out)
     from_disk = isinstance(model, str | Path)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from flyball.convert.examine import Examined, examine
 from flyball.convert.live import original_of
 from flyball.convert.sources import RUNS_CODE, kind_of, refuse_cut_off
-from flyball.convert.table import is_arrays, read_table
+from flyball.convert.table import ROWS_MAX, is_arrays, read_table
 from flyball.errors import InvalidInputError, UsageError
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ class Request:
     name: str
     target: str | None
     element: int | None
-    rows_max: int
+    rows_max: int | None
     trust_pickle: bool
 
     def table(self) -> Table:
         """The rows."""
         if self.data is None:
             raise UsageError("rows are needed to type the fields and to compare answers", next_step="--data rows.csv")
-        return read_table(self.data, target=self.target, rows_max=self.rows_max)
+        return read_table(self.data, target=self.target, rows_max=self.rows_max or ROWS_MAX)
 
 
 @dataclass(frozen=True, slots=True)
