@@ -149,11 +149,14 @@ def _show(out: Console, made: Converted) -> None:
     kinds = ", ".join(f"{errors.rows:,} {kind}" for kind, errors in comparison.by_kind.items())
     out.print(
         f"  equal to the original: {comparison.all.rows:,} rows ({kinds}), largest difference {comparison.all.max_abs:.2g},"
-        f" bound {comparison.bound:g}",
+        f" bound {comparison.allowed}",
         markup=False,
     )
-    if made.judged.rounded:
-        out.print(f"  {made.judged.rounded} rows lie closer to a threshold than float32 can tell, and differ", markup=False)
+    if made.judged.rounded.rows:
+        rows, most = made.judged.rounded.rows, made.judged.rounded.max_abs
+        out.print(
+            f"  {rows} rows lie closer to a threshold than float32 can tell, and differ by up to {most:.2g}", markup=False
+        )
     for note in told["notes"]:
         out.print(f"  note: {note}", markup=False)
     out.print("Next:", markup=False)
