@@ -110,13 +110,13 @@ def from_file(path: Path, asked: Request) -> Taken:
 def _of_onnx(path: Path, asked: Request) -> Examined | Plain:
     from flyball.convert import of_onnx, plain
 
-    as_it_came = of_onnx.read_onnx(path)
-    before = as_it_came.SerializeToString()
-    model = of_onnx.loaded(as_it_came, asked.name)
+    read = of_onnx.read_onnx(path)
+    came = of_onnx.as_it_came(path, read)
+    model = of_onnx.loaded(read, asked.name)
     if asked.data is None or is_arrays(asked.data) or not model.is_table:
-        return plain.plain_onnx(model, before, asked.data)
+        return plain.plain_onnx(model, came, asked.data)
     table = asked.table()
-    original = of_onnx.original(model, table, name=asked.name, element=asked.element)
+    original = of_onnx.original(model, came, table, name=asked.name, element=asked.element)
     return _noted(examine(original, table, rows_max=asked.rows_max), table)
 
 
