@@ -91,6 +91,12 @@ def from_file(path: Path, asked: Request) -> Taken:
     origin = {"kind": kind, "path": path.name, "digest": digest_of(path.read_bytes())}
     if kind == "onnx":
         return Taken(_of_onnx(path, asked), origin)
+    if is_arrays(asked.data):
+        raise UsageError(
+            f"{path} is compared on rows of columns, and arrays were given",
+            next_step="--data rows.csv   or, for a program over other tensors, name a function that loads it:"
+            "  flyball convert MODULE:FUNCTION --data arrays.npz",
+        )
     if kind in RUNS_CODE and not asked.trust_pickle:
         raise UsageError(
             f"{path} is {'a pickle' if kind == 'pickle' else 'of PyTorch'}, and may run whatever its maker wrote when it is"
