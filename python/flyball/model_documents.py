@@ -5,9 +5,12 @@ Callers import these from `flyball.engine`, beside what takes and gives them. Mu
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class _Document(BaseModel):
@@ -65,6 +68,14 @@ class TensorSpec(_Document):
     name: str
     datatype: str
     shape: list[int]
+
+
+_Output = TypeVar("_Output", DeclaredTensor, TensorSpec)
+
+
+def scores(outputs: Sequence[_Output]) -> _Output | None:
+    """The last output of floats: classifiers give the label first, and then what it was chosen by."""
+    return next((one for one in reversed(outputs) if one.datatype in ("FP16", "FP32", "FP64")), None)
 
 
 class Batching(_Document):

@@ -52,12 +52,20 @@ def without_maps(model: Any) -> bool:
             node.op_type, node.domain = "Identity", ""
             del node.attribute[:]
             output = next(output for output in model.graph.output if output.name == node.output[0])
-            output.type.Clear()
-            output.type.tensor_type.elem_type = _FLOAT
-            output.type.tensor_type.shape.dim.add().dim_param = ROWS
-            output.type.tensor_type.shape.dim.add().dim_value = classes
+            _set_table(output, classes)
             found = True
     return found
+
+
+def maps_taken_off(model: Any) -> dict[str, str]:
+    """Give what each map of classes was made from as it is, under its own name; by the names that the maps had."""
+    graph, tensors = model.graph, {}
+    for node in [node for node in graph.node if node.op_type == "ZipMap"]:
+        output = next(output for output in graph.output if output.name == node.output[0])
+        tensors[output.name], output.name = node.input[0], node.input[0]
+        _set_table(output, max(len(part.ints) + len(part.strings) for part in node.attribute))
+        graph.node.remove(node)
+    return tensors
 
 
 def keep_outputs(model: Any, names: Collection[str]) -> list[str]:
@@ -79,6 +87,14 @@ def keep_outputs(model: Any, names: Collection[str]) -> list[str]:
         graph.node.extend(nodes)
     _keep(graph.initializer, lambda tensor: tensor.name in wanted)
     return cut
+
+
+def _set_table(output: Any, columns: int) -> None:
+    """Declare an output as a table of floats."""
+    output.type.Clear()
+    output.type.tensor_type.elem_type = _FLOAT
+    output.type.tensor_type.shape.dim.add().dim_param = ROWS
+    output.type.tensor_type.shape.dim.add().dim_value = columns
 
 
 def _sort_opsets(model: Any) -> None:

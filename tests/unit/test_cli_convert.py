@@ -56,6 +56,8 @@ def inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("x.csv").write_text("x,y\n1,2\n")
     with zipfile.ZipFile("state.pt", "w") as file:
         file.writestr("state/data.pkl", b"")
+    with zipfile.ZipFile("program.pt2", "w") as file:
+        file.writestr("program/archive_format", b"pt2")
     return folder
 
 
@@ -71,6 +73,7 @@ def inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["empty", "--data", "rows.csv"], 3, "empty is empty"),
         (["x.csv", "--data", "rows.csv"], 3, "x.csv is no model that can be converted"),
         (["state.pt", "--data", "rows.csv"], 3, "holds a module's state, not its program"),
+        (["program.pt2", "--data", "images.npz", "--trust-pickle"], 2, "name a function that loads it"),
         (["models_here:missing", "--data", "rows.csv"], 3, "models_here:missing cannot be found"),
         (["risk.pkl", "--data", "rows.csv", "--bands", "0.3"], 2, "--bands '0.3' is no object"),
         (["risk.pkl", "--data", "rows.csv", "--name", "no/name"], 2, "'no/name' is no name for a decision"),

@@ -13,6 +13,7 @@ import trained
 from flyball import explain
 from flyball.convert import Converted, Terms, convert, of_lightgbm
 from flyball.convert.folder import foreign
+from flyball.equivalence.certificate import read_certificate
 from flyball.errors import InvalidInputError, ModelRefusedError, UsageError
 
 
@@ -137,7 +138,7 @@ def test_a_regression_is_held_to_a_bound_of_its_own_size(tmp_path: Path) -> None
     booster = trained.lightgbm_booster(10, objective="regression", target=frame["amount"] * 1000, categories=())
     data = frame.drop(columns=["fraud", *trained.TEXTS])
     made = convert(booster, data=data, out=tmp_path / "out", name="spend", terms=Terms(owner="risk@example.com"))
-    assert made.judged.comparison.bound > 1e-5
+    assert made.judged.comparison.relative == made.judged.comparison.bound == 1e-5
     expected = booster.predict(data)
     np.testing.assert_allclose(trained.scores(made, data), expected, rtol=1e-5)
     assert made.decision().spec.owner == "risk@example.com"
@@ -176,6 +177,8 @@ def test_values_that_float32_cannot_tell_apart_are_counted_and_not_taken_for_a_b
     )
     with pytest.raises(ModelRefusedError, match="closer to thresholds than float32 can tell"):
         convert(booster, data={"x": close}, out=tmp_path / "out", name="close")
+    # Whoever registers what was refused takes its certificate along.
+    assert read_certificate(tmp_path / "out.failed" / "equivalence.json").outcome == "refused"
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,13 @@ import pytest
 import trained
 from onnx import TensorProto, helper
 
-from flyball.convert import convert
+from flyball import onnx_graph
+from flyball.convert import convert, of_onnx
+from flyball.convert.plain import Plain, compared
+from flyball.convert.session import answers_of, session
 from flyball.equivalence.certificate import read_certificate
 from flyball.errors import InvalidInputError, ModelRefusedError, UsageError
+from flyball.model_runs import Model
 from flyball.onnx_graph import keep_outputs
 
 FRAME = trained.payments(300)
@@ -81,8 +85,6 @@ def test_a_model_of_other_tensors_is_kept_plain_with_free_rows(tmp_path: Path) -
     made = convert(pictures(tmp_path), data=tmp_path / "images.npz", out=tmp_path / "out")
     assert not made.decision_file.exists()
     assert "without a decision" in made.document["notes"][-1]
-    from flyball.model_runs import Model
-
     answers = Model(made.folder / "model.onnx").run({"image": images})
     np.testing.assert_allclose(answers["mean"][:, :, 0, 0], images.mean(axis=(2, 3)), rtol=0, atol=1e-6)
 
@@ -97,6 +99,117 @@ def test_a_plain_model_without_data_is_tried_on_made_up_tensors(tmp_path: Path) 
     assert made.judged.comparison.by_kind.keys() == {"random"}
     with pytest.raises(InvalidInputError, match=r"takes tensors, not rows of columns: image FP32.*\n.*\.npz"):
         convert(path, data=tmp_path / "rows.csv", out=tmp_path / "other")
+
+
+def test_a_model_for_one_picture_at_a_time_is_asked_one_at_a_time(tmp_path: Path) -> None:
+    path = pictures(tmp_path)
+    assert convert(path, out=tmp_path / "made-up").judged.comparison.all.rows == 8
+    images = np.random.default_rng(1).normal(size=(100, 3, 4, 4)).astype(np.float32)
+    np.savez(tmp_path / "images.npz", image=images)
+    made = convert(path, data=tmp_path / "images.npz", out=tmp_path / "given")
+    assert (made.judged.comparison.all.rows, made.judged.equal) == (100, True)
+
+
+def test_a_model_for_so_many_rows_is_asked_so_many_at_a_time(tmp_path: Path) -> None:
+    ends = [models.value(name, TensorProto.FLOAT, [4, 2]) for name in ("x", "y")]
+    path = models.save(tmp_path / "four.onnx", [helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:])
+    rows = np.arange(20, dtype=np.float32).reshape(10, 2)
+    with session(path) as four:
+        np.testing.assert_array_equal(answers_of(four, {"x": rows})["y"], -rows)
+    made = convert(path, data=FRAME[["amount", "mcc"]], out=tmp_path / "out", rows=102, score=1)
+    np.testing.assert_allclose(trained.scores(made, FRAME), -FRAME["mcc"])
+
+
+def test_many_rows_are_asked_in_runs_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    monkeypatch.setattr(Model, "run", lambda _, inputs: sizes.append(len(inputs["x"])) or {"y": inputs["x"]})
+    monkeypatch.setattr("flyball.convert.session._RUN_BYTES_MAX", 64)
+    rows = np.arange(40, dtype=np.float32).reshape(10, 4)
+    with session(models.linear(tmp_path)) as model:
+        np.testing.assert_array_equal(answers_of(model, {"x": rows})["y"], rows)
+    assert sizes == [4, 4, 2]
+
+
+def test_a_model_whose_rows_cannot_be_free_is_told_to_be_exported_so(tmp_path: Path) -> None:
+    ends = [models.value("image", TensorProto.FLOAT, [1, 3, 2, 2]), models.value("flat", TensorProto.FLOAT, [1, 12])]
+    shape = {"shape": np.array([1, -1], np.int64)}
+    nodes = [helper.make_node("Reshape", ["image", "shape"], ["flat"])]
+    path = models.save(tmp_path / "flat.onnx", nodes, ends[:1], ends[1:], shape)
+    with pytest.raises(ModelRefusedError, match=r"'flat' has the shape \[1, 96\] for 8 rows.*\n.*with free rows"):
+        convert(path, out=tmp_path / "out")
+
+
+def test_arrays_of_different_lengths_are_told(tmp_path: Path) -> None:
+    given = {name: np.zeros((count, 3), np.float32) for name, count in (("amounts", 2), ("count", 3), ("known", 3))}
+    with pytest.raises(InvalidInputError, match=r"so many rows: amounts 2, count 3, known 3"):
+        convert(models.many(tmp_path), data=given, out=tmp_path / "out")
+
+
+def test_a_classifier_with_maps_is_kept_without_data_too(tmp_path: Path) -> None:
+    made = convert(models.zipmap(tmp_path), out=tmp_path / "out")
+    assert (made.judged.comparison.all.rows, made.judged.equal) == (8, True)
+    assert [one.name for one in Model(made.folder / "model.onnx").facts.outputs] == ["label", "probabilities"]
+
+
+def wrong_weights(model: Any, name: str, outputs: Any = ()) -> bytes:
+    made = onnx.load_from_string(onnx_graph.tidied(model, name, outputs))
+    weights = next(part for node in made.graph.node for part in node.attribute if part.name == "class_weights")
+    weights.floats[:] = [0.1] * len(weights.floats)  # however often it is done
+    return made.SerializeToString()
+
+
+def wrong_maps(model: Any) -> bool:
+    found = onnx_graph.without_maps(model)
+    for node in model.graph.node:
+        node.op_type = "Neg" if node.op_type == "Identity" else node.op_type
+    return found
+
+
+@pytest.mark.parametrize("fault", [("tidied", wrong_weights), ("without_maps", wrong_maps)], ids=["tidied", "without_maps"])
+def test_a_fault_of_what_makes_a_file_fit_to_be_served_is_found(
+    fault: tuple[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classifier(tmp_path / "risk.onnx", zipmap=True)
+    monkeypatch.setattr(of_onnx, *fault)
+    for data in (FRAME[COLUMNS], None):
+        with pytest.raises(ModelRefusedError, match="answers otherwise than the original"):
+            convert(tmp_path / "risk.onnx", data=data, out=tmp_path / "out", rows=400)
+
+
+def told_apart(folder: Path) -> Plain:
+    """A label to 100,000, a text and a probability for each of five rows, and what is expected of them."""
+    nodes = [
+        helper.make_node("Cast", ["x"], ["label"], to=TensorProto.INT64),
+        helper.make_node("Mul", ["x", "small"], ["probability"]),
+        helper.make_node("Cast", ["label"], ["word"], to=TensorProto.STRING),
+    ]
+    kinds = {"label": TensorProto.INT64, "probability": TensorProto.FLOAT, "word": TensorProto.STRING}
+    outputs = [models.value(name, kind, ["n", 1]) for name, kind in kinds.items()]
+    inputs = [models.value("x", TensorProto.FLOAT, ["n", 1])]
+    path = models.save(folder / "m.onnx", nodes, inputs, outputs, {"small": np.array(1e-6, np.float32)})
+    given = {"x": np.linspace(1, 100_000, 5, dtype=np.float32).reshape(-1, 1)}
+    with session(path) as model:
+        return Plain("onnx", path.read_bytes(), given, answers_of(model, given), made_up=False)
+
+
+@pytest.mark.parametrize(
+    ("output", "value"), [("label", 7), ("probability", 0.0501), ("word", "other"), ("probability", np.inf)]
+)
+def test_every_output_has_a_bound_of_its_own_and_labels_and_texts_have_none(output: str, value: Any, tmp_path: Path) -> None:
+    plain = told_apart(tmp_path)
+    told = compared(plain, None)
+    assert (told.equal, told.bound, told.all.max_abs) == (True, 1e-5, 0.0)
+    plain.expected[output] = plain.expected[output].copy()
+    plain.expected[output][2, 0] = value
+    assert compared(plain, None).all.beyond == 1
+    assert compared(plain, 10.0).equal == (value == 0.0501)
+
+
+def test_a_model_that_gives_texts_alone_is_compared_by_them(tmp_path: Path) -> None:
+    words = onnx.load(models.strings(tmp_path))
+    keep_outputs(words, {"word"})
+    (tmp_path / "words.onnx").write_bytes(words.SerializeToString())
+    assert convert(tmp_path / "words.onnx", out=tmp_path / "out").judged.comparison.all.rows == 8
 
 
 def test_what_a_server_would_refuse_is_refused_with_its_reason(tmp_path: Path) -> None:

@@ -111,15 +111,17 @@ def test_a_pipeline_s_decision_answers_as_it_does_also_for_gaps_and_unseen_texts
     expected = answers(model, fresh.drop(columns="fraud"))
     np.testing.assert_allclose(trained.scores(converted, fresh), expected, rtol=0, atol=5e-6)
     assert converted.document["explained_by"] == explained
-    assert {"given", "random", "edge"} == converted.judged.comparison.by_kind.keys()
+    assert {"given", "random", "edge"} == converted.judged.comparison.by_kind.keys() - {"rounded"}
+    assert converted.judged.rounded.ordinary == 0
 
 
 def test_contributions_of_a_pipeline_s_trees_come_by_field(tmp_path: Path) -> None:
     model = make_pipeline(coded(), RandomForestClassifier(5, max_depth=4, random_state=1)).fit(ROWS, TARGET)
     converted = made(model, tmp_path)
     with converted.decision() as decision:
-        decided = decision.decide(trained.requests(FRAME[:1], converted)[0], explain=True)
-    assert {reason.field for reason in decided.reasons} <= set(converted.document["fields"])
+        decided = [decision.decide(row, explain=True) for row in trained.requests(FRAME[:20], converted)]
+    named = {reason.field for one in decided for reason in one.reasons}
+    assert {"amount", "distance"} <= named <= set(converted.document["fields"])
 
 
 def test_a_text_that_the_pipeline_refuses_is_refused_by_its_decision_too(tmp_path: Path) -> None:

@@ -9,9 +9,13 @@ import pyarrow as pa
 import pytest
 import trained
 from pyarrow import parquet
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from flyball.convert import convert
+from flyball.convert.examine import UNSEEN
 from flyball.convert.parts import field_names
 from flyball.convert.table import read_table
 from flyball.errors import InvalidInputError
@@ -68,6 +72,22 @@ def test_rows_with_infinity_are_left_out_and_told(tmp_path: Path) -> None:
     frame.loc[3, "amount"] = np.inf
     made = convert(model, data=frame, out=tmp_path / "out", rows=300)
     assert made.document["notes"] == ["1 of the rows have an infinite number and were left out: a request cannot carry it"]
+
+
+@pytest.mark.filterwarnings("ignore")  # a gap in the rows of training is told
+def test_categories_that_the_data_does_not_have_are_tried_too(tmp_path: Path) -> None:
+    frame = trained.payments(400)
+    coded = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["country", "channel", "mcc"]), sparse_threshold=0
+    )
+    model = make_pipeline(coded, Ridge()).fit(frame.drop(columns="fraud"), frame["fraud"])
+    data = frame[(frame["country"] != "IT") & (frame["mcc"] != 5412)]
+    made = convert(model, data=data, out=tmp_path / "out", target="fraud", rows=300)
+    asked = pd.read_parquet(made.folder / "expected.parquet")
+    assert "IT" in set(asked["country"])
+    assert 5412 in set(asked["mcc"])
+    # A missing channel is a category, too, which a text of the decision's own stands for: no caller sends that.
+    assert set(asked["channel"].dropna()) == {"chip", "web", "phone", UNSEEN}
 
 
 def test_a_category_called_other_is_not_taken_for_those_that_are_unseen(tmp_path: Path) -> None:

@@ -61,6 +61,28 @@ def test_training_that_stopped_early_is_used_up_to_its_best_round(tmp_path: Path
     assert "stopped early" in made.document["notes"][0]
 
 
+def test_a_booster_whose_training_stopped_early_answers_by_all_its_rounds_and_the_best_is_named(tmp_path: Path) -> None:
+    import xgboost
+
+    frame = trained.payments().drop(columns=trained.TEXTS)
+    rows = frame.drop(columns="fraud")
+    first, last = (xgboost.DMatrix(rows[part], frame["fraud"][part]) for part in (slice(800), slice(800, None)))
+    settings = {"objective": "binary:logistic", "nthread": 1, "learning_rate": 0.5}
+    booster = xgboost.train(settings, first, 50, evals=[(last, "last")], early_stopping_rounds=3, verbose_eval=False)
+    best, rounds = booster.best_iteration + 1, booster.num_boosted_rounds()
+    assert best < rounds
+    booster.save_model(tmp_path / "fraud.json")
+    opened = xgboost.Booster(model_file=tmp_path / "fraud.json")  # as a file is opened: it knows its best round, too
+    made = convert(opened, data=frame, out=tmp_path / "out", target="fraud", name="fraud", rows=400)
+    np.testing.assert_allclose(trained.scores(made, frame), predicted(booster, rows), rtol=0, atol=1e-6)
+    assert f"first {best} of its {rounds} rounds" in made.document["notes"][0]
+    assert f"booster[:{best}]" in made.document["notes"][0]
+    cut = convert(booster[:best], data=frame, out=tmp_path / "cut", target="fraud", name="fraud", rows=400)
+    assert not cut.document["notes"]
+    expected = booster.predict(xgboost.DMatrix(rows), iteration_range=(0, best))
+    np.testing.assert_allclose(trained.scores(cut, frame), expected, rtol=0, atol=1e-6)
+
+
 def test_a_ranking_is_no_matter_of_classes(tmp_path: Path) -> None:
     import xgboost
 

@@ -104,6 +104,40 @@ def test_where_there_are_more_edges_than_rows_every_column_has_some() -> None:
         assert (column[made.kinds == "edge"] > 1.5).any(), name
 
 
+def crowded() -> dict[str, Any]:
+    """Rows of 20 numbers with 255 thresholds each, 15,300 edges, and one column of texts."""
+    names = [f"n{place}" for place in range(20)]
+    numbers = {name: np.linspace(-1, 1, 50) for name in names}
+    return {
+        "given": {**numbers, "country": np.array(["DE", "FR"] * 25, dtype=object)},
+        "thresholds": {name: np.linspace(2, 3, 255).tolist() for name in names},
+        "gaps": ["n3", "country"],
+        "unseen": {"country": "elsewhere"},
+        "known": {"country": ["DE", "FR", "IT", "AT"], "n7": [40.0, 50.0]},
+    }
+
+
+@pytest.mark.parametrize("rows", [10_000, 100])
+def test_gaps_unseen_texts_categories_and_ends_are_tried_however_many_thresholds_there_are(rows: int) -> None:
+    made = like(**crowded(), rows=rows)
+    edge = {name: column[made.kinds == "edge"] for name, column in made.columns.items()}
+    assert {None, "elsewhere", "IT", "AT"} <= set(edge["country"])
+    assert np.isnan(edge["n3"]).any()
+    assert {40.0, 50.0} <= set(edge["n7"])
+    for name in crowded()["thresholds"]:
+        assert {-1.0, 0.0, 1.0} <= set(edge[name]), name
+    assert (made.kinds == "given").sum() == 50
+    ends, gaps, unseen, known = 60, 2, 1, 6
+    assert made.count == max(rows, 50 + ends + gaps + unseen + known)
+
+
+def test_rows_grow_until_every_threshold_has_its_own_unless_that_is_too_many() -> None:
+    made = like(**crowded(), rows=100, rows_max=40_000)
+    for name, thresholds in crowded()["thresholds"].items():
+        assert set(np.array(thresholds, dtype=np.float32)) <= set(made.columns[name]), name
+    assert like(**crowded(), rows=100, rows_max=20_000).count == 20_000
+
+
 def test_segments_that_tell_nothing_are_told_apart(random: np.random.Generator) -> None:
     truth, first, second = scored(random, 1000, 0.1)
     segment = np.full(1000, "all", dtype=object)

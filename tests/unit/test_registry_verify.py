@@ -1,7 +1,6 @@
 """`verify` finds what someone with the database's file could do to it, and says where."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,11 @@ from registries import approved, promoted, registered
 from flyball.errors import UsageError
 from flyball.registry.acts import Registry
 from flyball.registry.database import Database
-from flyball.registry.event import GENESIS, Head, hash_of, microseconds
+from flyball.registry.event import GENESIS, Head, hash_of
 from flyball.registry.events import EventLog, row_of
 from flyball.registry.heads import heads_of, read_head, unlike
 from flyball.registry.home import Home
 from flyball.registry.schema import events
-from flyball.registry.timeline import Timeline
 from flyball.registry.verify import FINDINGS_MAX, verify
 
 

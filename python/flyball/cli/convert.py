@@ -29,6 +29,10 @@ _Target = Annotated[
 _Score = Annotated[
     int | None, typer.Option(min=0, metavar="ELEMENT", help="Which class is the score, counted from 0.", show_default=False)
 ]
+_Rows = Annotated[
+    int | None,
+    typer.Option(min=100, max=1_000_000, help="Rows to compare, at most.", show_default="10000, more for more thresholds"),
+]
 _Bands = Annotated[
     str | None, typer.Option(help="Its bands, as in a decision: '{pass: < 0.3, review: >= 0.3}'.", show_default=False)
 ]
@@ -49,7 +53,7 @@ def convert(
     target: _Target = None,
     name: Annotated[str | None, typer.Option(help="The decision's name; default is the file's.", show_default=False)] = None,
     score: _Score = None,
-    rows: Annotated[int, typer.Option(min=100, max=1_000_000, help="Rows to compare, at most.")] = 10_000,
+    rows: _Rows = None,
     owner: Annotated[str | None, typer.Option(help="Who answers for the decision.", show_default=False)] = None,
     purpose: Annotated[str | None, typer.Option(help="What it is for.", show_default=False)] = None,
     bands: _Bands = None,
@@ -145,11 +149,14 @@ def _show(out: Console, made: Converted) -> None:
     kinds = ", ".join(f"{errors.rows:,} {kind}" for kind, errors in comparison.by_kind.items())
     out.print(
         f"  equal to the original: {comparison.all.rows:,} rows ({kinds}), largest difference {comparison.all.max_abs:.2g},"
-        f" bound {comparison.bound:g}",
+        f" bound {comparison.allowed}",
         markup=False,
     )
-    if made.judged.rounded:
-        out.print(f"  {made.judged.rounded} rows lie closer to a threshold than float32 can tell, and differ", markup=False)
+    if made.judged.rounded.rows:
+        rows, most = made.judged.rounded.rows, made.judged.rounded.max_abs
+        out.print(
+            f"  {rows} rows lie closer to a threshold than float32 can tell, and differ by up to {most:.2g}", markup=False
+        )
     for note in told["notes"]:
         out.print(f"  note: {note}", markup=False)
     out.print("Next:", markup=False)

@@ -35,7 +35,14 @@ _LEFT_BYTES_MAX = 2 << 30  # of ONNX's own files, the largest there are
 
 
 def taken_apart(
-    path: Path, kind: Kind, table: Table, *, name: str, element: int | None, rows_max: int, wall_s_max: float = WALL_S_MAX
+    path: Path,
+    kind: Kind,
+    table: Table,
+    *,
+    name: str,
+    element: int | None,
+    rows_max: int | None,
+    wall_s_max: float = WALL_S_MAX,
 ) -> Examined:
     """What a model's file holds, loaded by another process: with an empty environment, in a folder of its own."""
     # What it says goes to a file, of which the end is read: as much as it likes would fill the memory.

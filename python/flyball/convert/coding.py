@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Coding:
-    """Transforms from categories to codes, the texts by field, and the columns of the data that hold categories."""
+    """Transforms from categories to codes, the categories as texts by field, and the data's columns that hold them."""
 
     transforms: list[dict[str, Any]] = field(default_factory=list)
     values: dict[str, list[str]] = field(default_factory=dict)
@@ -35,9 +35,8 @@ def coded(
             _refuse_unless_numbers(table, column)
             continue
         values = [_text(column, value) for value in categories[column]]
-        if table.holds[column] == "string":
-            coding.values[name] = values
-        else:
+        coding.values[name] = values
+        if table.holds[column] != "string":
             coding.transforms.append({"op": "cast", "of": [name], "to": "text"})
         other = float(len(values)) if unknown is None else unknown
         coding.transforms.append({"op": "ordinal", "of": [name], "values": [values], "unknown": other})

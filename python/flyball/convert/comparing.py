@@ -6,13 +6,13 @@ float32's alone. Must not know which package trained the model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from flyball.client import Client, DecidedRow
-from flyball.equivalence.comparison import Comparison, compare
+from flyball.equivalence.comparison import Comparison, allowed, compare
 from flyball.errors import ServerFaultError
 from flyball.spec.asking import DEADLINE_MS, QUEUE_WAIT_MS, in_order, patiently
 from flyball.spec.bundle import bundle_of
@@ -27,36 +27,50 @@ if TYPE_CHECKING:
     from flyball.spec import Decision
 
 BOUND = 1e-5
-"""Of probabilities; of other answers the same, times the largest of them."""
+"""How far an answer may lie from the original's; where it is no probability, that of its size on top (`allowed`)."""
+_GIVEN, _ROUNDED = "given", "rounded"
 _ROUNDED_SHARE_MAX = 0.001
 _CHUNK_ROWS = 256
 _WORST = 10
 
 
 @dataclass(frozen=True, slots=True)
+class Rounded:
+    """Rows that differ only because a column lies closer to a threshold than a float32 can tell."""
+
+    rows: int = 0
+    ordinary: int = 0
+    """Those of them that were not made to lie at a threshold: given and random ones."""
+    max_abs: float = 0.0
+    """How far they lie from what the original answers to the columns as they are."""
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
-    """How far the served answers lie from the original's, and whether that is as it should be."""
+    """How far the served answers lie from the original's."""
 
     comparison: Comparison
-    rounded: int
-    """Rows that differ only because a column lies closer to a threshold than a float32 can tell; compared as rounded."""
-    equal: bool
-    """Whether the conversion may be kept: all rows within the bound, and few of those given rounded."""
+    """Where few ordinary rows are rounded, these are of a kind of their own, and compared as the served model gets them."""
+    rounded: Rounded
     worst: list[dict[str, Any]]
     """Rows beyond the bound as callers send them, with both answers, or why there is none."""
+
+    @property
+    def equal(self) -> bool:
+        """Whether the conversion may be kept; its certificate says the same."""
+        return self.comparison.equal
 
     def document(self) -> dict[str, Any]:
         """As JSON has it."""
         figures = self.comparison.model_dump(mode="json", exclude={"worst"})
-        return {**figures, "equal": self.equal, "rounded": self.rounded, "worst": self.worst}
+        return {**figures, "equal": self.equal, "rounded": asdict(self.rounded), "worst": self.worst}
 
 
-def bound_of(examined: Examined) -> float:
-    """How far an answer may lie from the original's."""
-    if examined.parts.probability:
-        return BOUND
-    finite = examined.expected[np.isfinite(examined.expected)]
-    return BOUND * max(1.0, float(np.abs(finite).max(initial=0.0)))
+def bounds_of(bound: float | None, *, probability: bool) -> tuple[float, float]:
+    """How far an answer may lie from the original's, and by what share of its size further; a bound that is named is all."""
+    if bound is not None:
+        return bound, 0.0
+    return BOUND, 0.0 if probability else BOUND
 
 
 def judge(
@@ -64,21 +78,39 @@ def judge(
     found: NDArray[np.float64],
     faults: dict[int, str],
     *,
-    bound: float,
+    bound: float | None = None,
     thresholds: Sequence[float] = (),
 ) -> Judged:
     """`found` are the served answers, NaN where `faults` has the reason why there is none."""
-    with np.errstate(invalid="ignore"):
-        far = ~(np.abs(found - examined.expected) <= bound)
-        rounded = far & (np.abs(found - examined.expected_of_float32) <= bound)
-    expected = np.where(rounded, examined.expected_of_float32, examined.expected)
-    comparison = compare(expected, found, bound=bound, kinds=examined.kinds, thresholds=thresholds)
+    absolute, relative = bounds_of(bound, probability=examined.parts.probability)
+    expected, kinds = examined.expected, np.array(examined.kinds)
+    far = ~_near(expected, found, absolute, relative)
+    rounded = far & _near(examined.expected_of_float32, found, absolute, relative)
     # Rows at thresholds are made to lie there; how often such rows come, those given tell.
-    ordinary = np.array([kind != "edge" for kind in examined.kinds])
+    ordinary = kinds != "edge"
     few = int((rounded & ordinary).sum()) <= _ROUNDED_SHARE_MAX * int(ordinary.sum())
+    comparison = compare(
+        expected, found, bound=absolute, relative=relative, kinds=kinds, thresholds=thresholds, flips_of=_GIVEN
+    )
+    if few and rounded.any():
+        # That they are compared otherwise is seen from their kind; decisions that flip are counted as they are.
+        as_rounded = np.where(rounded, examined.expected_of_float32, expected)
+        apart = compare(as_rounded, found, bound=absolute, relative=relative, kinds=np.where(rounded, _ROUNDED, kinds))
+        comparison = apart.model_copy(update={"flips": comparison.flips})
+    figures = Rounded(
+        int(rounded.sum()),
+        int((rounded & ordinary).sum()),
+        float(np.nan_to_num(np.abs(found[rounded] - expected[rounded])).max(initial=0.0)),
+    )
     shown = [one.row for one in comparison.worst] if comparison.all.beyond else list(np.flatnonzero(rounded & ordinary))
     worst = [_told(examined, found, faults, int(place)) for place in shown[:_WORST] if far[place]]
-    return Judged(comparison, int(rounded.sum()), comparison.equal and few, worst)
+    return Judged(comparison, figures, worst)
+
+
+def _near(expected: NDArray[np.float64], found: NDArray[np.float64], bound: float, relative: float) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):
+        near: NDArray[np.bool_] = np.abs(found - expected) <= allowed(expected, bound, relative)
+    return near
 
 
 def _told(examined: Examined, found: NDArray[np.float64], faults: dict[int, str], place: int) -> dict[str, Any]:

@@ -6,19 +6,17 @@ Must not know the command line.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball import engine
-from flyball.convert.comparing import Judged, bound_of, judge, request_rows, served
+from flyball.convert.comparing import Judged, Rounded, judge, request_rows, served
 from flyball.convert.draft import Terms, draft, text_of
 from flyball.convert.examine import Examined
 from flyball.convert.folder import DECISION, DOCUMENT, EXPECTED, MODEL, SAMPLES, TREES, Place
 from flyball.convert.plain import Plain, compared
-from flyball.convert.table import ROWS_MAX
 from flyball.convert.taking import Request, Taken, digest_of, from_code, from_file, from_memory
 from flyball.equivalence.certificate import CERTIFICATE, Candidate, Data, Engine, Original, certify
 from flyball.errors import ModelRefusedError, UsageError
@@ -62,7 +60,7 @@ def convert(
     name: str | None = None,
     target: str | None = None,
     score: int | None = None,
-    rows: int = ROWS_MAX,
+    rows: int | None = None,
     trust_pickle: bool = False,
     force: bool = False,
     bound: float | None = None,
@@ -75,6 +73,7 @@ def convert(
 
     `data` are rows like those of training: a file, a DataFrame or a dict of columns. A model in memory is taken as it is; a
     file is loaded by a process of its own, and a pickle only with `trust_pickle`, because it runs code when it is loaded.
+    `rows` are compared at most; where that is left out, 10,000, and more where the model has more thresholds.
     """
     folder = Path(out)
     place = Place(folder, [Path(given) for given in (model, data) if isinstance(given, str | Path)])
@@ -158,8 +157,7 @@ def _as_decision(to: _Writing, examined: Examined) -> tuple[Judged, Data, dict[s
     _write_samples(folder / SAMPLES, examined)
     to.say(f"comparing {examined.rows.rows:,} rows with the original, through the server")
     found, faults = served(decision, examined)
-    most = bound_of(examined) if to.bound is None else to.bound
-    judged = judge(examined, found, faults, bound=most, thresholds=_thresholds(decision))
+    judged = judge(examined, found, faults, bound=to.bound, thresholds=_thresholds(decision))
     told = {
         "packages": parts.packages,
         "fields": parts.fields,
@@ -170,7 +168,8 @@ def _as_decision(to: _Writing, examined: Examined) -> tuple[Judged, Data, dict[s
         "notes": parts.notes,
     }
     digest = digest_of((folder / EXPECTED).read_bytes())
-    return judged, Data(digest=digest, rows=examined.rows.rows, kinds=dict(Counter(examined.kinds))), told
+    kinds = {kind: one.rows for kind, one in judged.comparison.by_kind.items()}
+    return judged, Data(digest=digest, rows=examined.rows.rows, kinds=kinds), told
 
 
 def _as_plain(to: _Writing, plain: Plain) -> tuple[Judged, Data, dict[str, Any]]:
@@ -179,7 +178,7 @@ def _as_plain(to: _Writing, plain: Plain) -> tuple[Judged, Data, dict[str, Any]]
     digest = digest_of(b"".join(array.tobytes() for array in plain.inputs.values()))
     rows = Data(digest=digest, rows=comparison.all.rows, kinds={kind: one.rows for kind, one in comparison.by_kind.items()})
     notes = [*plain.notes, "it takes tensors and no named columns: it is served without a decision"]
-    return Judged(comparison, 0, comparison.equal, []), rows, {"packages": plain.packages, "notes": notes}
+    return Judged(comparison, Rounded(), []), rows, {"packages": plain.packages, "notes": notes}
 
 
 def _write_samples(folder: Path, examined: Examined) -> None:
@@ -203,10 +202,11 @@ def _differs(judged: Judged, kept: Path) -> ModelRefusedError:
     figures = judged.comparison.all
     shown = ((worst, json.dumps(worst["row"], ensure_ascii=False)) for worst in judged.worst[:5])
     lines = "".join(f"\n    {worst['kind']}: {_outcome(worst)} for {row}" for worst, row in shown)
-    why = "" if figures.beyond else ", because columns lie closer to thresholds than float32 can tell"
+    close = figures.beyond == judged.rounded.rows
+    why = ", because columns lie closer to thresholds than float32 can tell" if close else ""
     return ModelRefusedError(
-        f"the converted model answers otherwise than the original: {figures.beyond or judged.rounded:,} of {figures.rows:,}"
-        f" rows are off by more than {judged.comparison.bound:g}{why}{lines}",
+        f"the converted model answers otherwise than the original: {figures.beyond:,} of {figures.rows:,} rows are off by"
+        f" more than {judged.comparison.allowed}{why}{lines}",
         code="not_equal",
         next_step=f"the folder is kept as {kept}; its {DOCUMENT} has the worst rows",
     )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 UNSEEN = "flyball-has-not-seen-this"
 _FEW_ROWS = 16
+_EDGED_ROWS_MAX = 100_000
 _FLOAT32_MAX = 3e38
 _ANSWERS, _REST = "answers.npy", "examined.json"
 _KIND, _EXPECTED, _ROUNDED = "flyball.kind", "flyball.expected", "flyball.expected_of_float32"
@@ -65,7 +66,7 @@ class Examined:
         parquet.write_table(table, path)
 
     @classmethod
-    def read(cls, folder: Path, table: Table, rows_max: int) -> Examined:
+    def read(cls, folder: Path, table: Table, rows_max: int | None) -> Examined:
         """From such a folder; the rows are made again. Whoever wrote it is not trusted."""
         try:
             parts = Parts.read(folder)
@@ -91,8 +92,11 @@ def unreadable(why: Exception) -> ModelRefusedError:
     )
 
 
-def examine(original: Original, table: Table, *, rows_max: int = ROWS_MAX) -> Examined:
-    """Ask the original about rows of the data, and about others that are made from them to show differences."""
+def examine(original: Original, table: Table, *, rows_max: int | None = None) -> Examined:
+    """Ask the original about rows of the data, and about others that are made from them to show differences.
+
+    Where nobody says how many at most, so many that every threshold has its rows.
+    """
     parts = original.parts
     given = table.only(original.columns)
     texts = [name for name, column in parts.fields.items() if given.holds[column] == "string"]
@@ -102,18 +106,40 @@ def examine(original: Original, table: Table, *, rows_max: int = ROWS_MAX) -> Ex
     return Examined(parts, rows, kinds, _answers(original, rows), _answers(original, rounded), optional, unseen)
 
 
-def _asked(parts: Parts, given: Table, unseen: list[str], rows_max: int) -> tuple[Table, list[str], list[str]]:
+def _asked(parts: Parts, given: Table, unseen: list[str], rows_max: int | None) -> tuple[Table, list[str], list[str]]:
     """The rows that both are asked, what each is there for, and the fields that may be missing; always the same ones."""
     optional = [name for name, column in parts.fields.items() if given.has_gaps(column)]
     made = like(
         given.columns,
-        rows=rows_max,
+        rows=ROWS_MAX if rows_max is None else rows_max,
+        rows_max=_EDGED_ROWS_MAX if rows_max is None else 0,
         thresholds=_thresholds(parts),
         gaps=[parts.fields[name] for name in optional],
         unseen={parts.fields[name]: UNSEEN for name in unseen},
+        known={parts.fields[name]: _known(parts, given, name) for name in parts.categories},
     )
     rows = Table({name: _whole(column, given.holds[name]) for name, column in made.columns.items()}, given.holds)
     return rows, [str(kind) for kind in made.kinds], optional
+
+
+def _known(parts: Parts, given: Table, name: str) -> list[str] | list[float]:
+    """The categories of a field as the data would have them, also those that it does not have."""
+    # A text that stands for what is missing is none: nobody sends it, and the original does not know it.
+    stand_ins = [
+        value
+        for step in parts.transforms
+        if step["op"] == "impute"
+        for field, value in zip(step["of"], step["values"], strict=True)
+        if field == name
+    ]
+    texts = [text for text in parts.categories[name] if text not in stand_ins]
+    match given.holds[parts.fields[name]]:
+        case "string":
+            return texts
+        case "bool":
+            return []  # both are among its range's ends
+        case _:
+            return [float(text) for text in texts]
 
 
 def _answers(original: Original, rows: Table) -> NDArray[np.float64]:

@@ -6,10 +6,7 @@ A model over one table of floats, or over one tensor for each column, becomes a 
 
 from __future__ import annotations
 
-import tempfile
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,13 +14,15 @@ import numpy as np
 from flyball import engine, explain
 from flyball.convert.packages import needed, versions
 from flyball.convert.parts import Original, Parts, field_names, score_element
+from flyball.convert.session import answers_of, session
 from flyball.convert.table import Table, chosen
 from flyball.errors import InvalidInputError, ModelRefusedError
-from flyball.model_runs import Model
-from flyball.onnx_graph import tidied, without_maps
+from flyball.model_documents import scores
+from flyball.onnx_graph import maps_taken_off, tidied, without_maps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -50,6 +49,34 @@ class Loaded:
         return len(wide) == len(self.inputs) and (len(wide) == 1 or len(single) == len(wide))
 
 
+@dataclass(frozen=True, slots=True)
+class AsItCame:
+    """A file's model as its maker left it, to be asked beside what is made of it.
+
+    The engine reads the file itself; but it gives no maps of classes, so that of a model with such a copy is read in which
+    each is the tensor that it was made from, and nothing else is changed.
+    """
+
+    model: Path | bytes
+    tensors: dict[str, str]
+    """By the name of a map, the tensor that stands for it."""
+
+    def answers(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """All its outputs, by their names in the file."""
+        with session(self.model) as held:
+            found = answers_of(held, inputs)
+        names = {tensor: name for name, tensor in self.tensors.items()}
+        return {names.get(name, name): answer for name, answer in found.items()}
+
+
+def as_it_came(path: Path, model: Any) -> AsItCame:
+    """A file, and the model that was read from it, which stays what it is."""
+    copy = type(model)()
+    copy.CopyFrom(model)
+    tensors = maps_taken_off(copy)
+    return AsItCame(copy.SerializeToString() if tensors else path, tensors)
+
+
 def read_onnx(path: Path) -> Any:
     """A file's model with all its weights, after the engine's scan has said that they lie where they may."""
     engine.scan_model(path)
@@ -66,15 +93,14 @@ def loaded(model: Any, name: str) -> Loaded:
         return Loaded(made, held.facts.inputs, held.facts.outputs, notes)
 
 
-def original(model: Loaded, table: Table, *, name: str, element: int | None = None) -> Original:
+def original(model: Loaded, came: AsItCame, table: Table, *, name: str, element: int | None = None) -> Original:
     """The parts of a model over rows of columns; it is compared with itself as it came."""
     parts = table_parts(model, table, name=name, element=element, kind="onnx")
     columns = list(parts.fields.values())
     output, chosen_element = parts.score.removesuffix("]").split("[")
 
     def predict(rows: Table) -> NDArray[np.float64]:
-        with session(model.content) as held:
-            answers = held.run(_tensors(model.inputs, rows.only(columns)))
+        answers = came.answers(_tensors(model.inputs, rows.only(columns)))
         return np.asarray(answers[output], dtype=np.float64).reshape(rows.rows, -1)[:, int(chosen_element)]
 
     return Original(parts, predict, columns)
@@ -111,7 +137,7 @@ def table_parts(
 def _is_probability(model: Loaded, held: Table, output: str) -> bool:
     """By what it answers: a name says little of what is in a tensor."""
     with session(model.content) as made:
-        answers = made.run(_tensors(model.inputs, held.take(slice(0, _FEW_ROWS))))[output]
+        answers = answers_of(made, _tensors(model.inputs, held.take(slice(0, _FEW_ROWS))))[output]
     known = answers[~np.isnan(answers)]
     return bool(len(known)) and bool(((known >= 0) & (known <= 1)).all())
 
@@ -138,15 +164,15 @@ def _columns(inputs: list[TensorSpec], table: Table) -> tuple[list[str], bool]:
 
 
 def _scores(outputs: list[TensorSpec]) -> tuple[str, int]:
-    """The last output of floats, and how many each row has of them: classifiers give the label first."""
-    floats = [one for one in outputs if one.datatype in ("FP32", "FP64") and len(one.shape) <= 2]
-    if not floats:
+    """The output that scores, and how many answers each row has of it."""
+    found = scores([one for one in outputs if len(one.shape) <= 2])
+    if found is None:
         shown = ", ".join(f"{one.name} {one.datatype}" for one in outputs)
         raise ModelRefusedError(
             f"the model has no output of floats that could be a score: {shown}",
             next_step="serve it as it is:  flyball serve",
         )
-    return floats[-1].name, floats[-1].shape[1] if len(floats[-1].shape) == 2 else 1
+    return found.name, found.shape[1] if len(found.shape) == 2 else 1
 
 
 def _tensors(inputs: list[TensorSpec], rows: Table) -> dict[str, NDArray[Any]]:
@@ -160,21 +186,3 @@ def _tensors(inputs: list[TensorSpec], rows: Table) -> dict[str, NDArray[Any]]:
 def _cells(column: NDArray[Any]) -> NDArray[Any]:
     """A missing text is the empty one, as the data plane gives it."""
     return np.array(["" if text is None else text for text in column], dtype=object) if column.dtype == object else column
-
-
-@contextmanager
-def session(content: bytes) -> Iterator[Model]:
-    """The engine's session of a model's bytes; it reads files."""
-    with tempfile.TemporaryDirectory(prefix="flyball-convert-") as folder:
-        path = Path(folder) / "model.onnx"
-        path.write_bytes(content)
-        try:
-            held = Model(path)
-        except ModelRefusedError as error:
-            raise ModelRefusedError(
-                error.message.removeprefix(f"{path}: "),  # a folder that is gone helps nobody
-                code=error.code,
-                faults=error.faults,
-                next_step=error.next_step or "export the model again, with what this ONNX Runtime has",
-            ) from error
-        yield held

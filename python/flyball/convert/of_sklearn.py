@@ -103,7 +103,7 @@ def _by_transforms(last: Any, translated: Translated, asked: _Asked, why: Invali
         probability=made.probability,
         rounded_to_nearest=hasattr(last, "_predictors"),
         transforms=translated.transforms,
-        categories=_categories(translated, fields, held),
+        categories=_categories(translated, fields),
         trees=trees,
         explain=block,
         cut=made.cut,
@@ -229,14 +229,14 @@ def _explained(
         return None, block, [f"{error.message}; columns are left out one by one instead"]
 
 
-def _categories(translated: Translated, fields: dict[str, str], held: Table) -> dict[str, list[str]]:
-    """The texts that the steps know, of each field that holds texts."""
+def _categories(translated: Translated, fields: dict[str, str]) -> dict[str, list[str]]:
+    """The categories that the steps know, by field, as texts."""
     known: dict[str, list[str]] = {}
     for step in translated.transforms:
         if step["op"] not in _TEXT_OPS:
             continue
         lists = step["values"] if "values" in step else [list(texts) for texts in step["maps"]]
         for name, values in zip(step["of"], lists, strict=True):
-            if name in fields and held.holds[fields[name]] == "string":
+            if name in fields:
                 known[name] = values
     return known

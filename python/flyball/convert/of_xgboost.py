@@ -17,6 +17,7 @@ from flyball.convert.packages import OPSET, needed, quietly, versions
 from flyball.convert.parts import Original, Parts, field_names, score_element
 from flyball.convert.table import Table, chosen, named_columns, pandas_for
 from flyball.errors import ModelRefusedError
+from flyball.explain.of_xgboost import answering, best_rounds
 from flyball.fit.columns import absent
 from flyball.onnx_graph import tidied
 
@@ -90,18 +91,22 @@ def _objective(booster: Any) -> str:
 
 
 def booster_of(model: Any) -> tuple[Any, list[str]]:
-    """The trees that the model answers with: a classifier that stopped early uses those up to its best round."""
+    """The trees that the model answers by, and what to know of them where training stopped early."""
     missing = getattr(model, "missing", np.nan)
     if missing is not None and not np.isnan(missing):
         raise ModelRefusedError(
             f"the model takes {missing} for missing values, which ONNX's trees do not",
             next_step="train it with missing=nan, and write what is missing as missing",
         )
-    booster = model.get_booster() if hasattr(model, "get_booster") else model
-    best = booster.attr("best_iteration")
-    if best is None or int(best) + 1 >= booster.num_boosted_rounds():
+    booster, best = answering(model), best_rounds(model)
+    if best is None:
         return booster, []
-    return booster[: int(best) + 1], [f"training stopped early: of its rounds the first {int(best) + 1} are used"]
+    if hasattr(model, "get_booster"):
+        return booster, [f"training stopped early: of its rounds the first {best} are used"]
+    return booster, [
+        f"training stopped early, with the first {best} of its {booster.num_boosted_rounds()} rounds the best; a Booster"
+        f" answers by all of them, and so does this. For the best alone convert  booster[:{best}]"
+    ]
 
 
 def _refuse_what_onnx_cannot_say(learner: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ class Parts:
     probability: bool
     transforms: list[dict[str, Any]] = field(default_factory=list)
     categories: dict[str, list[str]] = field(default_factory=dict)
-    """The texts that the model knows, by field."""
+    """The categories that the model knows, by field; numbers among them as texts."""
     rounded_to_nearest: bool = False
     """Thresholds are the nearest float32 of doubles: a value closer to one than that may go another way."""
     trees: bytes | None = None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from flyball.convert.examine import Examined, examine
 from flyball.convert.live import original_of
 from flyball.convert.sources import RUNS_CODE, kind_of, refuse_cut_off
-from flyball.convert.table import is_arrays, read_table
+from flyball.convert.table import ROWS_MAX, is_arrays, read_table
 from flyball.errors import InvalidInputError, UsageError
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ class Request:
     name: str
     target: str | None
     element: int | None
-    rows_max: int
+    rows_max: int | None
     trust_pickle: bool
 
     def table(self) -> Table:
         """The rows."""
         if self.data is None:
             raise UsageError("rows are needed to type the fields and to compare answers", next_step="--data rows.csv")
-        return read_table(self.data, target=self.target, rows_max=self.rows_max)
+        return read_table(self.data, target=self.target, rows_max=self.rows_max or ROWS_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,12 @@ def from_file(path: Path, asked: Request) -> Taken:
     origin = {"kind": kind, "path": path.name, "digest": digest_of(path.read_bytes())}
     if kind == "onnx":
         return Taken(_of_onnx(path, asked), origin)
+    if is_arrays(asked.data):
+        raise UsageError(
+            f"{path} is compared on rows of columns, and arrays were given",
+            next_step="--data rows.csv   or, for a program over other tensors, name a function that loads it:"
+            "  flyball convert MODULE:FUNCTION --data arrays.npz",
+        )
     if kind in RUNS_CODE and not asked.trust_pickle:
         raise UsageError(
             f"{path} is {'a pickle' if kind == 'pickle' else 'of PyTorch'}, and may run whatever its maker wrote when it is"
@@ -110,13 +116,13 @@ def from_file(path: Path, asked: Request) -> Taken:
 def _of_onnx(path: Path, asked: Request) -> Examined | Plain:
     from flyball.convert import of_onnx, plain
 
-    as_it_came = of_onnx.read_onnx(path)
-    before = as_it_came.SerializeToString()
-    model = of_onnx.loaded(as_it_came, asked.name)
+    read = of_onnx.read_onnx(path)
+    came = of_onnx.as_it_came(path, read)
+    model = of_onnx.loaded(read, asked.name)
     if asked.data is None or is_arrays(asked.data) or not model.is_table:
-        return plain.plain_onnx(model, before, asked.data)
+        return plain.plain_onnx(model, came, asked.data)
     table = asked.table()
-    original = of_onnx.original(model, table, name=asked.name, element=asked.element)
+    original = of_onnx.original(model, came, table, name=asked.name, element=asked.element)
     return _noted(examine(original, table, rows_max=asked.rows_max), table)
 
 

@@ -88,11 +88,11 @@ class Certificate(_Document):
         said = f"differs from {self.original.kind} by {errors.max_abs:.3g} at most on {errors.rows:,} rows"
         match self.outcome:
             case "equal":
-                return f"{said}; {self.comparison.bound:g} is allowed"
+                return f"{said}; {self.comparison.allowed} is allowed"
             case "within_gate":
                 return f"{said}; {self.gate.words if self.gate else ''}"
             case _:
-                why = self.gate.words if self.gate else f"{errors.beyond:,} lie beyond {self.comparison.bound:g}"
+                why = self.gate.words if self.gate else f"{errors.beyond:,} lie beyond {self.comparison.allowed}"
                 return f"{said}: {why}"
 
 

@@ -58,9 +58,13 @@ class Errors(_Figures):
 
 
 class Comparison(_Figures):
-    """All of it: over all rows, by kind of row, and the worst rows first."""
+    """All of it: over all rows, by kind of row, and the worst rows first.
+
+    An answer may lie `bound` and `relative` times its size from the expected one (`allowed`).
+    """
 
     bound: float
+    relative: float = 0.0
     all: Errors
     by_kind: dict[str, Errors]
     flips: list[Flips]
@@ -71,12 +75,28 @@ class Comparison(_Figures):
         """Whether every row lies within the bound."""
         return self.all.beyond == 0
 
+    @property
+    def allowed(self) -> str:
+        """How far an answer may lie from the expected one, in words."""
+        return f"{self.bound:g}" + (f" + {self.relative:g} of the answer" if self.relative else "")
+
+
+def allowed(expected: Floats, bound: float, relative: float) -> Floats:
+    """How far each answer may lie from the expected one. Its size is at least the median of its column's.
+
+    Sums of floats are off by the size of what was added, also where the sum is small; one large answer widens its own bound
+    alone, and an infinite one none.
+    """
+    known: Floats = np.where(np.isfinite(expected), np.abs(expected), 0.0)
+    return bound + relative * np.maximum(known, np.median(known, axis=0))
+
 
 def compare(
     expected: Floats,
     found: Floats,
     *,
     bound: float,
+    relative: float = 0.0,
     kinds: Sequence[str] | NDArray[np.str_],
     thresholds: Sequence[float] = (),
     flips_of: str | None = None,
@@ -91,16 +111,19 @@ def compare(
             f"answers of the shapes {first.shape} and {second.shape} to {len(kinds)} rows do not compare"
         )
     named = np.asarray(kinds)
-    apart = _apart(first, second)
+    each = _apart(first, second)
+    apart: Floats = each.max(axis=1)
+    far: NDArray[np.bool_] = np.any(each > allowed(first, bound, relative), axis=1)
     counted = named == flips_of if flips_of is not None else np.ones(len(named), dtype=bool)
     return Comparison(
         bound=bound,
-        all=_errors(apart, bound),
-        by_kind={str(kind): _errors(apart[named == kind], bound) for kind in dict.fromkeys(named.tolist())},
+        relative=relative,
+        all=_errors(apart, far),
+        by_kind={str(kind): _errors(apart[named == kind], far[named == kind]) for kind in dict.fromkeys(named.tolist())},
         flips=_flips(first[counted], second[counted], thresholds),
         worst=[
             Worst(row=int(row), kind=str(named[row]), expected=_values(first[row]), found=_values(second[row]))
-            for row in np.argsort(-apart, kind="stable")[:_WORST_MAX]
+            for row in np.lexsort((-apart, ~far))[:_WORST_MAX]  # of those beyond the bound the furthest come first
             if apart[row] > 0
         ],
     )
@@ -112,20 +135,19 @@ def _table(answers: Floats) -> Floats:
 
 
 def _apart(first: Floats, second: Floats) -> Floats:
-    """For each row the largest difference of its answers; infinite where only one of two is missing."""
+    """The difference of each two answers; infinite where only one of them is missing."""
     with np.errstate(invalid="ignore"):
         apart = np.where(first == second, 0.0, np.abs(first - second))
     missing = np.isnan(first), np.isnan(second)
-    apart = np.where(missing[0] & missing[1], 0.0, np.where(missing[0] | missing[1], np.inf, apart))
-    worst: Floats = apart.max(axis=1)
-    return worst
+    each: Floats = np.where(missing[0] & missing[1], 0.0, np.where(missing[0] | missing[1], np.inf, apart))
+    return each
 
 
-def _errors(apart: Floats, bound: float) -> Errors:
+def _errors(apart: Floats, far: NDArray[np.bool_]) -> Errors:
     finite = np.where(np.isfinite(apart), apart, np.finfo(np.float64).max)  # JSON has no infinity
     return Errors(
         rows=len(apart),
-        beyond=int((apart > bound).sum()),
+        beyond=int(far.sum()),
         max_abs=float(finite.max()),
         mean_abs=float(np.minimum(finite, 1e300).mean()),
         p99_abs=float(np.quantile(finite, 0.99, method="higher")),

@@ -7,6 +7,7 @@ a text was never seen. Seeded, so that a run can be repeated. Must not know mode
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Column = NDArray[Any]
+    Edge = tuple[str, Any]
 
 KINDS = ("given", "random", "edge")
 _SEED = 10
-_THRESHOLDS_MAX = 2000  # of a column: an ensemble may have more splits than anybody wants rows
+_OF_A_COLUMN_MAX = 2000  # thresholds, or categories: a model may have more of them than anybody wants rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +48,18 @@ def like(
     given: Mapping[str, Column],
     *,
     rows: int,
+    rows_max: int = 0,
     thresholds: Mapping[str, Sequence[float]] | None = None,
     gaps: Sequence[str] = (),
     unseen: Mapping[str, str] | None = None,
+    known: Mapping[str, Sequence[Any]] | None = None,
     seed: int = _SEED,
 ) -> Labelled:
-    """So many rows: up to half as given, the others random or edges in equal parts.
+    """So many rows: up to half as given, the others random or edges in equal parts; up to `rows_max` where edges need more.
 
-    `gaps` are columns where a value may be missing; `unseen` gives for a column a text that training never saw.
+    `gaps` are columns where a value may be missing; `unseen` gives for a column a text that training never saw, and `known`
+    the categories that it did. Each of these and each end of a range is tried, whatever was asked for: beside thousands of
+    thresholds they would be lost. Thresholds are tried as far as there is room, evenly over all columns.
     """
     table = {name: _column(column) for name, column in given.items()}
     lengths = {len(column) for column in table.values()}
@@ -63,21 +69,22 @@ def like(
     there = lengths.pop()
     as_given = min(there, -(-rows // 2))
     picked = np.linspace(0, there - 1, as_given).astype(np.intp)
-    edges = list(_edges(table, thresholds or {}, frozenset(gaps), unseen or {}))
-    as_edges = min(len(edges) * 4, rows - as_given - (rows - as_given) // 2) if edges else 0
-    as_random = rows - as_given - as_edges
-    columns = {}
+    lone = list(_lone_edges(table, frozenset(gaps), unseen or {}, known or {}))
+    split = list(_splits(table, thresholds or {}))
+    left = max(rows, min(as_given + 2 * (len(lone) + len(split)), rows_max)) - as_given
+    as_edges = max(min((len(lone) + len(split)) * 4, left - left // 2), len(lone))
+    as_random = max(left - as_edges, 0)
     bases = random.integers(0, there, as_edges)
-    # Where there are more edges than rows, some of every column: the first columns' alone would leave the others untried.
-    turns = np.arange(as_edges) % len(edges) if len(edges) <= as_edges else np.linspace(0, len(edges) - 1, as_edges)
-    chosen = [edges[int(place)] for place in random.permutation(turns)] if as_edges else []
-    for name, column in table.items():
-        edge = column[bases].copy()
-        for place, (where, value) in enumerate(chosen):
-            if where == name:
-                edge[place] = value
-        drawn = column[random.integers(0, there, as_random)]
-        columns[name] = np.concatenate([column[picked], drawn, edge])
+    chosen = _chosen(lone, split, as_edges)
+    turns = random.permutation(as_edges)
+    edges = {name: column[bases] for name, column in table.items()}
+    for place, turn in enumerate(turns):
+        name, value = chosen[turn]
+        edges[name][place] = value
+    columns = {
+        name: np.concatenate([column[picked], column[random.integers(0, there, as_random)], edges[name]])
+        for name, column in table.items()
+    }
     kinds = np.repeat(np.array(KINDS), [as_given, as_random, as_edges])
     return Labelled(columns, kinds)
 
@@ -89,34 +96,44 @@ def _column(column: Any) -> Column:
     return made.astype(np.float64) if made.dtype.kind in "biuf" else made.astype(object)
 
 
-def _edges(
-    table: Mapping[str, Column], thresholds: Mapping[str, Sequence[float]], gaps: frozenset[str], unseen: Mapping[str, str]
-) -> Iterator[tuple[str, Any]]:
+def _chosen(lone: Sequence[Edge], split: Sequence[Edge], count: int) -> list[Edge]:
+    """So many edges: all of them in turn, or all lone ones and some of every column's thresholds."""
+    if len(lone) + len(split) <= count:
+        return list(islice(cycle([*lone, *split]), count))
+    return [*lone, *_spread(split, count - len(lone))]
+
+
+def _lone_edges(
+    table: Mapping[str, Column], gaps: frozenset[str], unseen: Mapping[str, str], known: Mapping[str, Sequence[Any]]
+) -> Iterator[Edge]:
     """A column and a value to put there, one at a time: two faults in one row would hide each other."""
     for name, column in table.items():
-        if column.dtype == object:
-            if name in gaps:
-                yield name, None
-            if name in unseen:
-                yield name, unseen[name]
-            continue
+        texts = column.dtype == object
         if name in gaps:
-            yield name, np.nan
-        there = column[np.isfinite(column)]
-        for value in (there.min(), there.max(), 0.0) if len(there) else (0.0,):
-            yield name, float(value)
-        for threshold in _spread(thresholds.get(name, ())):
-            # As the model sees it: a float32 on either side, and the nearest one itself.
+            yield name, None if texts else np.nan
+        if name in unseen:
+            yield name, unseen[name]
+        for value in _spread(known.get(name, ()), _OF_A_COLUMN_MAX):
+            yield name, value
+        if not texts:
+            there = column[np.isfinite(column)]
+            for value in (there.min(), there.max(), 0.0) if len(there) else (0.0,):
+                yield name, float(value)
+
+
+def _splits(table: Mapping[str, Column], thresholds: Mapping[str, Sequence[float]]) -> Iterator[Edge]:
+    """Each threshold as the model sees it: a float32 on either side, and the nearest one itself."""
+    for name in table:
+        for threshold in _spread(sorted(set(thresholds.get(name, ()))), _OF_A_COLUMN_MAX):
             at = np.float32(threshold)
             for value in (np.nextafter(at, np.float32(-np.inf)), at, np.nextafter(at, np.float32(np.inf))):
                 yield name, float(value)
 
 
-def _spread(thresholds: Sequence[float]) -> Sequence[float]:
-    found = sorted(set(thresholds))
-    if len(found) <= _THRESHOLDS_MAX:
+def _spread(found: Sequence[Any], most: int) -> Sequence[Any]:
+    if len(found) <= most:
         return found
-    return [found[int(place)] for place in np.linspace(0, len(found) - 1, _THRESHOLDS_MAX)]
+    return [found[int(place)] for place in np.linspace(0, len(found) - 1, most)]
 
 
 def _plain(value: Any) -> Any:

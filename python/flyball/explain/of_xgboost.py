@@ -22,7 +22,7 @@ _COVER_MIN = 1e-16  # XGBoost's own least hessian; a leaf without any would weig
 
 def ensemble(model: Any, element: int | None) -> Ensemble:
     """The trees that move one element of the model's output."""
-    booster = _answering(model)
+    booster = answering(model)
     learner = json.loads(bytes(booster.save_raw("json")))["learner"]
     kind = learner["gradient_booster"]["name"]
     if kind != "gbtree":
@@ -48,13 +48,22 @@ def ensemble(model: Any, element: int | None) -> Ensemble:
     return whole.scaled(-1.0) if two and element == 0 else whole
 
 
-def _answering(model: Any) -> Any:
-    """The booster; of a scikit-learn class that stopped early the rounds up to the best, which is what it answers by."""
+def answering(model: Any) -> Any:
+    """The booster with the rounds that the model answers by.
+
+    Of training that stopped early a scikit-learn class uses the rounds up to the best; a Booster itself uses all of them.
+    """
     if not hasattr(model, "get_booster"):
         return model
-    booster = model.get_booster()
+    booster, rounds = model.get_booster(), best_rounds(model)
+    return booster if rounds is None else booster[:rounds]
+
+
+def best_rounds(model: Any) -> int | None:
+    """How many rounds training that stopped early found best, where it went on beyond them."""
+    booster = model.get_booster() if hasattr(model, "get_booster") else model
     best = booster.attr("best_iteration")
-    return booster if best is None else booster[: int(best) + 1]
+    return None if best is None or int(best) + 1 >= booster.num_boosted_rounds() else int(best) + 1
 
 
 def _base(learner: dict[str, Any], objective: str) -> list[float]:

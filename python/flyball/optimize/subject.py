@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from flyball.engine import model_files
 from flyball.errors import RefusedError, UsageError
+from flyball.model_documents import scores
 from flyball.spec import Decision
 from flyball.spec.models import Score
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from flyball.engine import DeclaredTensor
 
 DECISION = "decision.yaml"
-_FLOATS = ("FP16", "FP32", "FP64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +98,9 @@ def _element(text: str) -> tuple[str, int | None]:
 
 
 def _scores(path: Path, outputs: Sequence[DeclaredTensor]) -> str:
-    """The last output of floats: classifiers give the label first, and then what it was chosen by."""
-    floats = [tensor.name for tensor in outputs if tensor.datatype in _FLOATS]
-    if not floats:
+    found = scores(outputs)
+    if found is None:
         raise RefusedError(
             f"{path} has no output of floats to compare", next_step="name one:  --output NAME, of  flyball inspect MODEL"
         )
-    return floats[-1]
+    return found.name
