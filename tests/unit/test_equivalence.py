@@ -16,7 +16,7 @@ from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
 from flyball.equivalence.accuracy import SEGMENT_ROWS_MIN, labels_of, qualities
 from flyball.equivalence.certificate import CERTIFICATE, Candidate, Data, Engine, Original, certify, read_certificate
-from flyball.equivalence.comparison import Comparison, compare
+from flyball.equivalence.comparison import compare
 from flyball.equivalence.gate import Bars, judge
 from flyball.equivalence.rows import like
 from flyball.errors import InvalidInputError, RefusedError
@@ -274,9 +274,9 @@ def test_a_bound_that_grows_with_the_answer_leaves_open_what_the_largest_differe
 ) -> None:
     """Of an answer of a million 0.9 is little; what lies within the absolute bound lies within every other."""
     expected = np.linspace(0, 1, 50)
-    told = compare(expected, expected, bound=1e-6, kinds=["given"] * 50).model_dump()
-    figures = {**told["all"], "beyond": beyond, "max_abs": max_abs}
-    comparison = Comparison(**{**told, "relative": 1e-6, "all": figures, "by_kind": {"given": figures}})
+    told = compare(expected, expected, bound=1e-6, kinds=["given"] * 50)
+    figures = told.all.model_copy(update={"beyond": beyond, "max_abs": max_abs})
+    comparison = told.model_copy(update={"relative": 1e-6, "all": figures, "by_kind": {"given": figures}})
     if taken:
         assert certificate(comparison=comparison).outcome == ("refused" if beyond else "equal")
     else:
@@ -299,6 +299,13 @@ def test_a_gate_that_passed_against_its_findings_is_refused(findings: list[bool]
     (tmp_path / CERTIFICATE).write_text(json.dumps(whole))
     with pytest.raises(RefusedError, match=f"{words} does not follow"):
         read_certificate(tmp_path / CERTIFICATE)
+
+
+def test_a_certificate_of_before_the_way_was_named_is_read(tmp_path: Path) -> None:
+    whole = json.loads(certificate().to_bytes())
+    del whole["candidate"]["way"]
+    (tmp_path / CERTIFICATE).write_text(json.dumps(whole))
+    assert read_certificate(tmp_path / CERTIFICATE).candidate.way is None
 
 
 def test_a_certificate_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """The equivalence certificate: that a candidate answers as the original did, on which rows, within which bound.
 
-Names both by digest, so that it proves nothing about any other file. It travels in the package, where it is signed like
-every other file, and a promotion reads it. Described in docs/reference/equivalence-certificate.md.
+Names both by digest, so that it proves nothing about any other file; where a decision was asked, also the way to the model's
+score. It travels in the package, where it is signed like every other file, and a promotion reads it. Described in
+docs/reference/equivalence-certificate.md.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ class Original(_Document):
 
 
 class Candidate(_Document):
-    """What will serve: the ONNX file's digest."""
+    """What will serve: the ONNX file's digest, and that of the way to its score where a whole decision answered."""
 
     digest: _Digest
+    way: _Digest | None = None
 
 
 class Data(_Document):
