@@ -83,11 +83,21 @@ def test_a_decision_comes_out_as_a_folder_that_serves_and_can_be_registered(tmp_
     assert flyball("registry", "init", home).code == 0
     registered = flyball("register", "loans", chosen, "--registry", home, "--as", "ada")
     assert registered.code == 0, registered.stderr
+    assert read_certificate(tmp_path / "work" / "equivalence.json").candidate.way is None  # of chosen.onnx alone
+    assert read_certificate(chosen / "equivalence.json").candidate.way is not None
+    fitted = json.loads((chosen / "fitted.json").read_text())
+    fitted["transforms"][0]["mean"][0] += 0.1
+    (chosen / "fitted.json").write_text(json.dumps(fitted))
+    refused = flyball("register", "loans", chosen, "--registry", home, "--as", "ada")
+    assert refused.code == 3
+    assert "the decision around it is not" in " ".join(refused.stderr)
 
 
 def test_what_cannot_be_read_is_told_with_the_way_forward(tmp_path: Path) -> None:
     model = models.linear(tmp_path)
     for words, told in {
+        ("--data", str(tmp_path / "rows.npz"), "--bound", "inf"): "inf is no finite number",
+        ("--data", str(tmp_path / "rows.npz"), "--threshold", "nan"): "nan is no finite number",
         ("--data", str(tmp_path / "none.csv")): "cannot read",
         ("--data", str(model)): "no file of rows",
         ("--data", str(tmp_path / "rows.npz"), "--budget", "p99"): "is no budget",

@@ -76,6 +76,8 @@ def inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["program.pt2", "--data", "images.npz", "--trust-pickle"], 2, "name a function that loads it"),
         (["models_here:missing", "--data", "rows.csv"], 3, "models_here:missing cannot be found"),
         (["risk.pkl", "--data", "rows.csv", "--bands", "0.3"], 2, "--bands '0.3' is no object"),
+        (["risk.pkl", "--data", "rows.csv", "--bound", "nan"], 2, "invalid value for '--bound'"),
+        (["risk.pkl", "--data", "rows.csv", "--bound", "inf"], 2, "inf is no finite number"),
         (["risk.pkl", "--data", "rows.csv", "--name", "no/name"], 2, "'no/name' is no name for a decision"),
     ],
 )

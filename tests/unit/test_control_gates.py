@@ -4,6 +4,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import decisions
 import models
 import numpy as np
 import pytest
@@ -44,12 +45,12 @@ def test_breaking_the_glass_is_told_in_the_event_with_what_was_not_kept(desk: De
     assert receipt.event.reason == "the old one is down"
 
 
-def certificate(folder: Path, model: Path, *, apart: float) -> Path:
-    """Of a model whose answers lie so far from those of what was trained."""
+def certificate(folder: Path, model: Path, *, apart: float, way: str | None = None) -> Path:
+    """Of a model whose answers lie so far from those of what was trained, reached by such a way."""
     answers = np.linspace(0.0, 1.0, 100)
     made = certify(
         original=Original(digest="sha256:" + "a" * 64, kind="lightgbm"),
-        candidate=Candidate(digest=model_files(model).digest),
+        candidate=Candidate(digest=model_files(model).digest, way=way),
         data=Data(digest="sha256:" + "b" * 64, rows=100, kinds={"given": 100}),
         engine=Engine(flyball="0", onnxruntime="0", cpu="0"),
         comparison=compare(answers, answers + apart, bound=1e-6, kinds=["given"] * 100),
@@ -74,6 +75,41 @@ def test_a_certificate_of_another_model_is_not_registered(desk: Desk, tmp_path: 
     model, other = models.linear(tmp_path, seed=1), models.linear(tmp_path / "other", seed=2)
     with pytest.raises(RegistryRefusedError, match="no model of the package is"):
         desk.register(model=model, certificate=certificate(tmp_path, other, apart=0.0))
+
+
+def test_a_decision_that_scores_otherwise_than_it_was_compared_is_not_promoted(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decision = decisions.plain(tmp_path)
+    proof = certificate(tmp_path, tmp_path / "plain.onnx", apart=0.0, way="sha256:" + "c" * 64)
+    # As a package comes that was made by hand, or before anybody looked.
+    monkeypatch.setattr("flyball.registry.packing.reach", lambda *_: "")
+    ref = desk.ready("plain", decision=decision, certificate=proof)
+    with pytest.raises(GateRefusedError, match=r"equivalence: plain is .* the decision around it is not.*convert"):
+        desk.registry.promote(ref, "dev", actor=ADA)
+
+
+def test_a_model_beside_the_served_one_is_no_proof_for_a_promotion(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "made" / "old").mkdir(parents=True)
+    models.linear(tmp_path / "made", seed=1).rename(tmp_path / "made" / "model.onnx")
+    certificate(tmp_path, models.linear(tmp_path / "made" / "old", seed=2), apart=0.0).rename(
+        tmp_path / "made" / "equivalence.json"
+    )
+    monkeypatch.setattr("flyball.registry.packing.reach", lambda *_: "")
+    ref = desk.ready(folder=tmp_path / "made")
+    with pytest.raises(GateRefusedError, match=r"equivalence: .* no model of the package is that one"):
+        desk.registry.promote(ref, "dev", actor=ADA)
+
+
+def test_a_promotion_says_where_only_the_model_was_proven(desk: Desk, tmp_path: Path) -> None:
+    decision = decisions.plain(tmp_path)
+    proof = certificate(tmp_path, tmp_path / "plain.onnx", apart=0.0)
+    receipt = desk.registry.promote(desk.ready("plain", decision=decision, certificate=proof), "dev", actor=ADA)
+    (gate,) = [gate for gate in receipt.gates if gate.gate == "equivalence"]
+    assert gate.passed
+    assert gate.words.endswith("that is the model alone: what makes its columns was not compared")
 
 
 def test_no_glass_breaks_a_signature_that_no_longer_holds(desk: Desk) -> None:

@@ -1,5 +1,6 @@
 """Pipelines of scikit-learn become decisions that answer as they do: steps as transforms, estimators as models."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,8 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEnc
 from sklearn.svm import LinearSVC
 
 from flyball.convert import Converted, convert
-from flyball.errors import InvalidInputError, ModelRefusedError, UsageError
+from flyball.errors import InvalidInputError, ModelRefusedError, RegistryRefusedError, UsageError
+from flyball.registry.packing import Contents, pack
 
 FRAME = trained.payments()
 ROWS, TARGET = FRAME.drop(columns="fraud"), FRAME["fraud"]
@@ -113,6 +115,25 @@ def test_a_pipeline_s_decision_answers_as_it_does_also_for_gaps_and_unseen_texts
     assert converted.document["explained_by"] == explained
     assert {"given", "random", "edge"} == converted.judged.comparison.by_kind.keys() - {"rounded"}
     assert converted.judged.rounded.ordinary == 0
+
+
+def test_a_converted_folder_is_packed_with_other_bands_and_not_with_another_mean(tmp_path: Path) -> None:
+    model = make_pipeline(filled(), LogisticRegression(max_iter=500)).fit(ROWS, TARGET)
+    folder = made(model, tmp_path).folder
+    text = (folder / "decision.yaml").read_text()
+    assert "below: 0.5" in text
+    (folder / "decision.yaml").write_text(text.replace("below: 0.5", "below: 0.4").replace("at_least: 0.5", "at_least: 0.4"))
+    pack(Contents(name="fraud", author="ada", folder=folder), tmp_path / "other bands")
+    proof = folder / "equivalence.json"
+    pack(
+        Contents(name="fraud", author="ada", decision=folder / "decision.yaml", certificate=proof), tmp_path / "by decision"
+    )
+    fitted = json.loads((folder / "fitted.json").read_text())
+    means = next(step["mean"] for step in fitted["transforms"] if "mean" in step)
+    means[0] += 1.0
+    (folder / "fitted.json").write_text(json.dumps(fitted))
+    with pytest.raises(RegistryRefusedError, match="the decision around it is not"):
+        pack(Contents(name="fraud", author="ada", folder=folder), tmp_path / "another mean")
 
 
 def test_contributions_of_a_pipeline_s_trees_come_by_field(tmp_path: Path) -> None:

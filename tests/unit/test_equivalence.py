@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from pydantic import ValidationError
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
 from flyball.equivalence.accuracy import SEGMENT_ROWS_MIN, labels_of, qualities
@@ -274,6 +276,98 @@ def test_a_certificate_whose_outcome_does_not_follow_is_refused(tmp_path: Path) 
     (tmp_path / CERTIFICATE).write_bytes(forged)
     with pytest.raises(RefusedError, match="does not follow"):
         read_certificate(tmp_path / CERTIFICATE)
+
+
+NOT_EQUAL = '"beyond": 0,\n      "max_abs": 0.9'
+FORGERIES = {
+    "rows beyond are not counted": ('"beyond": 0,\n      "max_abs": 0.0', NOT_EQUAL, "how many rows lie beyond"),
+    "nor where the largest difference is no number": ('"max_abs": 0.0', '"max_abs": NaN', "how many rows lie beyond"),
+    "a bound without end": ('"bound": 1e-6', '"bound": Infinity', "its bound is no finite number"),
+    "a bound that is no number": ('"bound": 1e-6', '"bound": NaN', "its bound is no finite number"),
+    "other rows": ('"rows": 50,\n    "kinds"', '"rows": 60,\n    "kinds"', "the number of rows"),
+    "another outcome": ('"outcome": "equal"', '"outcome": "refused"', "the outcome"),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_certificate_whose_figures_contradict_each_other_is_refused(name: str, tmp_path: Path) -> None:
+    was, now, words = FORGERIES[name]
+    whole = certificate().to_bytes().decode()
+    assert was in whole
+    (tmp_path / CERTIFICATE).write_text(whole.replace(was, now))
+    with pytest.raises(RefusedError, match=words):
+        read_certificate(tmp_path / CERTIFICATE)
+
+
+@pytest.mark.parametrize(
+    ("beyond", "max_abs", "taken"),
+    [(0, 0.9, True), (1, 0.9, True), (1, 1e-7, False), (0, float("nan"), False), (0, np.finfo(float).max, False)],
+)
+def test_a_bound_that_grows_with_the_answer_leaves_open_what_the_largest_difference_means(
+    beyond: int, max_abs: float, taken: bool
+) -> None:
+    """Of an answer of a million 0.9 is little; what lies within the absolute bound lies within every other."""
+    expected = np.linspace(0, 1, 50)
+    told = compare(expected, expected, bound=1e-6, kinds=["given"] * 50)
+    figures = told.all.model_copy(update={"beyond": beyond, "max_abs": max_abs})
+    comparison = told.model_copy(update={"relative": 1e-6, "all": figures, "by_kind": {"given": figures}})
+    if taken:
+        assert certificate(comparison=comparison).outcome == ("refused" if beyond else "equal")
+    else:
+        with pytest.raises(ValidationError, match="how many rows lie beyond the bound does not follow"):
+            certificate(comparison=comparison)
+
+
+@pytest.mark.parametrize(
+    ("findings", "words"),
+    [([], "the gate's verdict"), ([False], "the gate's verdict"), ([True], "the finding on flips")],
+)
+def test_a_gate_that_passed_against_its_findings_is_refused(findings: list[bool], words: str, tmp_path: Path) -> None:
+    expected = np.linspace(0, 1, 50)
+    told = compare(expected, expected[::-1], bound=1e-6, kinds=["given"] * 50, thresholds=[0.5])
+    whole = json.loads(certificate(comparison=told, gate=judge(Bars(), told.flips)).to_bytes())
+    assert whole["outcome"] == "refused"
+    told_by = whole["gate"]["findings"][0]
+    whole["gate"] |= {"passed": True, "findings": [{**told_by, "passed": passed} for passed in findings]}
+    whole["outcome"] = "within_gate"
+    (tmp_path / CERTIFICATE).write_text(json.dumps(whole))
+    with pytest.raises(RefusedError, match=f"{words} does not follow"):
+        read_certificate(tmp_path / CERTIFICATE)
+
+
+def test_a_certificate_of_before_the_way_was_named_is_read(tmp_path: Path) -> None:
+    whole = json.loads(certificate().to_bytes())
+    del whole["candidate"]["way"]
+    (tmp_path / CERTIFICATE).write_text(json.dumps(whole))
+    assert read_certificate(tmp_path / CERTIFICATE).candidate.way is None
+
+
+def test_a_certificate_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="cannot read") as error:
+        read_certificate(tmp_path / CERTIFICATE)
+    assert CERTIFICATE in (error.value.next_step or "")
+    (tmp_path / CERTIFICATE).write_bytes(b" " * ((4 << 20) + 1))
+    with pytest.raises(RefusedError, match="more than 4 MiB") as error:
+        read_certificate(tmp_path / CERTIFICATE)
+    assert "flyball convert" in (error.value.next_step or "")
+
+
+@pytest.mark.parametrize("bound", [float("nan"), float("inf"), -1e-9])
+def test_a_bound_that_bounds_nothing_is_refused(bound: float) -> None:
+    with pytest.raises(InvalidInputError, match="is no bound") as error:
+        compare(np.zeros(3), np.ones(3), bound=bound, kinds=["given"] * 3)
+    assert error.value.next_step == "give one of 0 or more"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_models_that_answer_nothing_are_not_equal(value: float) -> None:
+    nothing = np.full(3, value)
+    with pytest.raises(InvalidInputError, match="so nothing is shown"):
+        compare(nothing, nothing, bound=1e-6, kinds=["given"] * 3)
+    one = np.array([value, value, 0.5])
+    assert compare(one, one, bound=1e-6, kinds=["given"] * 3).equal
+    # Where the original answers, the rows are told as lost, and not that there are none.
+    assert compare(one, nothing, bound=1e-6, kinds=["given"] * 3).all.beyond == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b'{"format": "flyball.equivalence/2"}'])

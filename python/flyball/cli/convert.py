@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flyball.cli.finite import finite
 from flyball.cli.listening import Listen
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ _Bands = Annotated[
     str | None, typer.Option(help="Its bands, as in a decision: '{pass: < 0.3, review: >= 0.3}'.", show_default=False)
 ]
 _Bound = Annotated[
-    float | None, typer.Option(min=0, help="How far an answer may lie from the original's.", show_default="1e-05")
+    float | None,
+    typer.Option(min=0, callback=finite, help="How far an answer may lie from the original's.", show_default="1e-05"),
 ]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flyball.cli.finite import finite
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,14 +35,16 @@ def optimize(
     ] = None,
     threshold: Annotated[
         list[float] | None,
-        typer.Option(help="A score at which is decided; a decision's bands are known.", show_default=False),
+        typer.Option(callback=finite, help="A score at which is decided; a decision's bands are known.", show_default=False),
     ] = None,
     output: Annotated[
         str | None,
         typer.Option(metavar="NAME[ELEMENT]", help="The output that counts, as in  probabilities[1].", show_default=False),
     ] = None,
-    bound: Annotated[float, typer.Option(min=0.0, help="Answers that differ by less are equal.")] = 1e-5,
-    flips_max: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of rows that may be decided otherwise.")] = 0.01,
+    bound: Annotated[float, typer.Option(min=0.0, callback=finite, help="Answers that differ by less are equal.")] = 1e-5,
+    flips_max: Annotated[
+        float, typer.Option(min=0.0, max=1.0, callback=finite, help="Share of rows that may be decided otherwise.")
+    ] = 0.01,
     work: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the run is kept.  [default: NAME.optimize]", show_default=False)
     ] = None,

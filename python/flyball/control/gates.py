@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from flyball.control.latency import latency
-from flyball.engine import model_files
 from flyball.equivalence.certificate import CERTIFICATE, read_certificate
 from flyball.errors import FlyballError, SignatureError
 from flyball.registry.acts import Subject
+from flyball.registry.certified import reach
 from flyball.registry.meta import META, read_meta
 from flyball.registry.rules import Gate
 from flyball.registry.scanning import scan_package
@@ -22,7 +22,7 @@ from flyball.registry.served import served
 
 if TYPE_CHECKING:
     from flyball.registry.meta import Meta
-    from flyball.registry.served import PackageFolder
+    from flyball.registry.served import PackageFolder, Served
 
 _WORDS_MAX = 1000
 
@@ -31,21 +31,21 @@ def run_gates(subject: Subject) -> list[Gate]:
     """All of them. The slow one runs only where the others leave a promotion possible."""
     package = subject.opened.folder(subject.name, subject.version)
     meta = read_meta((package.folder / META).read_bytes())
-    found = [_signatures(subject, package), _scan(package), _validation(meta)]
+    shown = served(package, subject.opened.references(subject.version))
+    found = [_signatures(subject, package, shown), _scan(package), _validation(meta)]
     if (package.folder / CERTIFICATE).is_file():
-        found.append(_equivalence(package))
+        found.append(_equivalence(package, shown))
     if meta.contract is not None and all(gate.passed or not gate.firm for gate in found):
         found.append(latency(subject, package, meta.contract))
     return found
 
 
-def _signatures(subject: Subject, package: PackageFolder) -> Gate:
+def _signatures(subject: Subject, package: PackageFolder, shown: Served) -> Gate:
     """Every question that a server puts at load, put here first."""
     from flyball.signing.admission import Deployed, Package, admit
 
     opened, version = subject.opened, subject.version
     references = opened.references(version)
-    shown = served(package, references)
     digests = shown.digests
     named = {
         "decision": digests.document if digests else None,
@@ -87,14 +87,19 @@ def _validation(meta: Meta) -> Gate:
     return Gate("validation", passed=True, words=f"validation is due on {due}", evidence={"due": due})
 
 
-def _equivalence(package: PackageFolder) -> Gate:
-    """What the certificate says, if it is one of a model that is here."""
+def _equivalence(package: PackageFolder, shown: Served) -> Gate:
+    """What the certificate says, if it is one of what is served, and what it leaves open."""
     try:
         proof = read_certificate(package.folder / CERTIFICATE)
-        models = {model_files(path).digest for path in package.folder.rglob("*.onnx")}
+        left = reach(proof, shown)
     except FlyballError as error:
-        return Gate("equivalence", passed=False, words=error.message)
-    if proof.candidate.digest not in models:
-        return Gate("equivalence", passed=False, words="the certificate is of a model that is not in the package")
-    evidence = {"outcome": proof.outcome, "candidate": proof.candidate.digest, "original": proof.original.digest}
-    return Gate("equivalence", passed=proof.outcome != "refused", words=proof.words[:_WORDS_MAX], evidence=evidence)
+        words = "; ".join(part for part in (error.message, error.next_step) if part)
+        return Gate("equivalence", passed=False, words=words[:_WORDS_MAX])
+    evidence = {
+        "outcome": proof.outcome,
+        "candidate": proof.candidate.digest,
+        "way": proof.candidate.way,
+        "original": proof.original.digest,
+    }
+    words = proof.words[: _WORDS_MAX - len(left)] + left
+    return Gate("equivalence", passed=proof.outcome != "refused", words=words, evidence=evidence)

@@ -22,11 +22,11 @@ from flyball.equivalence.certificate import CERTIFICATE, Candidate, Data, Engine
 from flyball.errors import ModelRefusedError, UsageError
 from flyball.model_runs import Model
 from flyball.names import NAME_WORDS, is_name
+from flyball.spec import Decision
+from flyball.spec.way import way_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from flyball.spec import Decision
 
 FORMAT = "flyball.conversion/1"
 _SAMPLES = 5
@@ -47,8 +47,6 @@ class Converted:
 
     def decision(self) -> Decision:
         """The decision, to be asked in this process."""
-        from flyball.spec import Decision
-
         return Decision.load(self.decision_file)
 
 
@@ -137,7 +135,7 @@ def _written(to: _Writing, taken: Taken) -> Converted:
     (folder / DOCUMENT).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     certificate = certify(
         original=Original(digest=taken.origin["digest"], kind=taken.origin["kind"]),
-        candidate=Candidate(digest=digest_of(content)),
+        candidate=Candidate(digest=digest_of(content), way=_way(folder)),
         data=rows,
         engine=_engine(folder / MODEL),
         comparison=judged.comparison,
@@ -191,6 +189,14 @@ def _write_samples(folder: Path, examined: Examined) -> None:
 def _thresholds(decision: Decision) -> list[float]:
     ends = {end for band in decision.spec.policy.bands.values() for end in (band.below, band.at_least) if end is not None}
     return sorted(float(end) for end in ends)
+
+
+def _way(folder: Path) -> str | None:
+    """Of the decision as it was written; a plain model has none."""
+    if not (folder / DECISION).is_file():
+        return None
+    document = Decision.load(folder / DECISION).check().compiled.document
+    return way_digest(document, document["models"][0])
 
 
 def _engine(model: Path) -> Engine:

@@ -1,26 +1,31 @@
 """The equivalence certificate: that a candidate answers as the original did, on which rows, within which bound.
 
-Names both by digest, so that it proves nothing about any other file. It travels in the package, where it is signed like
-every other file, and a promotion reads it. Described in docs/reference/equivalence-certificate.md.
+Names both by digest, so that it proves nothing about any other file; where a decision was asked, also the way to the model's
+score. It travels in the package, where it is signed like every other file, and a promotion reads it. Described in
+docs/reference/equivalence-certificate.md.
 """
 
 from __future__ import annotations
 
+import math
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from flyball.equivalence.comparison import Comparison
+from flyball.equivalence.comparison import Comparison, Errors
 from flyball.equivalence.gate import Outcome, Verdict
 from flyball.errors import RefusedError
 from flyball.faults import Allowed, faults_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 CERTIFICATE = "equivalence.json"
 _BYTES_MAX = 4 << 20
+_MAKE = "make one:  flyball optimize   or   flyball convert"
 _Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$"), Allowed("sha256: and 64 hexadecimal digits")]
 _Words = Annotated[str, Field(min_length=1, max_length=1024), Allowed("a text of 1 to 1024 characters")]
 
@@ -30,20 +35,21 @@ class _Document(BaseModel):
 
 
 class Original(_Document):
-    """What was trained: its file's digest and what it is."""
+    """What was trained: a digest of its file, or of what stands for one, and what it is."""
 
     digest: _Digest
     kind: _Words
 
 
 class Candidate(_Document):
-    """What will serve: the ONNX file's digest."""
+    """What will serve: the ONNX file's digest, and that of the way to its score where a whole decision answered."""
 
     digest: _Digest
+    way: _Digest | None = None
 
 
 class Data(_Document):
-    """The rows that both answered: their digest, and how many of each kind."""
+    """The rows that both answered, how many of each kind, and a digest of what they were made of."""
 
     digest: _Digest
     rows: Annotated[int, Field(ge=1)]
@@ -59,7 +65,7 @@ class Engine(_Document):
 
 
 class Certificate(_Document):
-    """All of it. `outcome` follows from the figures; a file in which it does not is refused."""
+    """All of it. Verdict and outcome follow from the figures; a file in which they do not is refused."""
 
     format: Literal["flyball.equivalence/1"] = "flyball.equivalence/1"
     made: _Words
@@ -73,8 +79,11 @@ class Certificate(_Document):
 
     @model_validator(mode="after")
     def _follows(self) -> Self:
-        if self.outcome != outcome_of(self.comparison, self.gate):
-            raise ValueError("the outcome does not follow from its figures")
+        if not all(math.isfinite(part) and part >= 0 for part in (self.comparison.bound, self.comparison.relative)):
+            raise ValueError("its bound is no finite number of 0 or more")
+        for what, follows in _derived(self):
+            if not follows:
+                raise ValueError(f"{what} does not follow from its figures")
         return self
 
     def to_bytes(self) -> bytes:
@@ -101,6 +110,32 @@ def outcome_of(comparison: Comparison, gate: Verdict | None) -> Outcome:
     if comparison.equal:
         return "equal"
     return "within_gate" if gate is not None and gate.passed else "refused"
+
+
+def _derived(made: Certificate) -> Iterator[tuple[str, bool]]:
+    """What the figures decide, and whether it is so."""
+    told, gate = made.comparison, made.gate
+    for errors in (told.all, *told.by_kind.values()):
+        yield "how many rows lie beyond the bound", _counted(errors, told)
+    counts = {kind: errors.rows for kind, errors in told.by_kind.items()}
+    yield "the number of rows", told.all.rows == made.data.rows == sum(counts.values()) and made.data.kinds == counts
+    yield "the number of rows beyond", told.all.beyond == sum(errors.beyond for errors in told.by_kind.values())
+    if gate is not None and gate.passed:
+        yield "the gate's verdict", bool(gate.findings) and all(finding.passed for finding in gate.findings)
+    for finding in gate.findings if gate is not None else ():
+        yield f"the finding on {finding.what}", not finding.passed or finding.judged <= finding.bar
+    yield "the outcome", made.outcome == outcome_of(told, gate)
+
+
+def _counted(errors: Errors, told: Comparison) -> bool:
+    """A row lies beyond only where its difference is above the bound, so the largest one tells whether there may be any.
+
+    Without a part of the answer's size on top, it also tells whether there must be.
+    """
+    within = 0 <= errors.max_abs <= told.bound
+    if errors.beyond == 0:
+        return within or (told.relative > 0 and 0 <= errors.max_abs < sys.float_info.max)  # which stands for a lost answer
+    return not within and 0 < errors.beyond <= errors.rows
 
 
 def certify(
@@ -131,9 +166,11 @@ def read_certificate(path: Path) -> Certificate:
         with path.open("rb") as file:
             content = file.read(_BYTES_MAX + 1)
     except OSError as error:
-        raise RefusedError(f"cannot read {path}: {error.strerror}") from error
+        raise RefusedError(
+            f"cannot read {path}: {error.strerror}", next_step=f"name the {CERTIFICATE} that lies beside the model"
+        ) from error
     if len(content) > _BYTES_MAX:
-        raise RefusedError(f"{path} has more than {_BYTES_MAX >> 20} MiB, and no certificate has")
+        raise RefusedError(f"{path} has more than {_BYTES_MAX >> 20} MiB, and no certificate has", next_step=_MAKE)
     try:
         return Certificate.model_validate_json(content)
     except ValidationError as error:
@@ -141,5 +178,5 @@ def read_certificate(path: Path) -> Certificate:
         raise RefusedError(
             f"{path} is no equivalence certificate: {len(faults)} faults",
             faults=faults,
-            next_step="make one:  flyball optimize   or   flyball convert",
+            next_step=_MAKE,
         ) from error

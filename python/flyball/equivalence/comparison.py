@@ -5,6 +5,7 @@ A missing answer equals a missing answer and nothing else. Must not know where a
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -105,7 +106,16 @@ def compare(
 
     `flips_of` counts flips in rows of one kind alone: how often made-up rows flip says nothing about real ones.
     """
+    if not (math.isfinite(bound) and bound >= 0):
+        raise InvalidInputError(
+            f"{bound} is no bound: every answer or none would lie within it", next_step="give one of 0 or more"
+        )
     first, second = _table(expected), _table(found)
+    if first.size and not np.isfinite(first).any() and np.array_equal(first, second, equal_nan=True):
+        raise InvalidInputError(
+            f"neither model answers one of {len(first):,} rows with a finite number, so nothing is shown",
+            next_step="give rows that the original answers",
+        )
     if first.shape != second.shape or len(first) != len(kinds) or first.size == 0:
         raise InvalidInputError(
             f"answers of the shapes {first.shape} and {second.shape} to {len(kinds)} rows do not compare"

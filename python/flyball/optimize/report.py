@@ -21,6 +21,7 @@ from flyball.optimize.chosen_decision import write_decision
 from flyball.optimize.deciding import decides_alike
 from flyball.optimize.steps.batch import batch_rows_max, candidates_in
 from flyball.optimize.work import CHOSEN, CHOSEN_DECISION, PAGE, REPORT
+from flyball.spec.way import way_digest
 
 if TYPE_CHECKING:
     from flyball.equivalence.certificate import Certificate
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from flyball.optimize.choice import Choice
     from flyball.optimize.pipeline import Ended
     from flyball.optimize.run import Run
+    from flyball.spec import Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +90,19 @@ def _decision(run: Run, ended: Ended, certificate: Certificate) -> dict[str, Any
         return None
     folder, export = run.work.folder / CHOSEN_DECISION, ended.documents["export"]
     made = write_decision(run.subject.decision, run.work.folder / CHOSEN, export["columns"], folder)
-    write_bytes(folder / CERTIFICATE, certificate.to_bytes())
     told = decides_alike(run.subject.decision, made, run.rows.requests, equal=certificate.outcome == "equal")
+    write_bytes(folder / CERTIFICATE, of_decision(certificate, made, told["requests"]).to_bytes())
     dropped = len(run.subject.decision.spec.transforms) - len(made.spec.transforms)
     return {"columns_cut": export["columns_cut"], "transforms_cut": dropped, **told}
+
+
+def of_decision(certificate: Certificate, made: Decision, requests: int) -> Certificate:
+    """The same, of the whole decision; where no request was decided by it, of the model alone as before."""
+    if not requests:
+        return certificate
+    document = made.check().compiled.document
+    candidate = Certified(digest=certificate.candidate.digest, way=way_digest(document, document["models"][0]))
+    return certificate.model_copy(update={"candidate": candidate})
 
 
 def _budget(run: Run, ended: Ended) -> dict[str, Any]:

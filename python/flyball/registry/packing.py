@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from flyball.engine import TensorSpec, model_files, scan_model
 from flyball.equivalence.certificate import CERTIFICATE, read_certificate
 from flyball.errors import InvalidInputError, RegistryRefusedError, UsageError
+from flyball.registry.certified import reach
 from flyball.registry.meta import (
     DECISION,
     META,
@@ -40,6 +41,7 @@ from flyball.spec.written import yaml_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from flyball.registry.served import Served
     from flyball.spec.root import Spec
 
     Resolve = Callable[[str], PackageFolder]
@@ -90,7 +92,6 @@ def pack(contents: Contents, target: Path, resolve: Resolve | None = None, *, cr
         _copy_json([contents.profile], target, name=PROFILE)
     if contents.certificate is not None:
         _copy_json([contents.certificate], target, name=CERTIFICATE)
-    _check_certificate(target)
     meta = _meta(contents, target, references, created or now_text())
     (target / META).write_bytes(meta.to_bytes())
     return meta
@@ -220,16 +221,11 @@ def _copy_json(sources: Sequence[Path], folder: Path, *, name: str | None = None
         (folder / (name or f"{source.stem}.json")).write_bytes(content)
 
 
-def _check_certificate(target: Path) -> None:
-    """One that speaks of another model would be signed with this one, and prove nothing."""
+def _check_certificate(target: Path, shown: Served) -> None:
+    """One that speaks of another model, or another way to its score, would be signed with this one, and prove nothing."""
     path = target / CERTIFICATE
     if path.is_file():
-        digest = read_certificate(path).candidate.digest
-        if digest not in {model_files(model).digest for model in target.rglob("*.onnx")}:
-            raise RegistryRefusedError(
-                f"the equivalence certificate is of {digest}, and no model of the package is",
-                next_step="register the model that it was made for, or leave the certificate out",
-            )
+        reach(read_certificate(path), shown)
 
 
 def _meta(contents: Contents, target: Path, references: Mapping[str, PackageFolder], created: str) -> Meta:
@@ -241,7 +237,9 @@ def _meta(contents: Contents, target: Path, references: Mapping[str, PackageFold
         asked = _asked(contents.name, target)
     else:
         main_model(target)
-    digests = served(package, references).digests
+    shown = served(package, references)
+    _check_certificate(target, shown)
+    digests = shown.digests
     if has_decision and contents.contract is not None and not any((target / SAMPLES).glob("*.json")):
         raise InvalidInputError(
             "a decision's latency contract is proven with rows of its fields, and there are none",
