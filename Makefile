@@ -126,7 +126,7 @@ claim-journal: build ## prove the claims about the decision journal on this mach
 	@cargo build --quiet --release --locked -p flyball-journal --example pour
 	@$(BIN)/python -m bench.claims.journal $(if $(ONLY),--only $(ONLY))
 
-claim-registry: build .parts/versitygw .parts/model-signing/ready ## prove the claims about the registry on this machine (about 20 minutes; ONLY="scale kill" for some)
+claim-registry: build .parts/versitygw .parts/model-signing/ready ## prove the claims about the registry on this machine (about 12 minutes; ONLY="scale kill" for some)
 	@$(PARTS) $(BIN)/python -m bench.claims.registry $(if $(ONLY),--only $(ONLY))
 
 claim-convert: build ## prove the claims about converting and optimising models on this machine (about 25 minutes; ONLY="killed" for some)
