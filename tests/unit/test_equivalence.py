@@ -163,9 +163,25 @@ def test_the_worst_rows_come_first_with_both_answers() -> None:
     assert [one.row for one in told.worst] == [4, 2, 1]
     assert (told.worst[0].expected, told.worst[0].found) == ([None], [0.4])
     assert (told.all.beyond, told.by_kind["given"].beyond, told.by_kind["edge"].beyond) == (2, 1, 1)
-    # A missing score is on neither side: one that appears has flipped where it lies above.
     assert told.flips[0].flips == 2
     assert not told.equal
+
+
+@pytest.mark.parametrize("threshold", [0.05, 0.5, 0.95])
+def test_a_score_that_comes_or_goes_has_flipped_on_whichever_side_the_other_lies(threshold: float) -> None:
+    expected, found = np.array([0.1, 0.9, np.nan, np.nan, np.nan]), np.array([np.nan, np.nan, 0.1, 0.9, np.nan])
+    told = compare(expected, found, bound=1e-3, kinds=["given"] * 5, thresholds=[threshold])
+    assert told.flips[0].flips == 4
+
+
+def test_no_bar_allows_an_answer_that_is_lost() -> None:
+    first = np.linspace(0, 1, 5000)
+    second = np.where(np.arange(5000) == 7, np.nan, first)
+    told = compare(first, second, bound=0, kinds=["given"] * 5000, thresholds=[0.5])
+    assert judge(Bars(), told.flips).passed
+    verdict = judge(Bars(), told.flips, lost=1)
+    assert not verdict.passed
+    assert "1 row that had an answer has none" in verdict.words
 
 
 @settings(max_examples=200)

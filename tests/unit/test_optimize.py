@@ -122,6 +122,39 @@ def test_without_labels_and_thresholds_a_difference_cannot_be_judged_and_says_so
     assert "neither labels nor thresholds" in static.why_not
 
 
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_candidate_that_loses_the_answer_to_one_given_row_is_refused(tmp_path: Path, labelled: bool) -> None:
+    run = run_of(tmp_path, network(tmp_path))
+    original = Original(run if labelled else replace(run, rows=replace(run.rows, labels=None)))
+    told = judged(
+        original, "losing", "", losing(run.subject.model, float(np.sort(run.rows.inputs["x"][:, 0])[-2:].mean())), None
+    )
+    assert told.comparison is not None
+    assert (told.comparison.by_kind["given"].beyond, told.comparison.flips[0].flips) == (1, 1)
+    assert not told.accepted
+    assert "1 row that had an answer has none" in told.why_not
+    json.dumps(told.model_dump(), allow_nan=False)
+
+
+def losing(path: Path, limit: float) -> Path:
+    """The same answers, but none where the first column is above the limit: what is left below it has no logarithm."""
+    model = models.onnx.load(path)
+    next(node for node in model.graph.node if node.op_type == "Sigmoid").output[0] = "sound"
+    next(node for node in model.graph.node if node.op_type == "Cast").input[0] = "sound"
+    first = np.eye(8, 1, dtype=np.float32) * -1
+    constants = {"first": first, "limit": np.array([limit], np.float32), "nothing": np.zeros(1, np.float32)}
+    model.graph.initializer.extend(models.numpy_helper.from_array(value, name) for name, value in constants.items())
+    for op, inputs, output in (
+        ("Gemm", ["x", "first", "limit"], "left"),
+        ("Log", ["left"], "log"),
+        ("Mul", ["log", "nothing"], "zero"),
+        ("Add", ["zero", "sound"], "score"),
+    ):
+        model.graph.node.append(models.helper.make_node(op, inputs, [output]))
+    models.onnx.save(model, path.with_name("losing.onnx"))
+    return path.with_name("losing.onnx")
+
+
 def test_labels_that_name_another_class_than_the_score_are_turned_round(tmp_path: Path) -> None:
     """A score that is the chance of class 0 is right where the label is 0."""
     model = two_classes(tmp_path)

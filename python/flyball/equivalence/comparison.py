@@ -136,8 +136,9 @@ def _flips(first: Floats, second: Floats, thresholds: Sequence[float]) -> list[F
     if thresholds:
         if first.shape[1] != 1:
             raise InvalidInputError("thresholds are of one score; choose the element of the output that is the score")
-        sides = [(threshold, first[:, 0] >= threshold, second[:, 0] >= threshold) for threshold in thresholds]
-        return [_flip(threshold, was != now) for threshold, was, now in sides]
+        was, now = first[:, 0], second[:, 0]
+        lost = np.isnan(was) != np.isnan(now)  # a missing score is on neither side, whatever a comparison with it says
+        return [_flip(threshold, lost | ((was >= threshold) != (now >= threshold))) for threshold in thresholds]
     if first.shape[1] > 1:
         return [_flip(None, _classes(first) != _classes(second))]
     return []

@@ -63,9 +63,20 @@ class Verdict(_Document):
         return "; ".join(failed) if failed else f"all {len(self.findings)} figures within their bars"
 
 
-def judge(bars: Bars, flips: Sequence[Flips], qualities: Sequence[Quality] = (), untold: Sequence[LeftOut] = ()) -> Verdict:
-    """Every figure against its bar. Without labels flips alone are judged."""
+def judge(
+    bars: Bars,
+    flips: Sequence[Flips],
+    qualities: Sequence[Quality] = (),
+    untold: Sequence[LeftOut] = (),
+    *,
+    lost: int = 0,
+) -> Verdict:
+    """Every figure against its bar. Without labels flips alone are judged.
+
+    `lost`: rows that had an answer and have none that is a number now; no bar allows one.
+    """
     findings = [_flips(bars, one) for one in flips] + [_quality(bars, one) for one in qualities]
+    findings += [_lost(lost)] if lost else []
     return Verdict(
         passed=bool(findings) and all(finding.passed for finding in findings), findings=findings, untold=list(untold)
     )
@@ -81,6 +92,12 @@ def _flips(bars: Bars, found: Flips) -> Finding:
         what="flips", segment=None, value=found.share, judged=found.high, bar=bars.flips, passed=found.high <= bars.flips,
         words=words,
     )  # fmt: skip
+
+
+def _lost(rows: int) -> Finding:
+    them = "1 row that had an answer has" if rows == 1 else f"{rows:,} rows that had an answer have"
+    words = f"{them} none that is a number"
+    return Finding(what="lost", segment=None, value=float(rows), judged=float(rows), bar=0.0, passed=False, words=words)
 
 
 def _quality(bars: Bars, found: Quality) -> Finding:

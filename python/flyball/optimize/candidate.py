@@ -106,10 +106,11 @@ def compared(original: Original, found: Floats) -> Comparison:
 
 
 def _verdict(original: Original, comparison: Comparison, found: Floats) -> Verdict:
-    """By flips alone where nobody knows the truth."""
+    """By flips alone where nobody knows the truth, and where answers are lost: no figure is made of what is no number."""
     bars = original.run.bars
-    if original.labels is None:
-        return judge(bars, comparison.flips)
     was, now = original.of_given(original.answers), original.of_given(found)
+    lost = (np.isfinite(was) & ~np.isfinite(now)).reshape(len(was), -1).any(axis=1)
+    if original.labels is None or lost.any():
+        return judge(bars, comparison.flips, lost=int(lost.sum()))
     told, untold = qualities(original.labels, was, now, original.run.rows.segments)
     return judge(bars, comparison.flips, told, untold)

@@ -5,9 +5,11 @@ Pure: figures in, a choice with its reason out. A gain that is hardly there is n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from pydantic import BaseModel, ConfigDict
+
+from flyball.equivalence.accuracy import Figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from flyball.optimize.run import Budget
 
 _WORTH = 0.95
+_LOSSES = get_args(Figure)
 
 
 class Line(BaseModel):
@@ -77,7 +80,7 @@ def _line(one: Candidate, figures: Mapping[str, Mapping[str, float]] | None, bud
         and (budget.memory_mb is None or one.resident_bytes <= budget.memory_mb * 1e6)
     )
     losses = (
-        [finding.judged for finding in one.verdict.findings if finding.what != "flips" and finding.segment is None]
+        [finding.judged for finding in one.verdict.findings if finding.what in _LOSSES and finding.segment is None]
         if one.verdict
         else []
     )
