@@ -23,7 +23,7 @@ from flyball.optimize.operators import columns_asked, operators_of, thresholds_o
 from flyball.optimize.original import Original
 from flyball.optimize.pipeline import Found
 from flyball.optimize.rewriting import Graph, RewriteRefusedError, StaticInt8, Trim, rewrite
-from flyball.optimize.rows import ROWS_MAX, read_rows
+from flyball.optimize.rows import ROWS_MAX, Rows, read_rows
 from flyball.optimize.run import Budget, Run
 from flyball.optimize.steps.batch import rows_max
 from flyball.optimize.steps.equal import Equal, NotEqualError
@@ -177,6 +177,21 @@ def two_classes(folder: Path) -> Path:
     inputs = [models.value("x", models.TensorProto.FLOAT, ["n", 4])]
     outputs = [models.value("chances", models.TensorProto.FLOAT, ["n", 2])]
     return models.save(folder / "two.onnx", nodes, inputs, outputs, {"w": weights})
+
+
+def test_a_threshold_of_an_output_with_several_scores_asks_which_one_is_meant(tmp_path: Path) -> None:
+    model = two_classes(tmp_path)
+    for named in ("chances", None):
+        with pytest.raises(UsageError, match=r"(?s)several elements a row.*--output 'chances\[1\]'"):
+            subject_of(model, output=named, thresholds=[0.5])
+    assert subject_of(model, output="chances").thresholds == []
+    silent = models.onnx.load(model)
+    silent.graph.output[0].type.tensor_type.ClearField("shape")
+    models.onnx.save(silent, model)
+    subject = subject_of(model, thresholds=[0.5])
+    rows = Rows({"x": np.zeros((3, 4), np.float32)}, None, None, "sha256:0")
+    with pytest.raises(UsageError, match="several elements a row"):
+        _ = Original(Run(subject, rows, Work(tmp_path / "work"))).answers
 
 
 def test_labels_that_cannot_be_the_truth_end_the_run_and_not_each_candidate(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def compared(original: Original, found: Floats) -> Comparison:
         found,
         bound=run.bound,
         kinds=original.asked.kinds,
-        thresholds=run.subject.thresholds if found.ndim == 1 else [],
+        thresholds=run.subject.thresholds,
         flips_of=GIVEN,
     )
 

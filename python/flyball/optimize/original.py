@@ -12,6 +12,7 @@ from flyball.equivalence.accuracy import labels_of
 from flyball.model_runs import Model
 from flyball.optimize.asked_rows import GIVEN, asked_rows
 from flyball.optimize.asking import counted, table_of
+from flyball.optimize.subject import several_scores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +36,11 @@ class Original:
     @cached_property
     def answers(self) -> NDArray[np.float64]:
         """To all of them: those that count."""
-        return counted(self._table, self.run.subject.element)
+        subject = self.run.subject
+        found = counted(self._table, subject.element)
+        if subject.thresholds and found.ndim > 1:  # of a file that does not declare how many elements a row has
+            raise several_scores(subject.output)
+        return found
 
     def of_given(self, answers: NDArray[np.float64]) -> NDArray[np.float64]:
         """Of answers to all of them, those to the given rows, whose truth may be known."""

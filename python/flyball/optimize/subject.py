@@ -59,7 +59,18 @@ def subject_of(path: Path, *, output: str | None = None, thresholds: Sequence[fl
         return _of_decision(path)
     files = model_files(path)
     chosen, element = _element(output) if output else (_scores(path, files.outputs), None)
+    declared = next((one.shape for one in files.outputs if one.name == chosen), None)
+    if thresholds and element is None and declared and any(size > 1 for size in declared[1:]):
+        raise several_scores(chosen)
     return Subject(path.stem, path, files.digest, chosen, element, sorted(thresholds))
+
+
+def several_scores(output: str) -> UsageError:
+    """A threshold divides one score, and this output has several a row."""
+    return UsageError(
+        f"{output} has several elements a row, and a threshold is of one score",
+        next_step=f"name the element:  --output '{output}[1]'",
+    )
 
 
 def _of_decision(path: Path) -> Subject:
