@@ -144,11 +144,18 @@ def test_a_gate_without_any_figure_does_not_pass() -> None:
         (np.array(["yes", "no"]), np.zeros(2), "labels must be numbers"),
         (np.array([1.0, np.nan]), np.zeros(2), "missing or infinite"),
         (np.array([0.0, 3.0]), np.zeros((2, 3)), "not all of 0 to 2"),
+        (np.array([-1.0, 1.0, 1.0]), np.array([0.0, 0.4, 1.0]), r"(?s)labels are -1 and 1.*write 0 and 1"),
+        (np.array([1.0, 2.0, 1.0]), np.array([np.nan, 0.4, 0.6]), "labels are 1 and 2"),
     ],
 )
 def test_labels_that_cannot_be_read_are_refused(labels: Any, answers: Any, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         labels_of(labels, answers)
+
+
+def test_two_values_are_numbers_where_answers_are_no_chances() -> None:
+    assert labels_of(np.array([-1.0, 1.0]), np.array([-0.7, 1.2])).task == "numbers"
+    assert labels_of(np.array([-1.0, 0.5, 1.0]), np.array([0.1, 0.2, 0.3])).task == "numbers"
 
 
 def test_labels_of_one_class_show_nothing() -> None:
