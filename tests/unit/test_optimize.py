@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import models
@@ -16,7 +17,9 @@ from silent import Silent
 
 from flyball.equivalence.gate import Bars
 from flyball.errors import InvalidInputError, RefusedError, UsageError
+from flyball.model_documents import Batching
 from flyball.model_runs import Model
+from flyball.optimize.asking import table_of
 from flyball.optimize.candidate import Candidate, judged
 from flyball.optimize.choice import choose
 from flyball.optimize.operators import columns_asked, operators_of, thresholds_of
@@ -334,12 +337,47 @@ def test_a_model_that_is_another_after_the_load_ends_the_run(tmp_path: Path) -> 
 
 
 def test_a_server_that_answers_otherwise_after_its_load_ends_the_run() -> None:
-    class Drifted:
-        def answers(self, inputs: Any, output: str) -> Any:
-            return inputs["x"] + 1e-7
-
+    inputs, engine = {"x": np.ones((4, 1))}, Counting(rows_max=9)
+    same_served(Drifted(0.0), inputs, "score", engine)
+    assert engine.runs == [1, 1, 1, 1]  # the server is asked row by row, and so is the engine
     with pytest.raises(AfterLoadError, match="served under load"):
-        same_served(Drifted(), {"x": np.ones((4, 1))}, "score", np.ones((4, 1)))
+        same_served(Drifted(1e-7), inputs, "score", engine)
+
+
+class Drifted:
+    """A server whose answers are its inputs, or a little more."""
+
+    def __init__(self, by: float) -> None:
+        self._by = by
+
+    def answers(self, inputs: Any, output: str) -> Any:
+        return inputs["x"] + self._by
+
+
+class Counting:
+    """A model whose answers are its inputs, with the rows of each run."""
+
+    def __init__(self, rows_max: int) -> None:
+        self.facts = SimpleNamespace(batching=Batching(on=rows_max > 1, rows_max=rows_max))
+        self.runs: list[int] = []
+
+    def run(self, inputs: Any) -> Any:
+        self.runs.append(len(inputs["x"]))
+        return {"score": inputs["x"][:, :1]}
+
+
+def test_no_run_has_more_rows_than_a_server_would_take_nor_more_bytes_than_a_run_may() -> None:
+    few, pictures = Counting(rows_max=9), Counting(rows_max=64)
+    assert table_of(few, "score", {"x": np.arange(20.0)[:, None]})[:, 0].tolist() == list(range(20))
+    assert few.runs == [9, 9, 2]
+    table_of(pictures, "score", {"x": np.lib.stride_tricks.as_strided(np.zeros(1), (7, 3 << 20), (0, 0))})
+    assert pictures.runs == [2, 2, 2, 1]
+
+
+def test_what_the_probe_found_is_what_python_reads(tmp_path: Path) -> None:
+    facts = Model(network(tmp_path)).facts
+    assert facts.batching.on
+    assert 2 <= facts.batching.rows_max <= 64
 
 
 # Rows.

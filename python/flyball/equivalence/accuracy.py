@@ -85,7 +85,7 @@ def labels_of(column: NDArray[np.generic], answers: Floats, *, threshold: float 
     if np.isin(truth, (0.0, 1.0)).all():
         return Labels(truth, "two_classes", threshold)
     finite = answers[np.isfinite(answers)]
-    if len(values := np.unique(truth)) == 2 and len(finite) and 0 <= finite.min() and finite.max() <= 1:
+    if len(values := np.unique(truth)) == 2 and len(finite) and finite.min() >= 0 and finite.max() <= 1:
         # As numbers they would be judged by an RMSE that is all label and no score, and nearly nothing would move it.
         raise InvalidInputError(
             f"labels are {values[0]:g} and {values[1]:g}, and answers lie between 0 and 1, as chances of a yes do",

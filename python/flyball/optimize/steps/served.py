@@ -78,7 +78,7 @@ class Loaded:
                     step.update(float(2 * turn + place), f"{who}, {rate:,.0f}/s")
                     windows[who].append(figures_of(server.load(arrivals, run.seconds)))
             inputs = rows.some(slice(0, _ASKED_AGAIN))
-            same_served(up["chosen"], inputs, run.subject.output, table_of(Model(file), run.subject.output, inputs))
+            same_served(up["chosen"], inputs, run.subject.output, Model(file))
         told = {who: _medians(each) for who, each in windows.items()}
         step.end(f"p99 {told['original']['p99']:.0f} µs, chosen {told['chosen']['p99']:.0f} µs")
         return {"rate_per_s": rate, "windows": windows, **told}
@@ -111,8 +111,9 @@ class Retest:
         return {"rows": rows, "digest": chosen.digest, "rollback": run.subject.digest}
 
 
-def same_served(server: Served, inputs: dict[str, Any], output: str, expected: Any) -> None:
-    """After its load the served model must give the bits that the engine alone gives."""
+def same_served(server: Served, inputs: dict[str, Any], output: str, model: Model) -> None:
+    """After its load the served model must give the bits that the engine alone gives; both are asked row by row."""
+    expected = table_of(model, output, inputs, rows_max=1)
     found = np.asarray(server.answers(inputs, output), dtype=np.float64).reshape(expected.shape)
     if not np.array_equal(found, expected, equal_nan=True):
         raise AfterLoadError("served under load, the chosen model answers otherwise", next_step="serve the original")
