@@ -160,7 +160,7 @@ def test_two_values_are_numbers_where_answers_are_no_chances() -> None:
 
 def test_labels_of_one_class_show_nothing() -> None:
     with pytest.raises(InvalidInputError, match="fewer than 2 rows of a class"):
-        qualities(labels_of(np.ones(5), np.zeros(5)), np.zeros(5), np.zeros(5))
+        labels_of(np.ones(5), np.zeros(5))
 
 
 def test_the_worst_rows_come_first_with_both_answers() -> None:

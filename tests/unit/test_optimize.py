@@ -16,7 +16,15 @@ from hypothesis import strategies as st
 from silent import Silent
 
 from flyball.equivalence.gate import Bars
-from flyball.errors import InvalidInputError, RefusedError, UsageError
+from flyball.errors import (
+    FlyballError,
+    InvalidInputError,
+    MissingExtraError,
+    ModelRefusedError,
+    RefusedError,
+    ServerFaultError,
+    UsageError,
+)
 from flyball.model_documents import Batching
 from flyball.model_runs import Model
 from flyball.optimize.asking import table_of
@@ -31,7 +39,7 @@ from flyball.optimize.run import Budget, Run
 from flyball.optimize.steps.batch import rows_max
 from flyball.optimize.steps.equal import Equal, NotEqualError
 from flyball.optimize.steps.export import EXPORTED, Export
-from flyball.optimize.steps.graph import Graphs
+from flyball.optimize.steps.graph import Graphs, attempt
 from flyball.optimize.steps.quantise import Quantise, unbatched
 from flyball.optimize.steps.served import AfterLoadError, Retest, same_served
 from flyball.optimize.subject import subject_of
@@ -199,9 +207,38 @@ def test_a_threshold_of_an_output_with_several_scores_asks_which_one_is_meant(tm
 
 def test_labels_that_cannot_be_the_truth_end_the_run_and_not_each_candidate(tmp_path: Path) -> None:
     run = run_of(tmp_path, network(tmp_path))
-    one_class = replace(run, rows=replace(run.rows, labels=np.full(run.rows.count, np.nan)))
-    with pytest.raises(InvalidInputError, match="a label is missing"):
-        Graphs(Original(one_class)).run(exported(one_class), Silent())
+    one_class = replace(run, rows=replace(run.rows, labels=np.ones(run.rows.count)))
+    with pytest.raises(InvalidInputError, match="fewer than 2 rows of a class"):
+        Graphs(Original(one_class)).run(Found({"export": {"columns": None}}), Silent())
+
+
+@pytest.mark.parametrize("error", [ModelRefusedError("no"), ServerFaultError("no"), RewriteRefusedError("no")])
+def test_a_candidate_that_cannot_be_made_loaded_or_run_is_not_the_end_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: FlyballError
+) -> None:
+    assert attempted(tmp_path, monkeypatch, error, Graph(level="basic")).failed == "no"
+    with pytest.raises(type(error)):  # of the exported model itself it is
+        attempted(tmp_path, monkeypatch, error, None)
+
+
+def test_what_no_candidate_can_help_ends_the_run_and_is_not_told_as_a_candidate_s_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error in (InvalidInputError("labels"), MissingExtraError("scipy")):
+        with pytest.raises(type(error)):
+            attempted(tmp_path, monkeypatch, error, Graph(level="basic"))
+
+
+def attempted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: FlyballError, way: Graph | None) -> Candidate:
+    """One whose judging fails."""
+
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("flyball.optimize.steps.graph.rewrite", lambda *_: "sha256:0")
+    monkeypatch.setattr("flyball.optimize.steps.graph.judged", fail)
+    original = SimpleNamespace(run=SimpleNamespace(work=Work(tmp_path)))
+    return attempt(original, Found({"export": {"columns": None}}), "basic", how="", way=way)
 
 
 def test_an_element_that_the_output_does_not_have_is_told(tmp_path: Path) -> None:

@@ -83,7 +83,12 @@ def labels_of(column: NDArray[np.generic], answers: Floats, *, threshold: float 
             raise InvalidInputError(f"labels are not all of 0 to {classes - 1}, which the model's {classes} classes are")
         return Labels(truth, "classes", threshold)
     if np.isin(truth, (0.0, 1.0)).all():
-        return Labels(truth, "two_classes", threshold)
+        labels = Labels(truth, "two_classes", threshold)
+        if _fewest(labels) < _OF_A_CLASS_MIN:
+            raise InvalidInputError(
+                f"fewer than {_OF_A_CLASS_MIN} rows of a class show nothing", next_step="give rows of both classes"
+            )
+        return labels
     finite = answers[np.isfinite(answers)]
     if len(values := np.unique(truth)) == 2 and len(finite) and finite.min() >= 0 and finite.max() <= 1:
         # As numbers they would be judged by an RMSE that is all label and no score, and nearly nothing would move it.
@@ -149,10 +154,6 @@ def _figures(labels: Labels, expected: Floats, found: Floats, segment: str | Non
         yield told("rmse", was, now, now / scale - 1, (rise.low / (2 * scale * scale), rise.high / (2 * scale * scale)))
         return
     if labels.task == "two_classes":
-        if _fewest(labels) < _OF_A_CLASS_MIN:
-            raise InvalidInputError(
-                f"fewer than {_OF_A_CLASS_MIN} rows of a class show nothing", next_step="give rows of both classes"
-            )
         expected, found = expected.reshape(rows), found.reshape(rows)
         yield told("auc", *_auc(labels.truth == 1, expected, found))
     worse = _log_loss(labels, found) - _log_loss(labels, expected)
