@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import idle_columns
 import models
@@ -14,7 +15,8 @@ from silent import Silent
 
 from flyball import explain
 from flyball.cli.optimize import _budget
-from flyball.errors import RefusedError, UsageError
+from flyball.client import Decided
+from flyball.errors import RefusedError, ServerFaultError, UsageError
 from flyball.model_runs import Model
 from flyball.optimize.chosen_decision import narrowed_trees, places_wanted, write_decision
 from flyball.optimize.deciding import DecidesOtherwiseError, decides_alike
@@ -136,6 +138,33 @@ def test_a_decision_that_decides_otherwise_around_an_equal_model_ends_the_run(fo
     other = Decision.from_yaml(DECISION.replace("0.5", "0.0001"), base=folder)
     with pytest.raises(DecidesOtherwiseError, match="requests are decided otherwise"):
         decides_alike(run.subject.decision, other, run.rows.requests[:20], equal=True)
+
+
+class Scripted:
+    """A decision that gives these scores, one after the other, and fails where one is missing."""
+
+    def __init__(self, *scores: float | None) -> None:
+        self._scores = iter(scores)
+        self.closed = False
+
+    def decide(self, row: Any, **_: Any) -> Decided:
+        score = next(self._scores)
+        if score is None:
+            raise ServerFaultError("guard_violated: the score is not finite")
+        return Decided("id", "loans", "review" if score >= 0.5 else "pass", score=score, timings_us={"infer": 1.0})
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_chosen_decision_that_cannot_decide_what_the_first_can_ends_the_run() -> None:
+    for equal in (True, False):
+        first, second = Scripted(0.1, 0.2), Scripted(0.1, None)
+        with pytest.raises(DecidesOtherwiseError, match="around the chosen model one fails: guard_violated"):
+            decides_alike(first, second, [{}, {}], equal=equal)
+        assert second.closed
+    told = decides_alike(Scripted(None), Scripted(0.1), [{}], equal=True)
+    assert (told["requests"], told["untold"]) == (0, "guard_violated: the score is not finite")
 
 
 def test_a_sidecar_with_fewer_columns_explains_as_before(folder: Path) -> None:

@@ -33,9 +33,16 @@ def decides_alike(
     """Both decide in turn. Where their models are equal, so must be outcomes, scores, reasons and what each field added."""
     asked = requests[:_REQUESTS]
     try:
-        before, after = _decided(first, asked), _decided(second, asked)
+        before = _decided(first, asked)
     except FlyballError as error:  # a row that is refused, a source that is away: told, for nothing was proven then
         return {"requests": 0, "differ": 0, "us": None, "untold": error.message}
+    try:
+        after = _decided(second, asked)
+    except FlyballError as error:
+        raise DecidesOtherwiseError(
+            f"the decision as it is decides {len(asked)} requests, and around the chosen model one fails: {error.message}",
+            next_step="serve the decision as it is",
+        ) from error
     differ = [place for place, pair in enumerate(zip(before, after, strict=True)) if not _alike(*pair)]
     if equal and differ:
         was, now = before[differ[0]], after[differ[0]]
