@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,15 @@ from silent import Silent
 from flyball import explain
 from flyball.cli.optimize import _budget
 from flyball.client import Decided
+from flyball.equivalence.comparison import compare
 from flyball.errors import RefusedError, ServerFaultError, UsageError
 from flyball.model_runs import Model
+from flyball.optimize.candidate import Candidate
 from flyball.optimize.chosen_decision import narrowed_trees, places_wanted, write_decision
 from flyball.optimize.deciding import DecidesOtherwiseError, decides_alike
 from flyball.optimize.original import Original
-from flyball.optimize.pipeline import Found
+from flyball.optimize.pipeline import Ended, Found
+from flyball.optimize.report import write_report
 from flyball.optimize.rewriting import Trim, rewrite
 from flyball.optimize.rows import Rows, read_rows
 from flyball.optimize.run import Run
@@ -124,7 +128,7 @@ def test_the_chosen_decision_serves_without_them_and_gives_the_same_reasons(fold
     assert [one.op for one in made.spec.transforms] == ["log1p", "standardize", "one_hot"]
     assert json.loads((chosen / "fitted.json").read_text())["transforms"][0]["at"] == 1
     requests = [*run.rows.requests[:40], {"who": "x", "amount": 5.0, "idle": 901.0, "channel": "fax"}]
-    told = decides_alike(run.subject.decision, made, requests, equal=True)
+    told = decides_alike(run.subject.decision, made, requests, bound=1e-5)
     assert (told["requests"], told["differ"], told["untold"]) == (41, 0, None)
     with Decision.load(chosen / "decision.yaml") as served:
         decided = served.decide(requests[-1], explain=True)
@@ -137,7 +141,7 @@ def test_a_decision_that_decides_otherwise_around_an_equal_model_ends_the_run(fo
     assert run.subject.decision is not None
     other = Decision.from_yaml(DECISION.replace("0.5", "0.0001"), base=folder)
     with pytest.raises(DecidesOtherwiseError, match="requests are decided otherwise"):
-        decides_alike(run.subject.decision, other, run.rows.requests[:20], equal=True)
+        decides_alike(run.subject.decision, other, run.rows.requests[:20], bound=1e-5)
 
 
 class Scripted:
@@ -158,13 +162,66 @@ class Scripted:
 
 
 def test_a_chosen_decision_that_cannot_decide_what_the_first_can_ends_the_run() -> None:
-    for equal in (True, False):
+    for bound in (1e-5, None):
         first, second = Scripted(0.1, 0.2), Scripted(0.1, None)
         with pytest.raises(DecidesOtherwiseError, match="around the chosen model one fails: guard_violated"):
-            decides_alike(first, second, [{}, {}], equal=equal)
+            decides_alike(first, second, [{}, {}], bound=bound)
         assert second.closed
-    told = decides_alike(Scripted(None), Scripted(0.1), [{}], equal=True)
+    told = decides_alike(Scripted(None), Scripted(0.1), [{}], bound=1e-5)
     assert (told["requests"], told["untold"]) == (0, "guard_violated: the score is not finite")
+
+
+def test_scores_of_equal_models_may_lie_as_far_apart_as_the_bound_says_and_no_further() -> None:
+    told = decides_alike(Scripted(0.1, 0.4999), Scripted(0.1004, 0.5001), [{}, {}], bound=1e-3)
+    assert told["differ"] == 1  # told: a score beside a band's beginning fell on the other side
+    with pytest.raises(DecidesOtherwiseError, match=r"1 of 2 requests .*: pass \(0.1\) became pass \(0.102\)"):
+        decides_alike(Scripted(0.1, 0.4), Scripted(0.102, 0.4), [{}, {}], bound=1e-3)
+    assert decides_alike(Scripted(0.1), Scripted(0.9), [{}], bound=None)["differ"] == 1
+
+
+def ended(run: Run) -> Ended:
+    """What the report reads, with the model as it came for the exported one."""
+    shutil.copyfile(run.subject.model, run.work.models / EXPORTED)
+    digest = Model(run.subject.model).facts.digest
+    same = compare(np.zeros(9), np.zeros(9), bound=run.bound, kinds=["given"] * 9)
+    one = Candidate(name="float32", how="", file=EXPORTED, digest=digest, comparison=same, outcome="equal")
+    return Ended(
+        {
+            "baseline": {"facts": {"ort_version": "1.31"}},
+            "export": {"columns": None, "columns_cut": []},
+            "graph": {"candidates": [one.model_dump()]},
+            "quantise": {"candidates": []},
+            "batch": {"figures": {"float32": {"1": {"p50_us": 1.0, "p99_us": 2.0}}}, "rows_max": {"float32": 32}},
+            "benchmark": {"chosen": {"p99": 2.0}},
+        },
+        [],
+    )
+
+
+def test_nothing_is_left_in_the_folder_before_the_decision_is_proven(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flyball.optimize.report._page", lambda _: b"drawn elsewhere")
+    run = run_of(folder, tmp_path / "work")
+    with run.work.held():
+        steps = ended(run)
+        before = sorted(path.name for path in run.work.folder.iterdir())
+        with monkeypatch.context() as otherwise:
+            otherwise.setattr("flyball.optimize.report.decides_alike", refuse)
+            with pytest.raises(DecidesOtherwiseError):
+                write_report(run, steps)
+        assert sorted(path.name for path in run.work.folder.iterdir()) == before
+        assert [path.name for path in run.work.models.iterdir()] == [EXPORTED]
+        result = write_report(run, steps)
+    made = {path.name for path in run.work.folder.iterdir()} - set(before)
+    assert made == {"chosen", "chosen.onnx", "equivalence.json", "report.json", "report.html"}
+    assert result.document["decision"]["requests"] == 200
+    with Decision.load(run.work.folder / "chosen" / "decision.yaml") as served:
+        served.check()
+
+
+def refuse(*_: Any, **__: Any) -> None:
+    raise DecidesOtherwiseError("otherwise")
 
 
 def test_a_sidecar_with_fewer_columns_explains_as_before(folder: Path) -> None:
