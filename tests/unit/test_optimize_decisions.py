@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from flyball.client import Decided
 from flyball.equivalence.comparison import compare
 from flyball.errors import RefusedError, ServerFaultError, UsageError
 from flyball.model_runs import Model
-from flyball.optimize.candidate import Candidate
+from flyball.optimize.candidate import Candidate, judged
 from flyball.optimize.chosen_decision import narrowed_trees, places_wanted, write_decision
 from flyball.optimize.deciding import DecidesOtherwiseError, decides_alike
 from flyball.optimize.original import Original
@@ -29,12 +31,14 @@ from flyball.optimize.report import write_report
 from flyball.optimize.rewriting import Trim, rewrite
 from flyball.optimize.rows import Rows, read_rows
 from flyball.optimize.run import Run
+from flyball.optimize.score_thresholds import score_thresholds
 from flyball.optimize.steps.baseline import Baseline
 from flyball.optimize.steps.equal import Equal
 from flyball.optimize.steps.export import EXPORTED, Export
 from flyball.optimize.subject import subject_of
 from flyball.optimize.work import Work
 from flyball.spec import Decision
+from flyball.spec.policy import Policy
 
 
 @pytest.fixture(scope="module")
@@ -222,6 +226,67 @@ def test_nothing_is_left_in_the_folder_before_the_decision_is_proven(
 
 def refuse(*_: Any, **__: Any) -> None:
     raise DecidesOtherwiseError("otherwise")
+
+
+ABOVE = {value: math.nextafter(value, math.inf) for value in (0.95, 0.2, 0.0, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("condition", "thresholds"),
+    [
+        ("score > 0.95 || amount / idle >= 250.0", [ABOVE[0.95]]),
+        ("amount > 9.0 && (score>=0.95)", [0.95]),
+        ("0.2 < score && score < 9.5e-1 // score * 2", [ABOVE[0.2], 0.95]),
+        ("score <= 0.95 ? idle > 1.0 : 0.2 > score", [0.2, ABOVE[0.95]]),
+        ("score == 0.95", [0.95, ABOVE[0.95]]),
+        ("-0.5 <= score", [-0.5]),
+        ("has(score) && channel == 'score > 3'", []),
+        ('channel.matches(r"\\") && score > 0.2 && channel != "a"', [ABOVE[0.2]]),
+        ("idle > 900.0", []),
+        ("score * amount > 50.0", None),
+        ("1.0 - score > 0.5", None),
+        ("score > amount", None),
+        ("amount - 0.5 < score", None),
+        ("score > 0.5 + idle", None),
+        ("score in [0.0, 1.0]", None),
+        ("double(score) > 0.5 && score > 0.2", None),
+        ("(score) > 0.5", None),
+        ("score > 0x1", None),
+    ],
+)
+def test_rules_over_the_score_have_thresholds_or_are_told_as_ones_that_nobody_can_count(
+    condition: str, thresholds: list[float] | None
+) -> None:
+    policy = Policy.model_validate({"rules": [{"when": condition, "then": "hold"}], "bands": {"pass": ">= -9"}})
+    told, unread = score_thresholds(policy)
+    assert told == [-9.0, *(thresholds or [])]
+    assert unread == ([condition] if thresholds is None else [])
+
+
+def test_the_guard_of_the_score_decides_too_and_bands_come_first() -> None:
+    bands = {"pass": "< 0.5", "review": ">= 0.5"}
+    told, _ = score_thresholds(Policy.model_validate({"guard": {"score": "0..1", "amount": "3..4"}, "bands": bands}))
+    assert told == [0.5, 0.0, ABOVE[1.0]]
+
+
+def test_a_candidate_that_is_not_equal_may_not_serve_where_flips_cannot_be_counted(folder: Path, tmp_path: Path) -> None:
+    run = run_of(folder, tmp_path / "work")
+    assert run.subject.unread == []
+    blind = Original(replace(run, subject=replace(run.subject, unread=["score > amount"])))
+    equal = judged(blind, "same", "", run.subject.model, None)
+    assert equal.accepted
+    other = judged(blind, "other", "", shifted(run.subject.model, tmp_path), None)
+    assert "a rule asks  score > amount" in other.why_not
+    assert not other.accepted
+
+
+def shifted(model: Path, folder: Path) -> Path:
+    """The same trees, a little bolder."""
+    made = models.onnx.load(model)
+    trees = next(node for node in made.graph.node if node.op_type.startswith("TreeEnsemble"))
+    next(one for one in trees.attribute if one.name == "class_weights").floats[0] += 1e-3
+    models.onnx.save(made, folder / "shifted.onnx")
+    return folder / "shifted.onnx"
 
 
 def test_a_sidecar_with_fewer_columns_explains_as_before(folder: Path) -> None:

@@ -76,6 +76,7 @@ def judged(original: Original, name: str, how: str, path: Path, columns: Sequenc
     found = counted(table_of(model, run.subject.output, inputs), run.subject.element)
     comparison = compared(original, found)
     verdict = None if comparison.equal else _verdict(original, comparison, found)
+    unread = [] if comparison.equal else run.subject.unread
     return Candidate(
         name=name,
         how=how,
@@ -89,6 +90,7 @@ def judged(original: Original, name: str, how: str, path: Path, columns: Sequenc
         comparison=comparison,
         verdict=verdict,
         outcome=outcome_of(comparison, verdict),
+        barred=f"flips cannot be counted where a rule asks  {unread[0]}" if unread else None,
     )
 
 
