@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,7 +41,7 @@ from flyball.optimize.steps.batch import rows_max
 from flyball.optimize.steps.equal import Equal, NotEqualError
 from flyball.optimize.steps.export import EXPORTED, Export
 from flyball.optimize.steps.graph import Graphs, attempt
-from flyball.optimize.steps.quantise import Quantise, unbatched
+from flyball.optimize.steps.quantise import Quantise, calibration_places, held_out_of, unbatched
 from flyball.optimize.steps.served import AfterLoadError, Retest, same_served
 from flyball.optimize.subject import subject_of
 from flyball.optimize.work import Work
@@ -103,11 +104,51 @@ def test_eight_bits_are_taken_where_the_gate_passes_and_refused_where_they_hurt(
     (tmp_path / "spoilt").mkdir()
     sound = quantised(run_of(tmp_path / "sound", network(tmp_path / "sound"), bars=BARS))
     assert any(one.accepted and one.outcome == "within_gate" for one in sound), [one.why_not for one in sound]
+    static, dynamic = (one.comparison for one in (sound[0], sound[-1]))
+    assert static is not None
+    assert dynamic is not None
+    # By the rows that its ranges were taken from, no candidate is judged.
+    assert (static.by_kind["calibration"].rows, static.by_kind["given"].rows, static.flips[0].rows) == (500, 1500, 1500)
+    assert (dynamic.by_kind["given"].rows, dynamic.flips[0].rows) == (2000, 2000)
     hurt = quantised(run_of(tmp_path / "spoilt", network(tmp_path / "spoilt", spoilt=True), bars=BARS))
-    static = [one for one in hurt if one.name == "static-int8"]
-    assert static[0].failed is None
-    assert not static[0].accepted
-    assert "may be lost" in static[0].why_not or "rows change" in static[0].why_not
+    spoilt = next(one for one in hurt if one.name == "static-int8")
+    assert spoilt.failed is None
+    assert not spoilt.accepted
+    assert "may be lost" in spoilt.why_not or "rows change" in spoilt.why_not
+
+
+def test_calibration_rows_are_held_out_where_enough_others_are_left_of_each_class(tmp_path: Path) -> None:
+    original = Original(run_of(tmp_path, network(tmp_path)))
+    assert held_out_of(original) == calibration_places(original.run.rows)
+    few = replace(original.run, rows=replace(original.run.rows, inputs=original.run.rows.some(slice(0, 127)), labels=None))
+    assert len(calibration_places(few.rows)) == 32
+    assert held_out_of(Original(few)) == []
+    rare = np.zeros(original.run.rows.count)
+    rare[calibration_places(original.run.rows)[:40]] = 1.0
+    assert held_out_of(Original(replace(original.run, rows=replace(original.run.rows, labels=rare)))) == []
+
+
+def test_a_candidate_is_judged_again_by_the_rows_by_which_it_was_judged(tmp_path: Path) -> None:
+    run = run_of(tmp_path, network(tmp_path))
+    found = chosen(run, held_out=held_out_of(Original(run)))
+    assert Retest(Original(run)).run(found, Silent())["rollback"] == run.subject.digest
+
+
+def test_a_network_without_some_columns_is_calibrated_without_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def attempt(_: Any, __: Any, name: str, **how: Any) -> Candidate:
+        asked[name] = how
+        return Candidate(name=name, how="", failed="not made")
+
+    run = run_of(tmp_path, network(tmp_path))
+    found = exported(run)
+    found.documents["export"]["columns"] = [1, 4]
+    monkeypatch.setattr("flyball.optimize.steps.quantise.attempt", attempt)
+    Quantise(Original(run)).run(found, Silent())
+    wanted = run.rows.inputs["x"][calibration_places(run.rows)][:, [1, 4]]
+    assert np.array_equal(asked["static-int8"]["calibration"]["x"], wanted)
+    assert "calibration" not in asked["dynamic-int8"]
 
 
 def test_a_dynamically_quantised_model_serves_only_where_servers_find_out_not_to_batch_it(tmp_path: Path) -> None:
@@ -232,7 +273,7 @@ def test_what_no_candidate_can_help_ends_the_run_and_is_not_told_as_a_candidate_
 def attempted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: FlyballError, way: Graph | None) -> Candidate:
     """One whose judging fails."""
 
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise error
 
     monkeypatch.setattr("flyball.optimize.steps.graph.rewrite", lambda *_: "sha256:0")
@@ -352,10 +393,10 @@ def test_rewrites_are_the_same_bytes_each_time(tmp_path: Path) -> None:
         assert len(digests) == 1
 
 
-def chosen(run: Run) -> Found:
+def chosen(run: Run, held_out: Sequence[int] = ()) -> Found:
     """As after the step that measures; the exported model is the only candidate."""
     found = exported(run)
-    candidate = judged(Original(run), "float32", "as exported", run.work.models / EXPORTED, None)
+    candidate = judged(Original(run), "float32", "as exported", run.work.models / EXPORTED, None, held_out=held_out)
     found.documents |= {
         "graph": {"candidates": [candidate.model_dump()]},
         "quantise": {"candidates": []},

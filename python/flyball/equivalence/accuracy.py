@@ -66,6 +66,15 @@ class Labels:
     def __getitem__(self, chosen: NDArray[np.bool_]) -> Labels:
         return Labels(self.truth[chosen], self.task, self.threshold)
 
+    @property
+    def tell(self) -> bool:
+        """Whether there are rows enough, of two classes of each, to make figures of."""
+        fewest = len(self.truth)
+        if self.task == "two_classes":
+            yes = int((self.truth == 1).sum())
+            fewest = min(yes, fewest - yes)
+        return fewest >= _OF_A_CLASS_MIN
+
 
 def labels_of(column: NDArray[np.generic], answers: Floats, *, threshold: float = 0.5) -> Labels:
     """Read a column of labels. What they are is told by the answers: several a row are classes, one with 0 and 1 two."""
@@ -84,7 +93,7 @@ def labels_of(column: NDArray[np.generic], answers: Floats, *, threshold: float 
         return Labels(truth, "classes", threshold)
     if np.isin(truth, (0.0, 1.0)).all():
         labels = Labels(truth, "two_classes", threshold)
-        if _fewest(labels) < _OF_A_CLASS_MIN:
+        if not labels.tell:
             raise InvalidInputError(
                 f"fewer than {_OF_A_CLASS_MIN} rows of a class show nothing", next_step="give rows of both classes"
             )
@@ -127,15 +136,9 @@ def _why_not(labels: Labels, rows: int, rank: int) -> str:
         return f"only the {SEGMENTS_MAX} largest segments are told"
     if rows < SEGMENT_ROWS_MIN:
         return f"fewer than {SEGMENT_ROWS_MIN} rows"
-    if labels.task == "two_classes" and _fewest(labels) < _OF_A_CLASS_MIN:
+    if not labels.tell:
         return f"fewer than {_OF_A_CLASS_MIN} rows of a class"
     return ""
-
-
-def _fewest(labels: Labels) -> int:
-    """Rows of the class that has fewer, of two."""
-    yes = int((labels.truth == 1).sum())
-    return min(yes, len(labels.truth) - yes)
 
 
 def _figures(labels: Labels, expected: Floats, found: Floats, segment: str | None) -> Iterator[Quality]:

@@ -44,6 +44,8 @@ class Candidate(BaseModel):
     resident_bytes: int = 0
     batching: bool = True
     batching_reason: str = ""
+    held_out: int = 0
+    """Given rows that it was made from, by which it is not judged."""
     comparison: Comparison | None = None
     verdict: Verdict | None = None
     outcome: Outcome = "refused"
@@ -67,15 +69,21 @@ class Candidate(BaseModel):
         return beyond if self.verdict is None else f"{beyond}, and {self.verdict.words}"
 
 
-def judged(original: Original, name: str, how: str, path: Path, columns: Sequence[int] | None) -> Candidate:
-    """Ask it all rows (it takes some of their columns), compare with the original's answers, judge by bound and gate."""
+def judged(
+    original: Original, name: str, how: str, path: Path, columns: Sequence[int] | None, *, held_out: Sequence[int] = ()
+) -> Candidate:
+    """Ask it all rows (it takes some of their columns), compare with the original's answers, judge by bound and gate.
+
+    `held_out` are given rows that it was made from: within the bound they must lie too, but the gate does not count them.
+    """
     run = original.run
     model = Model(path)
     facts = model.facts
     inputs = narrowed(original.asked.inputs, columns)
     found = counted(table_of(model, run.subject.output, inputs), run.subject.element)
-    comparison = compared(original, found)
-    verdict = None if comparison.equal else _verdict(original, comparison, found)
+    kinds = original.asked.without(held_out)
+    comparison = compared(original, found, kinds)
+    verdict = None if comparison.equal else _verdict(original, comparison, found, kinds)
     unread = [] if comparison.equal else run.subject.unread
     return Candidate(
         name=name,
@@ -87,6 +95,7 @@ def judged(original: Original, name: str, how: str, path: Path, columns: Sequenc
         resident_bytes=facts.resident_bytes,
         batching=facts.batching.on,
         batching_reason=facts.batching.reason or "",
+        held_out=len(held_out),
         comparison=comparison,
         verdict=verdict,
         outcome=outcome_of(comparison, verdict),
@@ -94,25 +103,26 @@ def judged(original: Original, name: str, how: str, path: Path, columns: Sequenc
     )
 
 
-def compared(original: Original, found: Floats) -> Comparison:
+def compared(original: Original, found: Floats, kinds: NDArray[np.str_]) -> Comparison:
     """Answers to all rows that are asked with the original's; flips are counted in given rows alone."""
     run = original.run
     return compare(
         original.answers,
         found,
         bound=run.bound,
-        kinds=original.asked.kinds,
+        kinds=kinds,
         thresholds=run.subject.thresholds,
         flips_of=GIVEN,
     )
 
 
-def _verdict(original: Original, comparison: Comparison, found: Floats) -> Verdict:
+def _verdict(original: Original, comparison: Comparison, found: Floats, kinds: NDArray[np.str_]) -> Verdict:
     """By flips alone where nobody knows the truth, and where answers are lost: no figure is made of what is no number."""
-    bars = original.run.bars
-    was, now = original.of_given(original.answers), original.of_given(found)
+    bars, by = original.run.bars, kinds == GIVEN
+    was, now = original.answers[by], found[by]
     lost = (np.isfinite(was) & ~np.isfinite(now)).reshape(len(was), -1).any(axis=1)
     if original.labels is None or lost.any():
         return judge(bars, comparison.flips, lost=int(lost.sum()))
-    told, untold = qualities(original.labels, was, now, original.run.rows.segments)
+    left, segments = original.of_given(by), original.run.rows.segments
+    told, untold = qualities(original.labels[left], was, now, None if segments is None else segments[left])
     return judge(bars, comparison.flips, told, untold)

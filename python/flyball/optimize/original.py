@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from flyball.equivalence.accuracy import Labels
     from flyball.optimize.asked_rows import AskedRows
     from flyball.optimize.run import Run
+
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 @dataclass
@@ -42,9 +45,9 @@ class Original:
             raise several_scores(subject.output)
         return found
 
-    def of_given(self, answers: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Of answers to all of them, those to the given rows, whose truth may be known."""
-        given: NDArray[np.float64] = answers[self.asked.kinds == GIVEN]
+    def of_given(self, told: NDArray[_Scalar]) -> NDArray[_Scalar]:
+        """Of what is told of all of them, that of the given rows, whose truth may be known."""
+        given: NDArray[_Scalar] = told[self.asked.kinds == GIVEN]
         return given
 
     @cached_property

@@ -14,6 +14,8 @@ from flyball.optimize.rewriting import Graph, RewriteRefusedError, rewrite
 from flyball.optimize.steps.export import EXPORTED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flyball.bench.progress import Progress
     from flyball.optimize.original import Original
     from flyball.optimize.pipeline import Found
@@ -57,7 +59,14 @@ def judging(original: Original) -> dict[str, Any]:
 
 
 def attempt(
-    original: Original, found: Found, name: str, *, how: str, way: Rewrite | None, calibration: Any = None
+    original: Original,
+    found: Found,
+    name: str,
+    *,
+    how: str,
+    way: Rewrite | None,
+    calibration: Any = None,
+    held_out: Sequence[int] = (),
 ) -> Candidate:
     """Make a candidate and judge it. A rewrite that fails, or whose model does not load or run, is a refused candidate.
 
@@ -68,7 +77,7 @@ def attempt(
     try:
         if way is not None:
             found.models[target.name] = rewrite(way, run.work.models / EXPORTED, target, calibration)
-        return judged(original, name, how, target, found.of("export")["columns"])
+        return judged(original, name, how, target, found.of("export")["columns"], held_out=held_out)
     except (RewriteRefusedError, ModelRefusedError, ServerFaultError) as error:
         if way is None:
             raise

@@ -1,7 +1,8 @@
 """Step 7: eight bits instead of thirty-two, each way behind the accuracy gate.
 
-Dynamic quantisation scales over all rows of a run, so a row's answer depends on its neighbours: such a candidate is served
-without batching or not at all. Tree ensembles compare, and have nothing that could be quantised.
+Ranges are taken from a part of the given rows, and such a candidate is judged by the others: those that it was made from
+would flatter it. Dynamic quantisation scales over all rows of a run, so a row's answer depends on its neighbours: such a
+candidate is served without batching or not at all. Tree ensembles compare, and have nothing that could be quantised.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from flyball.optimize.rows import Rows
 
 _QUANTISABLE = ("Conv", "ConvTranspose", "Gemm", "LSTM", "MatMul", "Attention", "EmbedLayerNormalization", "Gather")
-_CALIBRATION_ROWS = 512
+_CALIBRATION_ROWS = (32, 512)
+_CALIBRATION_SHARE = 4  # one row of so many; of fewer than 4 × 32 rows nothing can be held out
 _CALIBRATION_BYTES = 16 << 20  # of pictures fewer: the quantiser keeps what every layer makes of each
 _DYNAMIC = "dynamic-int8"
 _WAYS: dict[str, tuple[str, Rewrite]] = {
@@ -48,7 +50,8 @@ class Quantise:
 
     def settings(self) -> dict[str, Any]:
         """What is tried, with how many rows, and by what it is judged."""
-        return {"ways": list(_WAYS), "calibration_rows": _CALIBRATION_ROWS, **judging(self.original)}
+        calibration = {"rows": _CALIBRATION_ROWS, "share": _CALIBRATION_SHARE}
+        return {"ways": list(_WAYS), "calibration": calibration, **judging(self.original)}
 
     def run(self, found: Found, progress: Progress) -> dict[str, Any]:
         """Make each, and judge it."""
@@ -59,11 +62,12 @@ class Quantise:
             why = f"nothing to quantise: its operators are {', '.join(used)}, and none multiplies a matrix of weights"
             step.end("nothing to quantise")
             return {"candidates": [], "does_nothing": why}
-        calibration = run.rows.some(_spread(run.rows))
+        calibration = run.rows.narrowed(found.of("export")["columns"]).some(calibration_places(run.rows))
+        static: dict[str, Any] = {"calibration": calibration, "held_out": held_out_of(self.original)}
         made = []
         for done, (name, (how, way)) in enumerate(_WAYS.items()):
             step.update(float(done), name)
-            one = attempt(self.original, found, name, how=how, way=way, calibration=calibration)
+            one = attempt(self.original, found, name, how=how, way=way, **({} if name == _DYNAMIC else static))
             made.append(unbatched(one) if name == _DYNAMIC else one)
         step.end(f"{sum(one.accepted for one in made)} of {len(made)} pass the gate")
         return {"candidates": [one.model_dump() for one in made], "does_nothing": None}
@@ -77,9 +81,21 @@ def unbatched(one: Candidate) -> Candidate:
     return one.model_copy(update={"barred": why})
 
 
-def _spread(rows: Rows) -> list[int]:
+def held_out_of(original: Original) -> list[int]:
+    """The calibration rows, where enough others are left to judge by, of each class too; else none."""
+    rows, labels = original.run.rows, original.labels
+    places = calibration_places(rows)
+    left = np.ones(rows.count, dtype=bool)
+    left[places] = False
+    enough = rows.count >= _CALIBRATION_SHARE * len(places) and (labels is None or labels[left].tell)
+    return places if enough else []
+
+
+def calibration_places(rows: Rows) -> list[int]:
     """Places all over the rows."""
     row_bytes = sum(array[:1].nbytes for array in rows.inputs.values())
-    wanted = min(rows.count, _CALIBRATION_ROWS, max(_CALIBRATION_BYTES // max(row_bytes, 1), 32))
+    least, most = _CALIBRATION_ROWS
+    most = min(most, rows.count // _CALIBRATION_SHARE, _CALIBRATION_BYTES // max(row_bytes, 1))
+    wanted = min(rows.count, max(most, least))
     places: list[int] = np.unique(np.linspace(0, rows.count - 1, wanted).astype(np.intp)).tolist()
     return places

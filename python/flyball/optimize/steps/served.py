@@ -19,6 +19,7 @@ from flyball.optimize.candidate import judged
 from flyball.optimize.choice import choose
 from flyball.optimize.serving import bursts, figures_of, served, steady
 from flyball.optimize.steps.batch import batch_rows_max, candidates_of
+from flyball.optimize.steps.quantise import held_out_of
 
 if TYPE_CHECKING:
     from flyball.bench.progress import Progress
@@ -101,7 +102,8 @@ class Retest:
         step = progress.begin("retest", 1.0)
         chosen = chosen_of(run, found)
         path = run.work.models / str(chosen.file)
-        again = judged(self.original, chosen.name, chosen.how, path, found.of("export")["columns"])
+        held_out = held_out_of(self.original) if chosen.held_out else []
+        again = judged(self.original, chosen.name, chosen.how, path, found.of("export")["columns"], held_out=held_out)
         if again.digest != chosen.digest:
             raise AfterLoadError(f"{path.name} is no longer the file that was judged", next_step="run again with  --fresh")
         if again.comparison != chosen.comparison:
