@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
-from flyball.equivalence.accuracy import SEGMENT_ROWS_MIN, labels_of, qualities
+from flyball.equivalence.accuracy import labels_of, qualities
 from flyball.equivalence.certificate import CERTIFICATE, Candidate, Data, Engine, Original, certify, read_certificate
-from flyball.equivalence.comparison import compare
+from flyball.equivalence.comparison import compare, flips_by_segment
 from flyball.equivalence.gate import Bars, judge
 from flyball.equivalence.rows import like
+from flyball.equivalence.segments import SEGMENT_ROWS_MIN, SEGMENTS_MAX, segments_of
 from flyball.errors import InvalidInputError, RefusedError
 
 Floats = NDArray[np.float64]
@@ -121,6 +122,33 @@ def test_segments_that_tell_nothing_are_told_apart(random: np.random.Generator) 
     }
     assert {one.segment for one in told} == {None, "all"}
     assert np.isfinite([(one.low, one.high) for one in told]).all()
+
+
+def test_a_segment_that_is_decided_otherwise_fails_although_the_whole_passes_and_nobody_knows_the_truth() -> None:
+    first = np.full(20_000, 0.4)
+    segment = np.where(np.arange(20_000) < 120, "small", np.where(np.arange(20_000) < 150, "tiny", "large"))
+    second = np.where(np.arange(20_000) < 20, 0.6, first)  # every sixth row of the small one
+    second[120:150] = 0.6
+    whole = compare(first, second, bound=0, kinds=["given"] * 20_000, thresholds=[0.5]).flips
+    assert judge(Bars(), whole).passed
+    flips, left_out = flips_by_segment(first, second, segment, [0.5])
+    verdict = judge(Bars(), whole, untold=left_out, of_segments=flips)
+    assert [(one.what, one.segment) for one in verdict.findings if not one.passed] == [("flips", "small")]
+    assert "20 of 120 rows of small change the side of 0.5, 1.00% may" in verdict.words
+    assert [one.segment for one in verdict.untold] == ["tiny"]  # 30 of 30 rows, but so few are not judged
+    second[:20] = 0.4
+    second[0] = 0.6  # one of 120 may be chance
+    flips, _ = flips_by_segment(first, second, segment, [0.5])
+    assert judge(Bars(), whole, of_segments=flips).passed
+
+
+def test_classes_flip_in_segments_too_and_only_the_largest_segments_are_judged() -> None:
+    names = np.repeat([f"s{place}" for place in range(SEGMENTS_MAX + 1)], SEGMENT_ROWS_MIN)
+    first = np.tile([0.6, 0.4], (len(names), 1))
+    flips, left_out = flips_by_segment(first, first[:, ::-1], names)
+    assert len(flips) == SEGMENTS_MAX == len(segments_of(names)[0])
+    assert all(told[0].flips == SEGMENT_ROWS_MIN for told in flips.values())
+    assert [one.why for one in left_out] == [f"only the {SEGMENTS_MAX} largest segments are told"]
 
 
 def test_too_few_rows_never_pass_and_are_told_how_many_would() -> None:

@@ -188,6 +188,23 @@ def test_a_candidate_that_loses_the_answer_to_one_given_row_is_refused(tmp_path:
     json.dumps(told.model_dump(), allow_nan=False)
 
 
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_segment_in_which_a_candidate_decides_otherwise_refuses_it(tmp_path: Path, labelled: bool) -> None:
+    run = run_of(tmp_path, network(tmp_path), bars=Bars(auc=1, logloss=1, accuracy=1, flips=0.2))
+    hit = (
+        np.abs(Original(run).of_given(Original(run).answers) - 0.46) < 0.04
+    )  # those that the shift takes over the threshold
+    segments = np.where(hit | (np.arange(2000) < 50), "hit", "other")
+    labels = run.rows.labels if labelled else None
+    original = Original(replace(run, rows=replace(run.rows, segments=segments, labels=labels)))
+    (tmp_path / "shifted.onnx").write_bytes(onnx_with_another_bias(run.subject.model, 0.32))
+    told = judged(original, "shifted", "", tmp_path / "shifted.onnx", None)
+    assert told.verdict is not None
+    assert told.verdict.findings[0].passed
+    assert {(one.what, one.segment) for one in told.verdict.findings if not one.passed} == {("flips", "hit")}
+    assert not told.accepted
+
+
 def losing(path: Path, limit: float) -> Path:
     """The same answers, but none where the first column is above the limit: what is left below it has no logarithm."""
     model = models.onnx.load(path)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from flyball.equivalence.segments import LeftOut, segments_of
 from flyball.errors import InvalidInputError, MissingExtraError
 from flyball.intervals import Pairs, difference, mean_interval
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 Figure = Literal["auc", "logloss", "accuracy", "rmse"]
 Task = Literal["two_classes", "classes", "numbers"]
-SEGMENTS_MAX = 50
-SEGMENT_ROWS_MIN = 100
 _OF_A_CLASS_MIN = 2  # of a single one there is no variance, and an AUC without an interval says nothing
 _LEAST = 1e-15  # no probability is taken for less: one sure mistake would be an infinite loss
 
@@ -43,16 +42,6 @@ class Quality(BaseModel):
     loss: float
     low: float
     high: float
-
-
-class LeftOut(BaseModel):
-    """A segment without a figure, and why: nobody shall take it for one that passed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    segment: str
-    rows: int
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,30 +104,16 @@ def qualities(
     if not len(labels.truth) == len(expected) == len(found):
         raise InvalidInputError("labels and answers have different numbers of rows")
     told = list(_figures(labels, expected, found, None))
-    left_out: list[LeftOut] = []
     if segments is None:
-        return told, left_out
-    values, counts = np.unique(np.asarray(segments).astype(str), return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    for rank, place in enumerate(order):
-        name, rows = str(values[place]), int(counts[place])
-        chosen = np.asarray(segments).astype(str) == name
-        why = _why_not(labels[chosen], rows, rank)
-        if why:
-            left_out.append(LeftOut(segment=name, rows=rows, why=why))
+        return told, []
+    chosen, left_out = segments_of(segments)
+    for name, rows in chosen.items():
+        if labels[rows].tell:
+            told += _figures(labels[rows], expected[rows], found[rows], name)
         else:
-            told += _figures(labels[chosen], expected[chosen], found[chosen], name)
+            why = f"fewer than {_OF_A_CLASS_MIN} rows of a class"
+            left_out.append(LeftOut(segment=name, rows=int(rows.sum()), why=why))
     return told, left_out
-
-
-def _why_not(labels: Labels, rows: int, rank: int) -> str:
-    if rank >= SEGMENTS_MAX:
-        return f"only the {SEGMENTS_MAX} largest segments are told"
-    if rows < SEGMENT_ROWS_MIN:
-        return f"fewer than {SEGMENT_ROWS_MIN} rows"
-    if not labels.tell:
-        return f"fewer than {_OF_A_CLASS_MIN} rows of a class"
-    return ""
 
 
 def _figures(labels: Labels, expected: Floats, found: Floats, segment: str | None) -> Iterator[Quality]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from flyball.equivalence.segments import LeftOut, segments_of
 from flyball.errors import InvalidInputError
 from flyball.intervals import wilson
 
@@ -104,6 +105,15 @@ def compare(
             if apart[row] > 0
         ],
     )
+
+
+def flips_by_segment(
+    expected: Floats, found: Floats, segments: NDArray[np.generic], thresholds: Sequence[float] = ()
+) -> tuple[dict[str, list[Flips]], list[LeftOut]]:
+    """Flips in each segment of the rows, and the segments that are not judged: nobody needs the truth for that."""
+    first, second = _table(expected), _table(found)
+    chosen, left_out = segments_of(segments)
+    return {name: _flips(first[rows], second[rows], thresholds) for name, rows in chosen.items()}, left_out
 
 
 def _table(answers: Floats) -> Floats:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from flyball.equivalence.accuracy import qualities
 from flyball.equivalence.certificate import outcome_of
-from flyball.equivalence.comparison import Comparison, compare
+from flyball.equivalence.comparison import Comparison, compare, flips_by_segment
 from flyball.equivalence.gate import Outcome, Verdict, judge
 from flyball.model_runs import Model
 from flyball.optimize.asked_rows import GIVEN
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from flyball.equivalence.accuracy import Quality
     from flyball.optimize.original import Original
 
     Floats = NDArray[np.float64]
@@ -118,11 +119,13 @@ def compared(original: Original, found: Floats, kinds: NDArray[np.str_]) -> Comp
 
 def _verdict(original: Original, comparison: Comparison, found: Floats, kinds: NDArray[np.str_]) -> Verdict:
     """By flips alone where nobody knows the truth, and where answers are lost: no figure is made of what is no number."""
-    bars, by = original.run.bars, kinds == GIVEN
+    run, by = original.run, kinds == GIVEN
     was, now = original.answers[by], found[by]
     lost = (np.isfinite(was) & ~np.isfinite(now)).reshape(len(was), -1).any(axis=1)
-    if original.labels is None or lost.any():
-        return judge(bars, comparison.flips, lost=int(lost.sum()))
-    left, segments = original.of_given(by), original.run.rows.segments
-    told, untold = qualities(original.labels[left], was, now, None if segments is None else segments[left])
-    return judge(bars, comparison.flips, told, untold)
+    left, given = original.of_given(by), run.rows.segments
+    segments = None if given is None else given[left]
+    of_segments, untold = ({}, []) if segments is None else flips_by_segment(was, now, segments, run.subject.thresholds)
+    told: list[Quality] = []
+    if original.labels is not None and not lost.any():
+        told, untold = qualities(original.labels[left], was, now, segments)
+    return judge(run.bars, comparison.flips, told, untold, of_segments=of_segments, lost=int(lost.sum()))
