@@ -177,8 +177,21 @@ def test_a_gate_without_any_figure_does_not_pass() -> None:
     ],
 )
 def test_labels_that_cannot_be_read_are_refused(labels: Any, answers: Any, words: str) -> None:
-    with pytest.raises(InvalidInputError, match=words):
+    with pytest.raises(InvalidInputError, match=words) as error:
         labels_of(labels, answers)
+    assert error.value.next_step
+
+
+def test_answers_that_do_not_compare_are_refused_with_what_would() -> None:
+    truth, answers = np.array([0.0, 0.0, 1.0, 1.0]), np.zeros((4, 2))
+    for refused in (
+        lambda: compare(answers, answers[:, :1], bound=0, kinds=["given"] * 4),
+        lambda: compare(answers, answers, bound=0, kinds=["given"] * 4, thresholds=[0.5]),
+        lambda: qualities(labels_of(truth, answers[:, 0]), answers[:3, 0], answers[:, 0]),
+    ):
+        with pytest.raises(InvalidInputError) as error:
+            refused()
+        assert error.value.next_step
 
 
 def test_two_values_are_numbers_where_answers_are_no_chances() -> None:

@@ -78,7 +78,10 @@ def labels_of(column: NDArray[np.generic], answers: Floats, *, threshold: float 
     if answers.ndim == 2 and answers.shape[1] > 1:
         classes = answers.shape[1]
         if not np.isin(truth, np.arange(classes)).all():
-            raise InvalidInputError(f"labels are not all of 0 to {classes - 1}, which the model's {classes} classes are")
+            raise InvalidInputError(
+                f"labels are not all of 0 to {classes - 1}, which the model's {classes} classes are",
+                next_step="number the classes from 0, in the order of the output's elements",
+            )
         return Labels(truth, "classes", threshold)
     if np.isin(truth, (0.0, 1.0)).all():
         labels = Labels(truth, "two_classes", threshold)
@@ -102,7 +105,10 @@ def qualities(
 ) -> tuple[list[Quality], list[LeftOut]]:
     """All figures over all rows, then by segment; segments that tell nothing are told apart."""
     if not len(labels.truth) == len(expected) == len(found):
-        raise InvalidInputError("labels and answers have different numbers of rows")
+        raise InvalidInputError(
+            f"{len(labels.truth)} labels, {len(expected)} and {len(found)} answers are not of the same rows",
+            next_step="give one label and one answer of each model for each row",
+        )
     told = list(_figures(labels, expected, found, None))
     if segments is None:
         return told, []

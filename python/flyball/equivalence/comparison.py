@@ -89,7 +89,8 @@ def compare(
     first, second = _table(expected), _table(found)
     if first.shape != second.shape or len(first) != len(kinds) or first.size == 0:
         raise InvalidInputError(
-            f"answers of the shapes {first.shape} and {second.shape} to {len(kinds)} rows do not compare"
+            f"answers of the shapes {first.shape} and {second.shape} to {len(kinds)} rows do not compare",
+            next_step="ask both models the same rows, one or more, for an output of the same shape",
         )
     named = np.asarray(kinds)
     apart = _apart(first, second)
@@ -145,7 +146,10 @@ def _errors(apart: Floats, bound: float) -> Errors:
 def _flips(first: Floats, second: Floats, thresholds: Sequence[float]) -> list[Flips]:
     if thresholds:
         if first.shape[1] != 1:
-            raise InvalidInputError("thresholds are of one score; choose the element of the output that is the score")
+            raise InvalidInputError(
+                f"thresholds are of one score, and answers have {first.shape[1]} elements a row",
+                next_step="choose the element of the output that is the score",
+            )
         was, now = first[:, 0], second[:, 0]
         lost = np.isnan(was) != np.isnan(now)  # a missing score is on neither side, whatever a comparison with it says
         return [_flip(threshold, lost | ((was >= threshold) != (now >= threshold))) for threshold in thresholds]
