@@ -53,14 +53,15 @@ class Choice(BaseModel):
 def choose(
     candidates: Sequence[Candidate], figures: Mapping[str, Mapping[str, Mapping[str, float]]], budget: Budget
 ) -> Choice:
-    """`figures` by candidate and rows of a run. The first candidate is the one that everything must be better than."""
+    """`figures` by candidate and rows of a run.
+
+    The first candidate is the one that everything must be better than. It may serve: `equal` ended the run otherwise.
+    """
     lines = [_line(one, figures.get(one.name), budget) for one in candidates]
     lines = [line.model_copy(update={"front": _on_front(line, lines)}) for line in lines]
     simplest = lines[0]
     able = [line for line in lines if line.accepted]
     fitting = [line for line in able if line.within_budget] or able
-    if not fitting:
-        return Choice(lines=lines, chosen=simplest.name, reason="no candidate may serve, so the model stays as it is")
     best = min(fitting, key=lambda line: (_p50(line), line.size_bytes))
     over = "" if best.within_budget else "; none is within the budget"
     if simplest in fitting and _p50(best) > _p50(simplest) * _WORTH:

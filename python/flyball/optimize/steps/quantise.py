@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flyball.journal import runtime_fingerprint
 from flyball.optimize.operators import operators_of
 from flyball.optimize.rewriting import DynamicInt8, StaticInt8
 from flyball.optimize.steps.export import EXPORTED
 from flyball.optimize.steps.graph import attempt, judging
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from flyball.bench.progress import Progress
     from flyball.optimize.candidate import Candidate
     from flyball.optimize.original import Original
     from flyball.optimize.pipeline import Found
-    from flyball.optimize.rewriting import Rewrite
     from flyball.optimize.rows import Rows
 
 _QUANTISABLE = ("Conv", "ConvTranspose", "Gemm", "LSTM", "MatMul", "Attention", "EmbedLayerNormalization", "Gather")
@@ -30,7 +32,9 @@ _CALIBRATION_ROWS = (32, 512)
 _CALIBRATION_SHARE = 4  # one row of so many; of fewer than 4 × 32 rows nothing can be held out
 _CALIBRATION_BYTES = 16 << 20  # of pictures fewer: the quantiser keeps what every layer makes of each
 _DYNAMIC = "dynamic-int8"
-_WAYS: dict[str, tuple[str, Rewrite]] = {
+_AT_ONCE = frozenset({"avxvnni", "avx512vnni", "amx_int8"})  # they add four products up in 32 bits
+_SEVEN_BITS = "; weights in 7 bits, for 8-bit products of this CPU saturate"
+_WAYS: dict[str, tuple[str, StaticInt8 | DynamicInt8]] = {
     "static-int8": ("8 bits, one scale for each tensor, ranges from calibration rows", StaticInt8(per_channel=False)),
     "static-int8-channel": ("the same with a scale for each channel of the weights", StaticInt8(per_channel=True)),
     "static-int8-percentile": (
@@ -65,12 +69,28 @@ class Quantise:
         calibration = run.rows.narrowed(found.of("export")["columns"]).some(calibration_places(run.rows))
         static: dict[str, Any] = {"calibration": calibration, "held_out": held_out_of(self.original)}
         made = []
-        for done, (name, (how, way)) in enumerate(_WAYS.items()):
+        for done, (name, (how, way)) in enumerate(ways_on(runtime_fingerprint()).items()):
             step.update(float(done), name)
             one = attempt(self.original, found, name, how=how, way=way, **({} if name == _DYNAMIC else static))
             made.append(unbatched(one) if name == _DYNAMIC else one)
         step.end(f"{sum(one.accepted for one in made)} of {len(made)} pass the gate")
         return {"candidates": [one.model_dump() for one in made], "does_nothing": None}
+
+
+def ways_on(machine: Mapping[str, Any]) -> dict[str, tuple[str, StaticInt8 | DynamicInt8]]:
+    """What is tried on this machine.
+
+    x86 without VNNI adds two products of 8 bits up in 16, where they saturate; with weights of 7 bits they cannot. A scale
+    for each channel makes full use of the bits, so there one is left out; `static-int8` keeps all 8, and the gate judges it.
+    """
+    saturates = machine["arch"] == "x86_64" and _AT_ONCE.isdisjoint(machine["cpu_features"])
+    return {name: _in_seven_bits(*way) if saturates else way for name, way in _WAYS.items()}
+
+
+def _in_seven_bits(how: str, way: StaticInt8 | DynamicInt8) -> tuple[str, StaticInt8 | DynamicInt8]:
+    if way.do != "static_int8" or not way.per_channel:
+        return how, way
+    return how + _SEVEN_BITS, way.model_copy(update={"reduce_range": True})
 
 
 def unbatched(one: Candidate) -> Candidate:
