@@ -79,9 +79,10 @@ def scores(outputs: Sequence[_Output]) -> _Output | None:
 
 
 class Batching(_Document):
-    """Whether requests may share a run, and the reason where they may not."""
+    """Whether requests may share a run, how many rows such a run may have, and the reason where it may not have more."""
 
     on: bool
+    rows_max: int
     reason: str | None = None
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 Graph = Literal["off", "basic", "extended", "all"]
 
-RUNS_MAX = 1_000_000
-
 
 class Model:
     """One session of a model, with a server's settings: one thread, no spinning, all graph optimisations.

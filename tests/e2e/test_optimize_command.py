@@ -101,7 +101,7 @@ def test_what_cannot_be_read_is_told_with_the_way_forward(tmp_path: Path) -> Non
         ("--data", str(tmp_path / "none.csv")): "cannot read",
         ("--data", str(model)): "no file of rows",
         ("--data", str(tmp_path / "rows.npz"), "--budget", "p99"): "is no budget",
-        ("--data", str(tmp_path / "rows.npz"), "--segments", "x"): "needs the truth",
+        ("--data", str(tmp_path / "rows.npz"), "--segments", "where"): "lacks where",
     }.items():
         np.savez(tmp_path / "rows.npz", x=np.zeros((5, 4), dtype=np.float32))
         ended = flyball("optimize", model, *words)

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
-from flyball.equivalence.accuracy import SEGMENT_ROWS_MIN, labels_of, qualities
+from flyball.equivalence.accuracy import labels_of, qualities
 from flyball.equivalence.certificate import CERTIFICATE, Candidate, Data, Engine, Original, certify, read_certificate
-from flyball.equivalence.comparison import compare
+from flyball.equivalence.comparison import compare, flips_by_segment
 from flyball.equivalence.gate import Bars, judge
 from flyball.equivalence.rows import like
+from flyball.equivalence.segments import SEGMENT_ROWS_MIN, SEGMENTS_MAX, segments_of
 from flyball.errors import InvalidInputError, RefusedError
 
 Floats = NDArray[np.float64]
@@ -159,6 +160,33 @@ def test_segments_that_tell_nothing_are_told_apart(random: np.random.Generator) 
     assert np.isfinite([(one.low, one.high) for one in told]).all()
 
 
+def test_a_segment_that_is_decided_otherwise_fails_although_the_whole_passes_and_nobody_knows_the_truth() -> None:
+    first = np.full(20_000, 0.4)
+    segment = np.where(np.arange(20_000) < 120, "small", np.where(np.arange(20_000) < 150, "tiny", "large"))
+    second = np.where(np.arange(20_000) < 20, 0.6, first)  # every sixth row of the small one
+    second[120:150] = 0.6
+    whole = compare(first, second, bound=0, kinds=["given"] * 20_000, thresholds=[0.5]).flips
+    assert judge(Bars(), whole).passed
+    flips, left_out = flips_by_segment(first, second, segment, [0.5])
+    verdict = judge(Bars(), whole, untold=left_out, of_segments=flips)
+    assert [(one.what, one.segment) for one in verdict.findings if not one.passed] == [("flips", "small")]
+    assert "20 of 120 rows of small change the side of 0.5, 1.00% may" in verdict.words
+    assert [one.segment for one in verdict.untold] == ["tiny"]  # 30 of 30 rows, but so few are not judged
+    second[:20] = 0.4
+    second[0] = 0.6  # one of 120 may be chance
+    flips, _ = flips_by_segment(first, second, segment, [0.5])
+    assert judge(Bars(), whole, of_segments=flips).passed
+
+
+def test_classes_flip_in_segments_too_and_only_the_largest_segments_are_judged() -> None:
+    names = np.repeat([f"s{place}" for place in range(SEGMENTS_MAX + 1)], SEGMENT_ROWS_MIN)
+    first = np.tile([0.6, 0.4], (len(names), 1))
+    flips, left_out = flips_by_segment(first, first[:, ::-1], names)
+    assert len(flips) == SEGMENTS_MAX == len(segments_of(names)[0])
+    assert all(told[0].flips == SEGMENT_ROWS_MIN for told in flips.values())
+    assert [one.why for one in left_out] == [f"only the {SEGMENTS_MAX} largest segments are told"]
+
+
 def test_too_few_rows_never_pass_and_are_told_how_many_would() -> None:
     first = np.linspace(0, 1, 100)
     told = compare(first, first, bound=0, kinds=["given"] * 100, thresholds=[0.5])
@@ -180,16 +208,36 @@ def test_a_gate_without_any_figure_does_not_pass() -> None:
         (np.array(["yes", "no"]), np.zeros(2), "labels must be numbers"),
         (np.array([1.0, np.nan]), np.zeros(2), "missing or infinite"),
         (np.array([0.0, 3.0]), np.zeros((2, 3)), "not all of 0 to 2"),
+        (np.array([-1.0, 1.0, 1.0]), np.array([0.0, 0.4, 1.0]), r"(?s)labels are -1 and 1.*write 0 and 1"),
+        (np.array([1.0, 2.0, 1.0]), np.array([np.nan, 0.4, 0.6]), "labels are 1 and 2"),
     ],
 )
 def test_labels_that_cannot_be_read_are_refused(labels: Any, answers: Any, words: str) -> None:
-    with pytest.raises(InvalidInputError, match=words):
+    with pytest.raises(InvalidInputError, match=words) as error:
         labels_of(labels, answers)
+    assert error.value.next_step
+
+
+def test_answers_that_do_not_compare_are_refused_with_what_would() -> None:
+    truth, answers = np.array([0.0, 0.0, 1.0, 1.0]), np.zeros((4, 2))
+    for refused in (
+        lambda: compare(answers, answers[:, :1], bound=0, kinds=["given"] * 4),
+        lambda: compare(answers, answers, bound=0, kinds=["given"] * 4, thresholds=[0.5]),
+        lambda: qualities(labels_of(truth, answers[:, 0]), answers[:3, 0], answers[:, 0]),
+    ):
+        with pytest.raises(InvalidInputError) as error:
+            refused()
+        assert error.value.next_step
+
+
+def test_two_values_are_numbers_where_answers_are_no_chances() -> None:
+    assert labels_of(np.array([-1.0, 1.0]), np.array([-0.7, 1.2])).task == "numbers"
+    assert labels_of(np.array([-1.0, 0.5, 1.0]), np.array([0.1, 0.2, 0.3])).task == "numbers"
 
 
 def test_labels_of_one_class_show_nothing() -> None:
     with pytest.raises(InvalidInputError, match="fewer than 2 rows of a class"):
-        qualities(labels_of(np.ones(5), np.zeros(5)), np.zeros(5), np.zeros(5))
+        labels_of(np.ones(5), np.zeros(5))
 
 
 def test_the_worst_rows_come_first_with_both_answers() -> None:
@@ -199,9 +247,25 @@ def test_the_worst_rows_come_first_with_both_answers() -> None:
     assert [one.row for one in told.worst] == [4, 2, 1]
     assert (told.worst[0].expected, told.worst[0].found) == ([None], [0.4])
     assert (told.all.beyond, told.by_kind["given"].beyond, told.by_kind["edge"].beyond) == (2, 1, 1)
-    # A missing score is on neither side: one that appears has flipped where it lies above.
     assert told.flips[0].flips == 2
     assert not told.equal
+
+
+@pytest.mark.parametrize("threshold", [0.05, 0.5, 0.95])
+def test_a_score_that_comes_or_goes_has_flipped_on_whichever_side_the_other_lies(threshold: float) -> None:
+    expected, found = np.array([0.1, 0.9, np.nan, np.nan, np.nan]), np.array([np.nan, np.nan, 0.1, 0.9, np.nan])
+    told = compare(expected, found, bound=1e-3, kinds=["given"] * 5, thresholds=[threshold])
+    assert told.flips[0].flips == 4
+
+
+def test_no_bar_allows_an_answer_that_is_lost() -> None:
+    first = np.linspace(0, 1, 5000)
+    second = np.where(np.arange(5000) == 7, np.nan, first)
+    told = compare(first, second, bound=0, kinds=["given"] * 5000, thresholds=[0.5])
+    assert judge(Bars(), told.flips).passed
+    verdict = judge(Bars(), told.flips, lost=1)
+    assert not verdict.passed
+    assert "1 row that had an answer has none" in verdict.words
 
 
 @settings(max_examples=200)

@@ -179,7 +179,7 @@ def line(op, share, *, took_us=100.0, calls=1, floor_us=None, floor_by=None, sha
     return OperatorLine(f"{op}_1", op, calls, took_us, share, list(shapes), ["float[1×4]"], 1, 1, floor_us, floor_by, times)
 
 
-ON, OFF = Batching(on=True), Batching(on=False, reason="rows influence each other")
+ON, OFF = Batching(on=True, rows_max=64), Batching(on=False, rows_max=1, reason="rows influence each other")
 TINY = {"took_us": 0.4, "floor_us": 0.001, "floor_by": "bytes"}
 
 

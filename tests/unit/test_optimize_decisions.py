@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
+import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import idle_columns
 import models
@@ -14,21 +18,27 @@ from silent import Silent
 
 from flyball import explain
 from flyball.cli.optimize import _budget
-from flyball.errors import RefusedError, UsageError
+from flyball.client import Decided
+from flyball.equivalence.comparison import compare
+from flyball.errors import RefusedError, ServerFaultError, UsageError
 from flyball.model_runs import Model
+from flyball.optimize.candidate import Candidate, judged
 from flyball.optimize.chosen_decision import narrowed_trees, places_wanted, write_decision
 from flyball.optimize.deciding import DecidesOtherwiseError, decides_alike
 from flyball.optimize.original import Original
-from flyball.optimize.pipeline import Found
+from flyball.optimize.pipeline import Ended, Found
+from flyball.optimize.report import write_report
 from flyball.optimize.rewriting import Trim, rewrite
 from flyball.optimize.rows import Rows, read_rows
 from flyball.optimize.run import Run
+from flyball.optimize.score_thresholds import score_thresholds
 from flyball.optimize.steps.baseline import Baseline
 from flyball.optimize.steps.equal import Equal
 from flyball.optimize.steps.export import EXPORTED, Export
 from flyball.optimize.subject import subject_of
 from flyball.optimize.work import Work
 from flyball.spec import Decision
+from flyball.spec.policy import Policy
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +132,7 @@ def test_the_chosen_decision_serves_without_them_and_gives_the_same_reasons(fold
     assert [one.op for one in made.spec.transforms] == ["log1p", "standardize", "one_hot"]
     assert json.loads((chosen / "fitted.json").read_text())["transforms"][0]["at"] == 1
     requests = [*run.rows.requests[:40], {"who": "x", "amount": 5.0, "idle": 901.0, "channel": "fax"}]
-    told = decides_alike(run.subject.decision, made, requests, equal=True)
+    told = decides_alike(run.subject.decision, made, requests, bound=1e-5)
     assert (told["requests"], told["differ"], told["untold"]) == (41, 0, None)
     with Decision.load(chosen / "decision.yaml") as served:
         decided = served.decide(requests[-1], explain=True)
@@ -135,7 +145,148 @@ def test_a_decision_that_decides_otherwise_around_an_equal_model_ends_the_run(fo
     assert run.subject.decision is not None
     other = Decision.from_yaml(DECISION.replace("0.5", "0.0001"), base=folder)
     with pytest.raises(DecidesOtherwiseError, match="requests are decided otherwise"):
-        decides_alike(run.subject.decision, other, run.rows.requests[:20], equal=True)
+        decides_alike(run.subject.decision, other, run.rows.requests[:20], bound=1e-5)
+
+
+class Scripted:
+    """A decision that gives these scores, one after the other, and fails where one is missing."""
+
+    def __init__(self, *scores: float | None) -> None:
+        self._scores = iter(scores)
+        self.closed = False
+
+    def decide(self, row: Any, **_: Any) -> Decided:
+        score = next(self._scores)
+        if score is None:
+            raise ServerFaultError("guard_violated: the score is not finite")
+        return Decided("id", "loans", "review" if score >= 0.5 else "pass", score=score, timings_us={"infer": 1.0})
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_chosen_decision_that_cannot_decide_what_the_first_can_ends_the_run() -> None:
+    for bound in (1e-5, None):
+        first, second = Scripted(0.1, 0.2), Scripted(0.1, None)
+        with pytest.raises(DecidesOtherwiseError, match="around the chosen model one fails: guard_violated"):
+            decides_alike(first, second, [{}, {}], bound=bound)
+        assert second.closed
+    told = decides_alike(Scripted(None), Scripted(0.1), [{}], bound=1e-5)
+    assert (told["requests"], told["untold"]) == (0, "guard_violated: the score is not finite")
+
+
+def test_scores_of_equal_models_may_lie_as_far_apart_as_the_bound_says_and_no_further() -> None:
+    told = decides_alike(Scripted(0.1, 0.4999), Scripted(0.1004, 0.5001), [{}, {}], bound=1e-3)
+    assert told["differ"] == 1  # told: a score beside a band's beginning fell on the other side
+    with pytest.raises(DecidesOtherwiseError, match=r"1 of 2 requests .*: pass \(0.1\) became pass \(0.102\)"):
+        decides_alike(Scripted(0.1, 0.4), Scripted(0.102, 0.4), [{}, {}], bound=1e-3)
+    assert decides_alike(Scripted(0.1), Scripted(0.9), [{}], bound=None)["differ"] == 1
+
+
+def ended(run: Run) -> Ended:
+    """What the report reads, with the model as it came for the exported one."""
+    shutil.copyfile(run.subject.model, run.work.models / EXPORTED)
+    digest = Model(run.subject.model).facts.digest
+    same = compare(np.zeros(9), np.zeros(9), bound=run.bound, kinds=["given"] * 9)
+    one = Candidate(name="float32", how="", file=EXPORTED, digest=digest, comparison=same, outcome="equal")
+    return Ended(
+        {
+            "baseline": {"facts": {"ort_version": "1.31"}},
+            "export": {"columns": None, "columns_cut": []},
+            "graph": {"candidates": [one.model_dump()]},
+            "quantise": {"candidates": []},
+            "batch": {"figures": {"float32": {"1": {"p50_us": 1.0, "p99_us": 2.0}}}, "rows_max": {"float32": 32}},
+            "benchmark": {"chosen": {"p99": 2.0}},
+        },
+        [],
+    )
+
+
+def test_nothing_is_left_in_the_folder_before_the_decision_is_proven(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flyball.optimize.report._page", lambda _: b"drawn elsewhere")
+    run = run_of(folder, tmp_path / "work")
+    with run.work.held():
+        steps = ended(run)
+        before = sorted(path.name for path in run.work.folder.iterdir())
+        with monkeypatch.context() as otherwise:
+            otherwise.setattr("flyball.optimize.report.decides_alike", refuse)
+            with pytest.raises(DecidesOtherwiseError):
+                write_report(run, steps)
+        assert sorted(path.name for path in run.work.folder.iterdir()) == before
+        assert [path.name for path in run.work.models.iterdir()] == [EXPORTED]
+        result = write_report(run, steps)
+    made = {path.name for path in run.work.folder.iterdir()} - set(before)
+    assert made == {"chosen", "chosen.onnx", "equivalence.json", "report.json", "report.html"}
+    assert result.document["decision"]["requests"] == 200
+    with Decision.load(run.work.folder / "chosen" / "decision.yaml") as served:
+        served.check()
+
+
+def refuse(*_: Any, **__: Any) -> None:
+    raise DecidesOtherwiseError("otherwise")
+
+
+ABOVE = {value: math.nextafter(value, math.inf) for value in (0.95, 0.2, 0.0, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("condition", "thresholds"),
+    [
+        ("score > 0.95 || amount / idle >= 250.0", [ABOVE[0.95]]),
+        ("amount > 9.0 && (score>=0.95)", [0.95]),
+        ("0.2 < score && score < 9.5e-1 // score * 2", [ABOVE[0.2], 0.95]),
+        ("score <= 0.95 ? idle > 1.0 : 0.2 > score", [0.2, ABOVE[0.95]]),
+        ("score == 0.95", [0.95, ABOVE[0.95]]),
+        ("-0.5 <= score", [-0.5]),
+        ("has(score) && channel == 'score > 3'", []),
+        ('channel.matches(r"\\") && score > 0.2 && channel != "a"', [ABOVE[0.2]]),
+        ("idle > 900.0", []),
+        ("score * amount > 50.0", None),
+        ("1.0 - score > 0.5", None),
+        ("score > amount", None),
+        ("amount - 0.5 < score", None),
+        ("score > 0.5 + idle", None),
+        ("score in [0.0, 1.0]", None),
+        ("double(score) > 0.5 && score > 0.2", None),
+        ("(score) > 0.5", None),
+        ("score > 0x1", None),
+    ],
+)
+def test_rules_over_the_score_have_thresholds_or_are_told_as_ones_that_nobody_can_count(
+    condition: str, thresholds: list[float] | None
+) -> None:
+    policy = Policy.model_validate({"rules": [{"when": condition, "then": "hold"}], "bands": {"pass": ">= -9"}})
+    told, unread = score_thresholds(policy)
+    assert told == [-9.0, *(thresholds or [])]
+    assert unread == ([condition] if thresholds is None else [])
+
+
+def test_the_guard_of_the_score_decides_too_and_bands_come_first() -> None:
+    bands = {"pass": "< 0.5", "review": ">= 0.5"}
+    told, _ = score_thresholds(Policy.model_validate({"guard": {"score": "0..1", "amount": "3..4"}, "bands": bands}))
+    assert told == [0.5, 0.0, ABOVE[1.0]]
+
+
+def test_a_candidate_that_is_not_equal_may_not_serve_where_flips_cannot_be_counted(folder: Path, tmp_path: Path) -> None:
+    run = run_of(folder, tmp_path / "work")
+    assert run.subject.unread == []
+    blind = Original(replace(run, subject=replace(run.subject, unread=["score > amount"])))
+    equal = judged(blind, "same", "", run.subject.model, None)
+    assert equal.accepted
+    other = judged(blind, "other", "", shifted(run.subject.model, tmp_path), None)
+    assert "a rule asks  score > amount" in other.why_not
+    assert not other.accepted
+
+
+def shifted(model: Path, folder: Path) -> Path:
+    """The same trees, a little bolder."""
+    made = models.onnx.load(model)
+    trees = next(node for node in made.graph.node if node.op_type.startswith("TreeEnsemble"))
+    next(one for one in trees.attribute if one.name == "class_weights").floats[0] += 1e-3
+    models.onnx.save(made, folder / "shifted.onnx")
+    return folder / "shifted.onnx"
 
 
 def test_a_sidecar_with_fewer_columns_explains_as_before(folder: Path) -> None:

@@ -10,9 +10,15 @@ import models
 import pytest
 from silent import Silent
 
+from flyball.convert.packages import versions
 from flyball.engine import model_files
 from flyball.errors import LockedError, RefusedError
+from flyball.journal import runtime_fingerprint
+from flyball.optimize.all_steps import subject_key
 from flyball.optimize.pipeline import Found, run_steps
+from flyball.optimize.rows import Rows
+from flyball.optimize.run import Run
+from flyball.optimize.subject import Subject
 from flyball.optimize.work import Work
 
 
@@ -75,6 +81,28 @@ def test_another_subject_and_a_fresh_start_take_nothing_from_before(tmp_path: Pa
     ran(made, tmp_path, "another", Silent())
     ran(made, tmp_path, "another", Silent(), fresh=True)
     assert [one.runs for one in made] == [3, 3, 3, 3]
+
+
+def test_nothing_is_taken_from_a_run_of_other_packages_another_engine_build_or_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = Subject("n", tmp_path / "n.onnx", "sha256:0", "score", None, [])
+    run = Run(subject, Rows({}, None, None, "sha256:1"), Work(tmp_path))
+    here = {"onnxruntime": "1.31.1", "cpu": "some", "cpu_features": ["avx2"], "flyball": "0.1.0", "commit": "a"}
+    monkeypatch.setattr("flyball.optimize.all_steps.runtime_fingerprint", lambda: here)
+    packages = {"onnxruntime": "1.31.1", "onnx": "1.19.0"}
+    monkeypatch.setattr("flyball.optimize.all_steps.versions", lambda *names: {name: packages[name] for name in names})
+    keys = [subject_key(run), subject_key(run)]
+    assert keys[0] == keys[1]
+    for told, name in [*((here, name) for name in here), *((packages, name) for name in packages)]:
+        monkeypatch.setitem(told, name, "another")
+        keys.append(subject_key(run))
+    assert len(set(keys)) == len(keys) - 1
+
+
+def test_the_key_of_a_run_knows_what_the_engine_tells_of_itself() -> None:
+    assert {"onnxruntime", "cpu", "cpu_features", "flyball", "commit"} <= runtime_fingerprint().keys()
+    assert versions("onnxruntime", "onnx").keys() == {"onnxruntime", "onnx"}
 
 
 @pytest.mark.parametrize("damage", ["torn", "no JSON object", "gone"])

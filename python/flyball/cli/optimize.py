@@ -74,8 +74,6 @@ def optimize(
     from flyball.optimize.subject import subject_of
     from flyball.optimize.work import Work
 
-    if segments is not None and labels is None:
-        raise UsageError("--segments needs the truth of each row", next_step="add  --labels COLUMN")
     found = subject_of(subject, output=output, thresholds=threshold or [])
     rows = read_rows(data, found, Model(found.model).facts.inputs, labels=labels, segments=segments)
     folder = Work((work or Path(f"{found.name}.optimize")).absolute())

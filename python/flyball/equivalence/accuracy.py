@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from flyball.equivalence.segments import LeftOut, segments_of
 from flyball.errors import InvalidInputError, MissingExtraError
 from flyball.intervals import Pairs, difference, mean_interval
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 Figure = Literal["auc", "logloss", "accuracy", "rmse"]
 Task = Literal["two_classes", "classes", "numbers"]
-SEGMENTS_MAX = 50
-SEGMENT_ROWS_MIN = 100
 _OF_A_CLASS_MIN = 2  # of a single one there is no variance, and an AUC without an interval says nothing
 _LEAST = 1e-15  # no probability is taken for less: one sure mistake would be an infinite loss
 
@@ -45,16 +44,6 @@ class Quality(BaseModel):
     high: float
 
 
-class LeftOut(BaseModel):
-    """A segment without a figure, and why: nobody shall take it for one that passed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    segment: str
-    rows: int
-    why: str
-
-
 @dataclass(frozen=True, slots=True)
 class Labels:
     """The truth of each row, and by which threshold a score is a yes where there are two classes."""
@@ -65,6 +54,15 @@ class Labels:
 
     def __getitem__(self, chosen: NDArray[np.bool_]) -> Labels:
         return Labels(self.truth[chosen], self.task, self.threshold)
+
+    @property
+    def tell(self) -> bool:
+        """Whether there are rows enough, of two classes of each, to make figures of."""
+        fewest = len(self.truth)
+        if self.task == "two_classes":
+            yes = int((self.truth == 1).sum())
+            fewest = min(yes, fewest - yes)
+        return fewest >= _OF_A_CLASS_MIN
 
 
 def labels_of(column: NDArray[np.generic], answers: Floats, *, threshold: float = 0.5) -> Labels:
@@ -80,10 +78,25 @@ def labels_of(column: NDArray[np.generic], answers: Floats, *, threshold: float 
     if answers.ndim == 2 and answers.shape[1] > 1:
         classes = answers.shape[1]
         if not np.isin(truth, np.arange(classes)).all():
-            raise InvalidInputError(f"labels are not all of 0 to {classes - 1}, which the model's {classes} classes are")
+            raise InvalidInputError(
+                f"labels are not all of 0 to {classes - 1}, which the model's {classes} classes are",
+                next_step="number the classes from 0, in the order of the output's elements",
+            )
         return Labels(truth, "classes", threshold)
     if np.isin(truth, (0.0, 1.0)).all():
-        return Labels(truth, "two_classes", threshold)
+        labels = Labels(truth, "two_classes", threshold)
+        if not labels.tell:
+            raise InvalidInputError(
+                f"fewer than {_OF_A_CLASS_MIN} rows of a class show nothing", next_step="give rows of both classes"
+            )
+        return labels
+    finite = answers[np.isfinite(answers)]
+    if len(values := np.unique(truth)) == 2 and len(finite) and finite.min() >= 0 and finite.max() <= 1:
+        # As numbers they would be judged by an RMSE that is all label and no score, and nearly nothing would move it.
+        raise InvalidInputError(
+            f"labels are {values[0]:g} and {values[1]:g}, and answers lie between 0 and 1, as chances of a yes do",
+            next_step="write 0 and 1",
+        )
     return Labels(truth, "numbers", threshold)
 
 
@@ -92,38 +105,21 @@ def qualities(
 ) -> tuple[list[Quality], list[LeftOut]]:
     """All figures over all rows, then by segment; segments that tell nothing are told apart."""
     if not len(labels.truth) == len(expected) == len(found):
-        raise InvalidInputError("labels and answers have different numbers of rows")
+        raise InvalidInputError(
+            f"{len(labels.truth)} labels, {len(expected)} and {len(found)} answers are not of the same rows",
+            next_step="give one label and one answer of each model for each row",
+        )
     told = list(_figures(labels, expected, found, None))
-    left_out: list[LeftOut] = []
     if segments is None:
-        return told, left_out
-    values, counts = np.unique(np.asarray(segments).astype(str), return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    for rank, place in enumerate(order):
-        name, rows = str(values[place]), int(counts[place])
-        chosen = np.asarray(segments).astype(str) == name
-        why = _why_not(labels[chosen], rows, rank)
-        if why:
-            left_out.append(LeftOut(segment=name, rows=rows, why=why))
+        return told, []
+    chosen, left_out = segments_of(segments)
+    for name, rows in chosen.items():
+        if labels[rows].tell:
+            told += _figures(labels[rows], expected[rows], found[rows], name)
         else:
-            told += _figures(labels[chosen], expected[chosen], found[chosen], name)
+            why = f"fewer than {_OF_A_CLASS_MIN} rows of a class"
+            left_out.append(LeftOut(segment=name, rows=int(rows.sum()), why=why))
     return told, left_out
-
-
-def _why_not(labels: Labels, rows: int, rank: int) -> str:
-    if rank >= SEGMENTS_MAX:
-        return f"only the {SEGMENTS_MAX} largest segments are told"
-    if rows < SEGMENT_ROWS_MIN:
-        return f"fewer than {SEGMENT_ROWS_MIN} rows"
-    if labels.task == "two_classes" and _fewest(labels) < _OF_A_CLASS_MIN:
-        return f"fewer than {_OF_A_CLASS_MIN} rows of a class"
-    return ""
-
-
-def _fewest(labels: Labels) -> int:
-    """Rows of the class that has fewer, of two."""
-    yes = int((labels.truth == 1).sum())
-    return min(yes, len(labels.truth) - yes)
 
 
 def _figures(labels: Labels, expected: Floats, found: Floats, segment: str | None) -> Iterator[Quality]:
@@ -142,10 +138,6 @@ def _figures(labels: Labels, expected: Floats, found: Floats, segment: str | Non
         yield told("rmse", was, now, now / scale - 1, (rise.low / (2 * scale * scale), rise.high / (2 * scale * scale)))
         return
     if labels.task == "two_classes":
-        if _fewest(labels) < _OF_A_CLASS_MIN:
-            raise InvalidInputError(
-                f"fewer than {_OF_A_CLASS_MIN} rows of a class show nothing", next_step="give rows of both classes"
-            )
         expected, found = expected.reshape(rows), found.reshape(rows)
         yield told("auc", *_auc(labels.truth == 1, expected, found))
     worse = _log_loss(labels, found) - _log_loss(labels, expected)

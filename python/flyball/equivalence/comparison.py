@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from flyball.equivalence.segments import LeftOut, segments_of
 from flyball.errors import InvalidInputError
 from flyball.intervals import wilson
 
@@ -118,7 +119,8 @@ def compare(
         )
     if first.shape != second.shape or len(first) != len(kinds) or first.size == 0:
         raise InvalidInputError(
-            f"answers of the shapes {first.shape} and {second.shape} to {len(kinds)} rows do not compare"
+            f"answers of the shapes {first.shape} and {second.shape} to {len(kinds)} rows do not compare",
+            next_step="ask both models the same rows, one or more, for an output of the same shape",
         )
     named = np.asarray(kinds)
     each = _apart(first, second)
@@ -137,6 +139,15 @@ def compare(
             if apart[row] > 0
         ],
     )
+
+
+def flips_by_segment(
+    expected: Floats, found: Floats, segments: NDArray[np.generic], thresholds: Sequence[float] = ()
+) -> tuple[dict[str, list[Flips]], list[LeftOut]]:
+    """Flips in each segment of the rows, and the segments that are not judged: nobody needs the truth for that."""
+    first, second = _table(expected), _table(found)
+    chosen, left_out = segments_of(segments)
+    return {name: _flips(first[rows], second[rows], thresholds) for name, rows in chosen.items()}, left_out
 
 
 def _table(answers: Floats) -> Floats:
@@ -167,9 +178,13 @@ def _errors(apart: Floats, far: NDArray[np.bool_]) -> Errors:
 def _flips(first: Floats, second: Floats, thresholds: Sequence[float]) -> list[Flips]:
     if thresholds:
         if first.shape[1] != 1:
-            raise InvalidInputError("thresholds are of one score; choose the element of the output that is the score")
-        sides = [(threshold, first[:, 0] >= threshold, second[:, 0] >= threshold) for threshold in thresholds]
-        return [_flip(threshold, was != now) for threshold, was, now in sides]
+            raise InvalidInputError(
+                f"thresholds are of one score, and answers have {first.shape[1]} elements a row",
+                next_step="choose the element of the output that is the score",
+            )
+        was, now = first[:, 0], second[:, 0]
+        lost = np.isnan(was) != np.isnan(now)  # a missing score is on neither side, whatever a comparison with it says
+        return [_flip(threshold, lost | ((was >= threshold) != (now >= threshold))) for threshold in thresholds]
     if first.shape[1] > 1:
         return [_flip(None, _classes(first) != _classes(second))]
     return []

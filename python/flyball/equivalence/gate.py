@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from flyball.equivalence.accuracy import LeftOut, Quality
+from flyball.equivalence.segments import LeftOut
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from flyball.equivalence.accuracy import Quality
     from flyball.equivalence.comparison import Flips
 
 _Bar = Annotated[float, Field(ge=0, le=1)]
@@ -63,24 +64,46 @@ class Verdict(_Document):
         return "; ".join(failed) if failed else f"all {len(self.findings)} figures within their bars"
 
 
-def judge(bars: Bars, flips: Sequence[Flips], qualities: Sequence[Quality] = (), untold: Sequence[LeftOut] = ()) -> Verdict:
-    """Every figure against its bar. Without labels flips alone are judged."""
-    findings = [_flips(bars, one) for one in flips] + [_quality(bars, one) for one in qualities]
+def judge(
+    bars: Bars,
+    flips: Sequence[Flips],
+    qualities: Sequence[Quality] = (),
+    untold: Sequence[LeftOut] = (),
+    *,
+    of_segments: Mapping[str, Sequence[Flips]] | None = None,
+    lost: int = 0,
+) -> Verdict:
+    """Every figure against its bar. Without labels flips alone are judged; `of_segments` are those of each segment.
+
+    `lost`: rows that had an answer and have none that is a number now; no bar allows one.
+    """
+    findings = [_flips(bars, one, None) for one in flips]
+    findings += [_flips(bars, one, segment) for segment, each in (of_segments or {}).items() for one in each]
+    findings += [_quality(bars, one) for one in qualities]
+    findings += [_lost(lost)] if lost else []
     return Verdict(
         passed=bool(findings) and all(finding.passed for finding in findings), findings=findings, untold=list(untold)
     )
 
 
-def _flips(bars: Bars, found: Flips) -> Finding:
+def _flips(bars: Bars, found: Flips, segment: str | None) -> Finding:
     at = "the class" if found.threshold is None else f"the side of {found.threshold:g}"
-    words = f"{found.flips:,} of {found.rows:,} rows change {at}, {bars.flips:.2%} may"
-    if found.share <= bars.flips < found.high:
+    where = f" of {segment}" if segment is not None else ""
+    words = f"{found.flips:,} of {found.rows:,} rows{where} change {at}, {bars.flips:.2%} may"
+    judged = found.high if segment is None else found.low
+    if found.share <= bars.flips < judged:
         needed = int(_ROWS_PER_FLIP / max(bars.flips, 1e-9)) + 1
         words += f"; so few rows cannot show it, give {max(needed, found.rows * 2):,} or more"
     return Finding(
-        what="flips", segment=None, value=found.share, judged=found.high, bar=bars.flips, passed=found.high <= bars.flips,
+        what="flips", segment=segment, value=found.share, judged=judged, bar=bars.flips, passed=judged <= bars.flips,
         words=words,
     )  # fmt: skip
+
+
+def _lost(rows: int) -> Finding:
+    them = "1 row that had an answer has" if rows == 1 else f"{rows:,} rows that had an answer have"
+    words = f"{them} none that is a number"
+    return Finding(what="lost", segment=None, value=float(rows), judged=float(rows), bar=0.0, passed=False, words=words)
 
 
 def _quality(bars: Bars, found: Quality) -> Finding:

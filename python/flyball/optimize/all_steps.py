@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flyball.convert.packages import versions
+from flyball.engine import build_info
+from flyball.journal import runtime_fingerprint
 from flyball.optimize.original import Original
 from flyball.optimize.pipeline import run_steps
 from flyball.optimize.report import write_report
@@ -45,15 +48,17 @@ def all_steps(run: Run) -> list[Step]:
 
 def optimise(run: Run, progress: Progress, *, fresh: bool = False) -> Result:
     """Run them all, or those that an earlier run has not finished, and leave the result."""
-    from flyball import engine
+    with run.work.held():
+        ended = run_steps(all_steps(run), run.work, subject_key(run), progress, fresh=fresh)
+        return write_report(run, ended)
 
-    info = engine.build_info()
+
+def subject_key(run: Run) -> str:
+    """Over all that every step depends on: the model and its decision, the rows, and what runs and rewrites models here."""
     decision = run.subject.decision
     subject = [
         *(run.subject.digest, run.subject.output, run.subject.element, run.rows.digest, run.rows.names),
         None if decision is None else decision.check().compiled.document,
-        *(info.version, engine.machine().cpu_model),
+        *(runtime_fingerprint(), build_info().profile, versions("onnxruntime", "onnx")),
     ]
-    with run.work.held():
-        ended = run_steps(all_steps(run), run.work, key_of("", "subject", subject), progress, fresh=fresh)
-        return write_report(run, ended)
+    return key_of("", "subject", subject)

@@ -14,12 +14,14 @@ from flyball.equivalence.rows import like
 from flyball.optimize.operators import thresholds_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from flyball.optimize.run import Run
 
 ROWS_MIN, ROWS_MAX = 10_000, 100_000
-GIVEN = "given"
+GIVEN, CALIBRATION = "given", "calibration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,12 @@ class AskedRows:
 
     inputs: dict[str, Any]
     kinds: NDArray[np.str_]
+
+    def without(self, held_out: Sequence[int]) -> NDArray[np.str_]:
+        """The kinds, where some given rows are no longer such: a candidate was made from them, so they do not judge it."""
+        kinds = self.kinds.astype(object)
+        kinds[list(held_out)] = CALIBRATION
+        return kinds.astype(str)
 
 
 def asked_rows(run: Run) -> AskedRows:

@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_ROWS_AT_ONCE = 256
+_BYTES_AT_ONCE = 64 << 20  # a server's body; of pictures a few rows, for a run holds what its layers make of each
 
 
-def table_of(model: Model, output: str, inputs: Mapping[str, NDArray[Any]]) -> Floats:
-    """What an output says, a row for each row."""
+def table_of(model: Model, output: str, inputs: Mapping[str, NDArray[Any]], *, rows_max: int | None = None) -> Floats:
+    """What an output says, a row for each row; by default with as many rows in a run as a server would take."""
     rows = len(next(iter(inputs.values())))
-    at_once = _ROWS_AT_ONCE if model.facts.batching.on else 1
+    row_bytes = sum(array[:1].nbytes for array in inputs.values())
+    # Beyond what was probed, rows may change one another's last bits: no server gives such answers.
+    at_once = min(rows_max or model.facts.batching.rows_max, max(_BYTES_AT_ONCE // max(row_bytes, 1), 1))
     parts = []
     for place in range(0, rows, at_once):
         answers = model.run({name: array[place : place + at_once] for name, array in inputs.items()})[output]

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from flyball.equivalence.accuracy import qualities
 from flyball.equivalence.certificate import outcome_of
-from flyball.equivalence.comparison import Comparison, compare
+from flyball.equivalence.comparison import Comparison, compare, flips_by_segment
 from flyball.equivalence.gate import Outcome, Verdict, judge
 from flyball.model_runs import Model
 from flyball.optimize.asked_rows import GIVEN
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from flyball.equivalence.accuracy import Quality
     from flyball.optimize.original import Original
 
     Floats = NDArray[np.float64]
@@ -44,6 +45,8 @@ class Candidate(BaseModel):
     resident_bytes: int = 0
     batching: bool = True
     batching_reason: str = ""
+    held_out: int = 0
+    """Given rows that it was made from, by which it is not judged."""
     comparison: Comparison | None = None
     verdict: Verdict | None = None
     outcome: Outcome = "refused"
@@ -67,15 +70,22 @@ class Candidate(BaseModel):
         return beyond if self.verdict is None else f"{beyond}, and {self.verdict.words}"
 
 
-def judged(original: Original, name: str, how: str, path: Path, columns: Sequence[int] | None) -> Candidate:
-    """Ask it all rows (it takes some of their columns), compare with the original's answers, judge by bound and gate."""
+def judged(
+    original: Original, name: str, how: str, path: Path, columns: Sequence[int] | None, *, held_out: Sequence[int] = ()
+) -> Candidate:
+    """Ask it all rows (it takes some of their columns), compare with the original's answers, judge by bound and gate.
+
+    `held_out` are given rows that it was made from: within the bound they must lie too, but the gate does not count them.
+    """
     run = original.run
     model = Model(path)
     facts = model.facts
     inputs = narrowed(original.asked.inputs, columns)
     found = counted(table_of(model, run.subject.output, inputs), run.subject.element)
-    comparison = compared(original, found)
-    verdict = None if comparison.equal else _verdict(original, comparison, found)
+    kinds = original.asked.without(held_out)
+    comparison = compared(original, found, kinds)
+    verdict = None if comparison.equal else _verdict(original, comparison, found, kinds)
+    unread = [] if comparison.equal else run.subject.unread
     return Candidate(
         name=name,
         how=how,
@@ -86,30 +96,36 @@ def judged(original: Original, name: str, how: str, path: Path, columns: Sequenc
         resident_bytes=facts.resident_bytes,
         batching=facts.batching.on,
         batching_reason=facts.batching.reason or "",
+        held_out=len(held_out),
         comparison=comparison,
         verdict=verdict,
         outcome=outcome_of(comparison, verdict),
+        barred=f"flips cannot be counted where a rule asks  {unread[0]}" if unread else None,
     )
 
 
-def compared(original: Original, found: Floats) -> Comparison:
+def compared(original: Original, found: Floats, kinds: NDArray[np.str_]) -> Comparison:
     """Answers to all rows that are asked with the original's; flips are counted in given rows alone."""
     run = original.run
     return compare(
         original.answers,
         found,
         bound=run.bound,
-        kinds=original.asked.kinds,
-        thresholds=run.subject.thresholds if found.ndim == 1 else [],
+        kinds=kinds,
+        thresholds=run.subject.thresholds,
         flips_of=GIVEN,
     )
 
 
-def _verdict(original: Original, comparison: Comparison, found: Floats) -> Verdict:
-    """By flips alone where nobody knows the truth."""
-    bars = original.run.bars
-    if original.labels is None:
-        return judge(bars, comparison.flips)
-    was, now = original.of_given(original.answers), original.of_given(found)
-    told, untold = qualities(original.labels, was, now, original.run.rows.segments)
-    return judge(bars, comparison.flips, told, untold)
+def _verdict(original: Original, comparison: Comparison, found: Floats, kinds: NDArray[np.str_]) -> Verdict:
+    """By flips alone where nobody knows the truth, and where answers are lost: no figure is made of what is no number."""
+    run, by = original.run, kinds == GIVEN
+    was, now = original.answers[by], found[by]
+    lost = (np.isfinite(was) & ~np.isfinite(now)).reshape(len(was), -1).any(axis=1)
+    left, given = original.of_given(by), run.rows.segments
+    segments = None if given is None else given[left]
+    of_segments, untold = ({}, []) if segments is None else flips_by_segment(was, now, segments, run.subject.thresholds)
+    told: list[Quality] = []
+    if original.labels is not None and not lost.any():
+        told, untold = qualities(original.labels[left], was, now, segments)
+    return judge(run.bars, comparison.flips, told, untold, of_segments=of_segments, lost=int(lost.sum()))

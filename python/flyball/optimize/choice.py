@@ -5,9 +5,11 @@ Pure: figures in, a choice with its reason out. A gain that is hardly there is n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from pydantic import BaseModel, ConfigDict
+
+from flyball.equivalence.accuracy import Figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from flyball.optimize.run import Budget
 
 _WORTH = 0.95
+_LOSSES = get_args(Figure)
 
 
 class Line(BaseModel):
@@ -50,14 +53,15 @@ class Choice(BaseModel):
 def choose(
     candidates: Sequence[Candidate], figures: Mapping[str, Mapping[str, Mapping[str, float]]], budget: Budget
 ) -> Choice:
-    """`figures` by candidate and rows of a run. The first candidate is the one that everything must be better than."""
+    """`figures` by candidate and rows of a run.
+
+    The first candidate is the one that everything must be better than. It may serve: `equal` ended the run otherwise.
+    """
     lines = [_line(one, figures.get(one.name), budget) for one in candidates]
     lines = [line.model_copy(update={"front": _on_front(line, lines)}) for line in lines]
     simplest = lines[0]
     able = [line for line in lines if line.accepted]
     fitting = [line for line in able if line.within_budget] or able
-    if not fitting:
-        return Choice(lines=lines, chosen=simplest.name, reason="no candidate may serve, so the model stays as it is")
     best = min(fitting, key=lambda line: (_p50(line), line.size_bytes))
     over = "" if best.within_budget else "; none is within the budget"
     if simplest in fitting and _p50(best) > _p50(simplest) * _WORTH:
@@ -77,7 +81,7 @@ def _line(one: Candidate, figures: Mapping[str, Mapping[str, float]] | None, bud
         and (budget.memory_mb is None or one.resident_bytes <= budget.memory_mb * 1e6)
     )
     losses = (
-        [finding.judged for finding in one.verdict.findings if finding.what != "flips" and finding.segment is None]
+        [finding.judged for finding in one.verdict.findings if finding.what in _LOSSES and finding.segment is None]
         if one.verdict
         else []
     )

@@ -41,20 +41,19 @@ def columns_explained(decision: Decision) -> set[int]:
 
 
 def write_decision(decision: Decision, model: Path, columns: Sequence[int] | None, folder: Path) -> Decision:
-    """Leave decision.yaml, the model and every file that it names in a folder, whatever was there before; and read it."""
-    making = folder.with_name(f".{folder.name}.making")
-    shutil.rmtree(making, ignore_errors=True)
-    making_folder(making)
-    shutil.copyfile(model, making / MODEL)
-    spec = _with_model(_moved(decision, making), decision, columns)
+    """Leave decision.yaml, the model and every file that it names in a new folder, and read it.
+
+    Nothing in it knows where the folder lies, so that it may be moved.
+    """
+    making_folder(folder)
+    shutil.copyfile(model, folder / MODEL)
+    spec = _with_model(_moved(decision, folder), decision, columns)
     spec, fitted = _without_idle_transforms(spec, decision)
     if fitted is not None:
-        (making / FITTED).write_bytes(fitted.content())
-    if columns is not None and (making / TREES).is_file():
-        (making / TREES).write_bytes(narrowed_trees((making / TREES).read_bytes(), columns))
-    (making / DECISION).write_text(yaml_of(spec))
-    shutil.rmtree(folder, ignore_errors=True)
-    making.replace(folder)
+        (folder / FITTED).write_bytes(fitted.content())
+    if columns is not None and (folder / TREES).is_file():
+        (folder / TREES).write_bytes(narrowed_trees((folder / TREES).read_bytes(), columns))
+    (folder / DECISION).write_text(yaml_of(spec))
     made = Decision.load(folder / DECISION)
     made.check()
     return made

@@ -28,22 +28,35 @@ class DecidesOtherwiseError(FlyballError):
 
 
 def decides_alike(
-    first: Decision, second: Decision, requests: Sequence[Mapping[str, Any]], *, equal: bool
+    first: Decision, second: Decision, requests: Sequence[Mapping[str, Any]], *, bound: float | None
 ) -> dict[str, Any]:
-    """Both decide in turn. Where their models are equal, so must be outcomes, scores, reasons and what each field added."""
+    """Both decide in turn; `differ` counts other outcomes. `bound`: how far apart equal models may score; None: not equal.
+
+    Where equal models give the same score, so must be outcome, band, reasons and what each field added. Where they do not,
+    the bound says how far apart they may be, and a score beside the beginning of a band may fall on either side of it.
+    """
     asked = requests[:_REQUESTS]
     try:
-        before, after = _decided(first, asked), _decided(second, asked)
+        before = _decided(first, asked)
     except FlyballError as error:  # a row that is refused, a source that is away: told, for nothing was proven then
         return {"requests": 0, "differ": 0, "us": None, "untold": error.message}
-    differ = [place for place, pair in enumerate(zip(before, after, strict=True)) if not _alike(*pair)]
-    if equal and differ:
-        was, now = before[differ[0]], after[differ[0]]
+    try:
+        after = _decided(second, asked)
+    except FlyballError as error:
         raise DecidesOtherwiseError(
-            f"{len(differ)} of {len(asked)} requests are decided otherwise: {_words(was)} became {_words(now)}",
+            f"the decision as it is decides {len(asked)} requests, and around the chosen model one fails: {error.message}",
+            next_step="serve the decision as it is",
+        ) from error
+    pairs = list(zip(before, after, strict=True))
+    wrong = [] if bound is None else [pair for pair in pairs if not _explained(*pair, bound)]
+    if wrong:
+        was, now = wrong[0]
+        raise DecidesOtherwiseError(
+            f"{len(wrong)} of {len(asked)} requests are decided otherwise: {_words(was)} became {_words(now)}",
             next_step="serve the decision as it is",
         )
-    return {"requests": len(asked), "differ": len(differ), "us": [_time(before), _time(after)], "untold": None}
+    differ = sum(was.outcome != now.outcome for was, now in pairs)
+    return {"requests": len(asked), "differ": differ, "us": [_time(before), _time(after)], "untold": None}
 
 
 def _decided(decision: Decision, requests: Sequence[Mapping[str, Any]]) -> list[Decided]:
@@ -53,18 +66,26 @@ def _decided(decision: Decision, requests: Sequence[Mapping[str, Any]]) -> list[
         decision.close()
 
 
+def _explained(was: Decided, now: Decided, bound: float) -> bool:
+    """Whether models that are equal within the bound may decide so."""
+    if not _near(was.score, now.score, bound):
+        return False
+    return not _near(was.score, now.score, 0.0) or _alike(was, now)
+
+
 def _alike(was: Decided, now: Decided) -> bool:
     if (was.outcome, was.band, len(was.reasons)) != (now.outcome, now.band, len(now.reasons)):
         return False
-    scores = _close(was.score, now.score)
-    return scores and all(
-        (one.code, one.field) == (other.code, other.field) and _close(one.contribution, other.contribution)
+    return all(
+        (one.code, one.field) == (other.code, other.field) and _near(one.contribution, other.contribution, 0.0)
         for one, other in zip(was.reasons, now.reasons, strict=True)
     )
 
 
-def _close(one: float | None, other: float | None) -> bool:
-    return one == other or (one is not None and other is not None and abs(one - other) <= _CLOSE * max(1.0, abs(one)))
+def _near(one: float | None, other: float | None, bound: float) -> bool:
+    if one is None or other is None:
+        return one is other
+    return abs(one - other) <= max(bound, _CLOSE * max(1.0, abs(one)))
 
 
 def _words(decided: Decided) -> str:

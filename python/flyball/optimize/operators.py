@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flyball.errors import MissingExtraError
+from flyball.explain_latency.cost import TREES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-_TREES = ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor")
 
 
 def operators_of(path: Path) -> list[str]:
@@ -25,7 +24,7 @@ def columns_asked(path: Path) -> set[int] | None:
     """The columns that any split of the model's trees asks; None where it is not one ensemble of trees over its input."""
     model = _read(path)
     inputs = {one.name for one in model.graph.input}
-    trees = [node for node in model.graph.node if node.op_type in _TREES]
+    trees = [node for node in model.graph.node if node.op_type in TREES]
     others = {name for node in model.graph.node if node not in trees for name in node.input}
     if not trees or inputs & others or any(node.input[0] not in inputs for node in trees):
         return None
@@ -46,7 +45,7 @@ def thresholds_of(path: Path) -> dict[str, list[float]]:
         return {}
     found: dict[str, list[float]] = {}
     for node in _read(path).graph.node:
-        if node.op_type in _TREES:
+        if node.op_type in TREES:
             attributes = {one.name: one for one in node.attribute}
             parts = (
                 attributes["nodes_featureids"].ints,

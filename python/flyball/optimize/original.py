@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from flyball.equivalence.accuracy import labels_of
 from flyball.model_runs import Model
 from flyball.optimize.asked_rows import GIVEN, asked_rows
 from flyball.optimize.asking import counted, table_of
+from flyball.optimize.subject import several_scores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from flyball.equivalence.accuracy import Labels
     from flyball.optimize.asked_rows import AskedRows
     from flyball.optimize.run import Run
+
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 @dataclass
@@ -35,11 +39,15 @@ class Original:
     @cached_property
     def answers(self) -> NDArray[np.float64]:
         """To all of them: those that count."""
-        return counted(self._table, self.run.subject.element)
+        subject = self.run.subject
+        found = counted(self._table, subject.element)
+        if subject.thresholds and found.ndim > 1:  # of a file that does not declare how many elements a row has
+            raise several_scores(subject.output)
+        return found
 
-    def of_given(self, answers: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Of answers to all of them, those to the given rows, whose truth may be known."""
-        given: NDArray[np.float64] = answers[self.asked.kinds == GIVEN]
+    def of_given(self, told: NDArray[_Scalar]) -> NDArray[_Scalar]:
+        """Of what is told of all of them, that of the given rows, whose truth may be known."""
+        given: NDArray[_Scalar] = told[self.asked.kinds == GIVEN]
         return given
 
     @cached_property

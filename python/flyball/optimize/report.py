@@ -5,6 +5,7 @@ Everything on the page is in the document. Must not know how anything was measur
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from flyball.optimize.choice import choose
 from flyball.optimize.chosen_decision import write_decision
 from flyball.optimize.deciding import decides_alike
 from flyball.optimize.steps.batch import batch_rows_max, candidates_in
-from flyball.optimize.work import CHOSEN, CHOSEN_DECISION, PAGE, REPORT
+from flyball.optimize.work import CHOSEN, CHOSEN_DECISION, MAKING, PAGE, REPORT
 from flyball.spec.way import way_digest
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ def write_report(run: Run, ended: Ended) -> Result:
     chosen = next(one for one in candidates if one.name == choice.chosen)
     assert chosen.comparison is not None  # noqa: S101 - one that may serve was compared, and so was the exported model
     assert chosen.digest is not None  # noqa: S101 - and has a file
-    folder = run.work.folder
     facts, machine = ended.documents["baseline"]["facts"], engine.machine()
     certificate = certify(
         original=Original(digest=run.subject.digest, kind=f"{run.subject.model.name} as it came"),
@@ -61,10 +61,27 @@ def write_report(run: Run, ended: Ended) -> Result:
         comparison=chosen.comparison,
         gate=chosen.verdict,
     )
-    write_bytes(folder / CHOSEN, (run.work.models / str(chosen.file)).read_bytes())
-    write_bytes(folder / CERTIFICATE, certificate.to_bytes())
-    decision = _decision(run, ended, certificate)
-    document = {
+    model = run.work.models / str(chosen.file)
+    with tempfile.TemporaryDirectory(prefix=MAKING, dir=run.work.models) as made:
+        decision = _decision(run, ended, certificate, model, Path(made, CHOSEN_DECISION))
+        document = _document(run, ended, choice, certificate, decision)
+        page = _page(document)
+        # Nothing is seen before all of it is proven and made; the report, which speaks of the rest, comes last.
+        folder = run.work.folder
+        if decision is not None:
+            Path(made, CHOSEN_DECISION).replace(folder / CHOSEN_DECISION)
+        write_bytes(folder / CHOSEN, model.read_bytes())
+        write_bytes(folder / CERTIFICATE, certificate.to_bytes())
+        write_json(folder / REPORT, document)
+        write_bytes(folder / PAGE, page)
+    return Result(document, choice, certificate, folder, ended.taken)
+
+
+def _document(
+    run: Run, ended: Ended, choice: Choice, certificate: Certificate, decision: dict[str, Any] | None
+) -> dict[str, Any]:
+    machine = engine.machine()
+    return {
         "subject": {"name": run.subject.name, "digest": run.subject.digest, "output": run.subject.output},
         "machine": {"cpu": machine.cpu_model, "cpus": len(machine.cpus), "build": engine.build_info().profile},
         "rows": {"count": run.rows.count, "digest": run.rows.digest, "labelled": run.rows.labels is not None},
@@ -75,22 +92,20 @@ def write_report(run: Run, ended: Ended) -> Result:
         "outcome": certificate.outcome,
         "steps": ended.documents,
     }
-    write_json(folder / REPORT, document)
-    _write_page(document, folder / PAGE)
-    return Result(document, choice, certificate, folder, ended.taken)
 
 
 def _kinds(comparison: Comparison) -> dict[str, int]:
     return {kind: errors.rows for kind, errors in comparison.by_kind.items()}
 
 
-def _decision(run: Run, ended: Ended, certificate: Certificate) -> dict[str, Any] | None:
-    """The folder `chosen`, proven on requests; None for a bare model."""
+def _decision(run: Run, ended: Ended, certificate: Certificate, model: Path, folder: Path) -> dict[str, Any] | None:
+    """The decision around the model, in a folder of its own, proven on requests; None for a bare model."""
     if run.subject.decision is None:
         return None
-    folder, export = run.work.folder / CHOSEN_DECISION, ended.documents["export"]
-    made = write_decision(run.subject.decision, run.work.folder / CHOSEN, export["columns"], folder)
-    told = decides_alike(run.subject.decision, made, run.rows.requests, equal=certificate.outcome == "equal")
+    export = ended.documents["export"]
+    made = write_decision(run.subject.decision, model, export["columns"], folder)
+    bound = run.bound if certificate.outcome == "equal" else None
+    told = decides_alike(run.subject.decision, made, run.rows.requests, bound=bound)
     write_bytes(folder / CERTIFICATE, of_decision(certificate, made, told["requests"]).to_bytes())
     dropped = len(run.subject.decision.spec.transforms) - len(made.spec.transforms)
     return {"columns_cut": export["columns_cut"], "transforms_cut": dropped, **told}
@@ -112,7 +127,7 @@ def _budget(run: Run, ended: Ended) -> dict[str, Any]:
     return {**run.budget.model_dump(), "served_p99_ms": served_ms, "kept": None if most is None else served_ms <= most}
 
 
-def _write_page(document: dict[str, Any], path: Path) -> None:
+def _page(document: dict[str, Any]) -> bytes:
     try:
         import jinja2
     except ImportError as error:
@@ -128,8 +143,7 @@ def _write_page(document: dict[str, Any], path: Path) -> None:
         lstrip_blocks=True,
     )
     environment.filters |= {"latency": latency, "rate": rate, "size": size, "percent": percent}
-    text = environment.get_template("optimize.html.j2").render(report=document, plot=_plot(document).decode())
-    write_bytes(path, text.encode())
+    return environment.get_template("optimize.html.j2").render(report=document, plot=_plot(document).decode()).encode()
 
 
 def _plot(document: dict[str, Any]) -> bytes:

@@ -30,7 +30,7 @@ def main() -> int:
             case "static_int8":
                 _static(how, source, target, Path(asked["calibration"]))
             case "dynamic_int8":
-                _dynamic(how, source, target)
+                _dynamic(source, target)
             case other:
                 raise ValueError(f"{other} is not known")
     except ImportError as error:
@@ -113,7 +113,6 @@ def _static(how: dict[str, Any], source: Path, target: Path, calibration: Path) 
     CalibrationDataReader.register(_Rows)
     methods = {
         "minmax": CalibrationMethod.MinMax,
-        "entropy": CalibrationMethod.Entropy,
         "percentile": CalibrationMethod.Percentile,
     }
     quantize_static(
@@ -129,12 +128,10 @@ def _static(how: dict[str, Any], source: Path, target: Path, calibration: Path) 
     )
 
 
-def _dynamic(how: dict[str, Any], source: Path, target: Path) -> None:
+def _dynamic(source: Path, target: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    quantize_dynamic(
-        str(_prepared(source, target)), str(target), weight_type=QuantType.QInt8, reduce_range=how["reduce_range"]
-    )
+    quantize_dynamic(str(_prepared(source, target)), str(target), weight_type=QuantType.QInt8)
 
 
 def _prepared(source: Path, target: Path) -> Path:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _SECONDS_MAX = 1800.0
 _WORDS_MAX = 2000
+_GO_ON = "serve the model as it is, or try newer tools:  pip install -U onnx onnxruntime"
 
 
 class _Request(BaseModel):
@@ -53,11 +54,14 @@ class Graph(_Request):
 
 
 class StaticInt8(_Request):
-    """Weights and activations in 8 bits, the ranges of activations taken from calibration rows."""
+    """Weights and activations in 8 bits, the ranges of activations taken from calibration rows.
+
+    `reduce_range`: weights in 7 bits, for CPUs that add up two products in 16 bits, where those of 8 bits saturate.
+    """
 
     do: Literal["static_int8"] = "static_int8"
     per_channel: bool
-    method: Literal["minmax", "entropy", "percentile"] = "minmax"
+    method: Literal["minmax", "percentile"] = "minmax"
     reduce_range: bool = False
 
 
@@ -65,7 +69,6 @@ class DynamicInt8(_Request):
     """Weights in 8 bits; activations are scaled at each run, over all of its rows."""
 
     do: Literal["dynamic_int8"] = "dynamic_int8"
-    reduce_range: bool = False
 
 
 Rewrite = Trim | Graph | StaticInt8 | DynamicInt8
@@ -91,7 +94,9 @@ def rewrite(how: Rewrite, source: Path, target: Path, calibration: Mapping[str, 
                 command, input=json.dumps(request), capture_output=True, text=True, timeout=_SECONDS_MAX, check=False
             )
         except subprocess.TimeoutExpired as error:
-            raise RewriteRefusedError(f"{how.do} of {source.name} took more than {_SECONDS_MAX:.0f} s") from error
+            raise RewriteRefusedError(
+                f"{how.do} of {source.name} took more than {_SECONDS_MAX:.0f} s", next_step=_GO_ON
+            ) from error
         if ended.returncode != 0:
             raise _refused(how, source, ended)
         scan_model(Path(made, "made.onnx"))
@@ -109,4 +114,4 @@ def _refused(how: Rewrite, source: Path, ended: subprocess.CompletedProcess[str]
         return MissingExtraError(
             f"optimising needs {told['missing']}", next_step="install it:  pip install 'flyball[optimize]'"
         )
-    return RewriteRefusedError(f"{how.do} of {source.name} failed: {told['error'][:_WORDS_MAX]}")
+    return RewriteRefusedError(f"{how.do} of {source.name} failed: {told['error'][:_WORDS_MAX]}", next_step=_GO_ON)

@@ -5,13 +5,14 @@ Must not know the rows, nor what will be tried.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flyball.engine import model_files
 from flyball.errors import RefusedError, UsageError
 from flyball.model_documents import scores
+from flyball.optimize.score_thresholds import score_thresholds
 from flyball.spec import Decision
 from flyball.spec.models import Score
 
@@ -25,7 +26,10 @@ DECISION = "decision.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The model's file; the output that is compared, one element of it or all; and thresholds at which the score decides."""
+    """The model's file; the output that is compared, one element of it or all; and thresholds at which the score decides.
+
+    Above the first of them a score is a yes.
+    """
 
     name: str
     model: Path
@@ -34,6 +38,8 @@ class Subject:
     element: int | None
     thresholds: list[float]
     decision: Decision | None = None
+    unread: list[str] = field(default_factory=list)
+    """Conditions of its rules that ask the score in a way whose thresholds cannot be told."""
 
     @property
     def promised_p99_ms(self) -> float | None:
@@ -59,7 +65,18 @@ def subject_of(path: Path, *, output: str | None = None, thresholds: Sequence[fl
         return _of_decision(path)
     files = model_files(path)
     chosen, element = _element(output) if output else (_scores(path, files.outputs), None)
+    declared = next((one.shape for one in files.outputs if one.name == chosen), None)
+    if thresholds and element is None and declared and any(size > 1 for size in declared[1:]):
+        raise several_scores(chosen)
     return Subject(path.stem, path, files.digest, chosen, element, sorted(thresholds))
+
+
+def several_scores(output: str) -> UsageError:
+    """A threshold divides one score, and this output has several a row."""
+    return UsageError(
+        f"{output} has several elements a row, and a threshold is of one score",
+        next_step=f"name the element:  --output '{output}[1]'",
+    )
 
 
 def _of_decision(path: Path) -> Subject:
@@ -72,23 +89,17 @@ def _of_decision(path: Path) -> Subject:
             next_step="optimise each model by itself:  flyball optimize MODEL.onnx --data ROWS",
         )
     file = Path(compiled.artifacts[0].path)
+    thresholds, unread = score_thresholds(decision.spec.policy)
     return Subject(
         decision.name,
         file,
         model_files(file).digest,
         model.score.output,
         model.score.element,
-        _thresholds(decision),
+        thresholds,
         decision,
+        unread,
     )
-
-
-def _thresholds(decision: Decision) -> list[float]:
-    """Every score at which a band begins, in segments too."""
-    policy = decision.spec.policy
-    bands = [band for group in (policy.bands, *(one.bands for one in policy.segments)) for band in group.values()]
-    ends = {end for band in bands for end in (band.below, band.at_least) if end is not None}
-    return sorted(float(end) for end in ends)
 
 
 def _element(text: str) -> tuple[str, int | None]:

@@ -47,7 +47,7 @@ class Equal:
         inputs, _ = self.original.asked.inputs, self.original.answers
         step.update(1.0, "the original has answered")
         table = table_of(Model(run.work.models / EXPORTED), run.subject.output, narrowed(inputs, columns))
-        told = compared(self.original, counted(table, run.subject.element))
+        told = compared(self.original, counted(table, run.subject.element), self.original.asked.kinds)
         if not told.equal:
             raise _not_equal(told, inputs)
         step.end(f"{told.all.rows:,} rows, {told.all.max_abs:.3g} apart at most")

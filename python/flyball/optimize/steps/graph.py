@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flyball.errors import FlyballError
+from flyball.errors import ModelRefusedError, ServerFaultError
 from flyball.optimize.candidate import Candidate, judged
-from flyball.optimize.rewriting import Graph, rewrite
+from flyball.optimize.rewriting import Graph, RewriteRefusedError, rewrite
 from flyball.optimize.steps.export import EXPORTED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flyball.bench.progress import Progress
     from flyball.optimize.original import Original
     from flyball.optimize.pipeline import Found
@@ -57,16 +59,26 @@ def judging(original: Original) -> dict[str, Any]:
 
 
 def attempt(
-    original: Original, found: Found, name: str, *, how: str, way: Rewrite | None, calibration: Any = None
+    original: Original,
+    found: Found,
+    name: str,
+    *,
+    how: str,
+    way: Rewrite | None,
+    calibration: Any = None,
+    held_out: Sequence[int] = (),
 ) -> Candidate:
-    """Make a candidate and judge it; a rewrite that fails is a refused candidate, not the end of the run."""
+    """Make a candidate and judge it. A rewrite that fails, or whose model does not load or run, is a refused candidate.
+
+    Anything else, such as labels that cannot be the truth, is of all candidates, and ends the run.
+    """
     run = original.run
     target = run.work.models / (EXPORTED if way is None else f"{name}.onnx")
     try:
         if way is not None:
             found.models[target.name] = rewrite(way, run.work.models / EXPORTED, target, calibration)
-        return judged(original, name, how, target, found.of("export")["columns"])
-    except FlyballError as error:
-        if way is None or error.code == "missing_extra":
+        return judged(original, name, how, target, found.of("export")["columns"], held_out=held_out)
+    except (RewriteRefusedError, ModelRefusedError, ServerFaultError) as error:
+        if way is None:
             raise
         return Candidate(name=name, how=how, failed=error.message)

@@ -19,6 +19,7 @@ from flyball.optimize.candidate import judged
 from flyball.optimize.choice import choose
 from flyball.optimize.serving import bursts, figures_of, served, steady
 from flyball.optimize.steps.batch import batch_rows_max, candidates_of
+from flyball.optimize.steps.quantise import held_out_of
 
 if TYPE_CHECKING:
     from flyball.bench.progress import Progress
@@ -78,7 +79,7 @@ class Loaded:
                     step.update(float(2 * turn + place), f"{who}, {rate:,.0f}/s")
                     windows[who].append(figures_of(server.load(arrivals, run.seconds)))
             inputs = rows.some(slice(0, _ASKED_AGAIN))
-            same_served(up["chosen"], inputs, run.subject.output, table_of(Model(file), run.subject.output, inputs))
+            same_served(up["chosen"], inputs, run.subject.output, Model(file))
         told = {who: _medians(each) for who, each in windows.items()}
         step.end(f"p99 {told['original']['p99']:.0f} µs, chosen {told['chosen']['p99']:.0f} µs")
         return {"rate_per_s": rate, "windows": windows, **told}
@@ -101,7 +102,8 @@ class Retest:
         step = progress.begin("retest", 1.0)
         chosen = chosen_of(run, found)
         path = run.work.models / str(chosen.file)
-        again = judged(self.original, chosen.name, chosen.how, path, found.of("export")["columns"])
+        held_out = held_out_of(self.original) if chosen.held_out else []
+        again = judged(self.original, chosen.name, chosen.how, path, found.of("export")["columns"], held_out=held_out)
         if again.digest != chosen.digest:
             raise AfterLoadError(f"{path.name} is no longer the file that was judged", next_step="run again with  --fresh")
         if again.comparison != chosen.comparison:
@@ -111,8 +113,9 @@ class Retest:
         return {"rows": rows, "digest": chosen.digest, "rollback": run.subject.digest}
 
 
-def same_served(server: Served, inputs: dict[str, Any], output: str, expected: Any) -> None:
-    """After its load the served model must give the bits that the engine alone gives."""
+def same_served(server: Served, inputs: dict[str, Any], output: str, model: Model) -> None:
+    """After its load the served model must give the bits that the engine alone gives; both are asked row by row."""
+    expected = table_of(model, output, inputs, rows_max=1)
     found = np.asarray(server.answers(inputs, output), dtype=np.float64).reshape(expected.shape)
     if not np.array_equal(found, expected, equal_nan=True):
         raise AfterLoadError("served under load, the chosen model answers otherwise", next_step="serve the original")

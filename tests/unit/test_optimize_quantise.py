@@ -1,0 +1,155 @@
+"""Eight bits: by which rows they are judged, on which CPU, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import models
+import numpy as np
+import pytest
+from silent import Silent
+from small_network import chosen, exported, network, run_of
+
+from flyball.equivalence.gate import Bars
+from flyball.model_runs import Model
+from flyball.optimize.candidate import Candidate
+from flyball.optimize.operators import columns_asked, thresholds_of
+from flyball.optimize.original import Original
+from flyball.optimize.rewriting import StaticInt8, rewrite
+from flyball.optimize.rows import read_rows
+from flyball.optimize.run import Run
+from flyball.optimize.steps.quantise import Quantise, calibration_places, held_out_of, unbatched, ways_on
+from flyball.optimize.steps.served import Retest
+from flyball.optimize.subject import subject_of
+from flyball.optimize.work import Work
+
+BARS = Bars(auc=0.02, logloss=0.02, accuracy=0.02, flips=0.03)
+
+
+def quantised(run: Run) -> list[Candidate]:
+    document = Quantise(Original(run)).run(exported(run), Silent())
+    return [Candidate.model_validate(one) for one in document["candidates"]]
+
+
+def test_eight_bits_are_taken_where_the_gate_passes_and_refused_where_they_hurt(tmp_path: Path) -> None:
+    (tmp_path / "sound").mkdir()
+    (tmp_path / "spoilt").mkdir()
+    sound = quantised(run_of(tmp_path / "sound", network(tmp_path / "sound"), bars=BARS))
+    assert any(one.accepted and one.outcome == "within_gate" for one in sound), [one.why_not for one in sound]
+    static, dynamic = (one.comparison for one in (sound[0], sound[-1]))
+    assert static is not None
+    assert dynamic is not None
+    # By the rows that its ranges were taken from, no candidate is judged.
+    assert (static.by_kind["calibration"].rows, static.by_kind["given"].rows, static.flips[0].rows) == (500, 1500, 1500)
+    assert (dynamic.by_kind["given"].rows, dynamic.flips[0].rows) == (2000, 2000)
+    hurt = quantised(run_of(tmp_path / "spoilt", network(tmp_path / "spoilt", spoilt=True), bars=BARS))
+    spoilt = next(one for one in hurt if one.name == "static-int8")
+    assert spoilt.failed is None
+    assert not spoilt.accepted
+    assert "may be lost" in spoilt.why_not or "rows change" in spoilt.why_not
+
+
+def test_calibration_rows_are_held_out_where_enough_others_are_left_of_each_class(tmp_path: Path) -> None:
+    original = Original(run_of(tmp_path, network(tmp_path)))
+    assert held_out_of(original) == calibration_places(original.run.rows)
+    few = replace(original.run, rows=replace(original.run.rows, inputs=original.run.rows.some(slice(0, 127)), labels=None))
+    assert len(calibration_places(few.rows)) == 32
+    assert held_out_of(Original(few)) == []
+    rare = np.zeros(original.run.rows.count)
+    rare[calibration_places(original.run.rows)[:40]] = 1.0
+    assert held_out_of(Original(replace(original.run, rows=replace(original.run.rows, labels=rare)))) == []
+
+
+def test_a_candidate_is_judged_again_by_the_rows_by_which_it_was_judged(tmp_path: Path) -> None:
+    run = run_of(tmp_path, network(tmp_path))
+    found = chosen(run, held_out=held_out_of(Original(run)))
+    assert Retest(Original(run)).run(found, Silent())["rollback"] == run.subject.digest
+
+
+def test_a_network_without_some_columns_is_calibrated_without_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def attempt(_: Any, __: Any, name: str, **how: Any) -> Candidate:
+        asked[name] = how
+        return Candidate(name=name, how="", failed="not made")
+
+    run = run_of(tmp_path, network(tmp_path))
+    found = exported(run)
+    found.documents["export"]["columns"] = [1, 4]
+    monkeypatch.setattr("flyball.optimize.steps.quantise.attempt", attempt)
+    Quantise(Original(run)).run(found, Silent())
+    wanted = run.rows.inputs["x"][calibration_places(run.rows)][:, [1, 4]]
+    assert np.array_equal(asked["static-int8"]["calibration"]["x"], wanted)
+    assert "calibration" not in asked["dynamic-int8"]
+
+
+@pytest.mark.parametrize(
+    ("arch", "features", "reduced"),
+    [
+        ("x86_64", ["avx2", "avx512f"], True),
+        ("x86_64", ["avx2", "avxvnni"], False),
+        ("x86_64", ["avx512vnni"], False),
+        ("aarch64", ["neon"], False),
+    ],
+)
+def test_weights_take_seven_bits_where_products_of_eight_would_saturate(
+    arch: str, features: list[str], reduced: bool
+) -> None:
+    ways = ways_on({"arch": arch, "cpu_features": features})
+    assert {name for name, (_, way) in ways.items() if getattr(way, "reduce_range", False)} == (
+        {"static-int8-channel", "static-int8-percentile"} if reduced else set()
+    )
+    assert all(("7 bits" in how) == getattr(way, "reduce_range", False) for how, way in ways.values())
+
+
+def test_a_reduced_range_leaves_a_bit_of_every_weight_unused(tmp_path: Path) -> None:
+    model = network(tmp_path)
+    rows = {"x": np.random.default_rng(1).normal(size=(32, 8)).astype(np.float32)}
+    rewrite(StaticInt8(per_channel=True, reduce_range=True), model, tmp_path / "made.onnx", rows)
+    made = models.onnx.load(tmp_path / "made.onnx")
+    weights = [
+        models.numpy_helper.to_array(one) for one in made.graph.initializer if one.data_type == models.TensorProto.INT8
+    ]
+    largest = max(int(np.abs(one.astype(np.int32)).max()) for one in weights if one.ndim == 2)
+    assert 60 <= largest <= 64
+
+
+def test_a_dynamically_quantised_model_serves_only_where_servers_find_out_not_to_batch_it(tmp_path: Path) -> None:
+    (dynamic,) = (one for one in quantised(run_of(tmp_path, network(tmp_path), bars=BARS)) if one.name == "dynamic-int8")
+    assert not dynamic.batching
+    assert "neighbours" in dynamic.batching_reason
+    assert dynamic.accepted
+    batched = unbatched(dynamic.model_copy(update={"batching": True}))
+    assert not batched.accepted
+    assert "it would batch it" in batched.why_not
+
+
+def test_a_bias_of_one_row_does_not_keep_a_network_from_a_scale_for_each_channel(tmp_path: Path) -> None:
+    made = {one.name: one for one in quantised(run_of(tmp_path, network(tmp_path, bias_shape=(1, 32)), bars=BARS))}
+    assert made["static-int8-channel"].failed is None
+
+
+def test_without_labels_and_thresholds_a_difference_cannot_be_judged_and_says_so(tmp_path: Path) -> None:
+    run = run_of(tmp_path, network(tmp_path))
+    blind = replace(run, subject=replace(run.subject, thresholds=[]), rows=replace(run.rows, labels=None))
+    static = next(one for one in quantised(blind) if one.name == "static-int8")
+    assert not static.accepted
+    assert "neither labels nor thresholds" in static.why_not
+
+
+def test_trees_have_nothing_to_quantise_and_tell_their_columns_and_thresholds(tmp_path: Path) -> None:
+    model = models.gbdt(tmp_path)
+    asked, thresholds = columns_asked(model), thresholds_of(model)
+    assert asked
+    assert {int(column) for column in thresholds} == asked
+    width = Model(model).facts.inputs[0].shape[1]
+    rows = np.random.default_rng(1).normal(size=(300, width)).astype(np.float32)
+    np.savez(tmp_path / "rows.npz", **{Model(model).facts.inputs[0].name: rows})
+    subject = subject_of(model)
+    run = Run(subject, read_rows(tmp_path / "rows.npz", subject, Model(model).facts.inputs), Work(tmp_path / "work"))
+    with run.work.held():
+        document = Quantise(Original(run)).run(exported(run), Silent())
+    assert document["candidates"] == []
+    assert "TreeEnsemble" in document["does_nothing"]
