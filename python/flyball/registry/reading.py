@@ -20,7 +20,6 @@ from flyball.registry.fold import ALIAS, CANDIDATE, CHAMPION
 from flyball.registry.nodes import GONE_US, NodeReport
 from flyball.registry.views import (
     ApprovalView,
-    CandidateView,
     EndingView,
     EventView,
     FileView,
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     _Said = tuple[NodeReport | Confirmation, int, int | None]
     """What a server says, when it was said and, where it is gone, since when."""
 
-_NODES = TypeAdapter(list[NodeView])
+_NODES, _PLACEMENTS = TypeAdapter(list[NodeView]), TypeAdapter(list[PlacementView])
 _WAITING_MAX = 100
 _FINDINGS_MAX = 100
 
@@ -211,26 +210,23 @@ class Reading:
         order = {environment: place for place, environment in enumerate(self.opened.home.settings.environments)}
         candidates = {(one.name, one.place): one for one in placed if one.slot == CANDIDATE}
         champions = [one for one in placed if one.slot == CHAMPION]
-        views = []
-        for one in sorted(champions, key=lambda one: (one.name, order.get(one.place, len(order)), one.place)):
-            tried = candidates.get((one.name, one.place))
-            candidate = None
-            if tried is not None:
-                candidate = CandidateView(version=tried.version, share=tried.share or 0.0, shadow=bool(tried.shadow))
-            views.append(
-                PlacementView(
-                    name=one.name,
-                    environment=one.place,
-                    version=one.version,
-                    candidate=candidate,
-                    since=time_of(one.from_at),
-                    actor=one.actor,
-                    reason=one.reason,
-                    approvers=list(dict.fromkeys(approvers.get((one.name, one.version), ()))),
-                    served_by=served_by.get((one.name, one.place), []),
-                )
-            )
-        return views
+        champions.sort(key=lambda one: (one.name, order.get(one.place, len(order)), one.place))
+        return _PLACEMENTS.validate_python(
+            [
+                {
+                    "name": one.name,
+                    "environment": one.place,
+                    "version": one.version,
+                    "candidate": _candidate(candidates.get((one.name, one.place))),
+                    "since": time_of(one.from_at),
+                    "actor": one.actor,
+                    "reason": one.reason,
+                    "approvers": list(dict.fromkeys(approvers.get((one.name, one.version), ()))),
+                    "served_by": served_by.get((one.name, one.place), []),
+                }
+                for one in champions
+            ]
+        )
 
     def _endings(
         self,
@@ -369,6 +365,10 @@ def _node_views(said: Iterable[_Said]) -> list[NodeView]:
             for one, seen_at, gone_since in said
         ]
     )
+
+
+def _candidate(tried: Placement | None) -> dict[str, Any] | None:
+    return tried and {"version": tried.version, "share": tried.share or 0.0, "shadow": bool(tried.shadow)}
 
 
 def _serving(said: NodeReport | Confirmation) -> dict[str, Any] | None:

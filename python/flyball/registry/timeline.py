@@ -6,9 +6,9 @@ Answers come from the placements' intervals, so that they take as long as the re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import Integer, and_, func, literal_column, or_, select
 
 from flyball.registry import schema
 from flyball.registry.event import microseconds
@@ -18,9 +18,10 @@ from flyball.registry.nodes import GONE_US
 from flyball.registry.projections import Confirmation, Placement
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
-    from sqlalchemy import CTE, ColumnElement, Connection, FromClause
+    from sqlalchemy import ColumnElement, Connection, FromClause, Row, Select, Table
 
     from flyball.registry.database import Database
 
@@ -76,25 +77,21 @@ class Timeline:
 
 def _standings(connection: Connection, sequence: int, name: str | None, slots: tuple[str, ...]) -> list[Standing]:
     """In one question, a row for each approval: what is newest is looked for once."""
-    held, approvals = schema.placements, schema.approvals
-    newest = _newest(sequence, name, slots)
+    held, spots, approvals = schema.placements, schema.spots, schema.approvals
     counted = and_(
         approvals.c.name == held.c.name,
         approvals.c.number == held.c.version,
         approvals.c.sequence <= sequence,
         or_(approvals.c.void_seq.is_(None), approvals.c.void_seq > sequence),
     )
-    asked = (
-        select(held, approvals.c.sequence, approvals.c.approver)
-        .select_from(newest)
-        .join(held, and_(_same_spot(held, newest), held.c.from_seq == newest.c.from_seq))
-        .outerjoin(approvals, counted)
-        .where(or_(held.c.to_seq.is_(None), held.c.to_seq > sequence))
+    wanted = [spots.c.slot.in_(slots), *([] if name is None else [spots.c.name == name])]
+    asked = select(held, approvals.c.sequence, approvals.c.approver).outerjoin_from(
+        _newest(connection, held, spots, sequence, wanted), approvals, counted
     )
     standings: list[Standing] = []
     width = len(held.c)
     # Sorted here: the rows come almost in order, and SQLite would carry all their columns through its sorting.
-    for row in sorted(connection.execute(asked).all(), key=lambda row: (row[:3], row[width] or 0)):
+    for row in sorted(_held(connection, asked, held, sequence), key=lambda row: (row[:3], row[width] or 0)):
         placement = Placement._make(row[:width])
         if not standings or standings[-1].placement != placement:
             standings.append(Standing(placement, []))
@@ -103,49 +100,42 @@ def _standings(connection: Connection, sequence: int, name: str | None, slots: t
     return standings
 
 
-def _newest(sequence: int, name: str | None, slots: tuple[str, ...]) -> CTE:
-    """Each spot with the event that was the newest there: one step down the index, however long the spot's history is."""
-    spots, earlier = schema.spots, schema.placements.alias()
-    from_seq = (
-        select(func.max(earlier.c.from_seq))
-        .where(_same_spot(earlier, spots), earlier.c.from_seq <= sequence)
-        .scalar_subquery()
-    )
-    asked = select(spots, from_seq.label("from_seq")).where(spots.c.slot.in_(slots))
-    # Materialized, or SQLite goes through all placements and takes the step for each of them.
-    return (asked if name is None else asked.where(spots.c.name == name)).cte("newest").prefix_with("MATERIALIZED")
-
-
 def _said(connection: Connection, sequence: int, at: int, name: str | None) -> list[Said]:
     """What each server had last said by then. What it said counts as long as somebody heard of it."""
-    held, spots, earlier = schema.confirmations, schema.node_spots, schema.confirmations.alias()
-    from_seq = (
-        select(func.max(earlier.c.from_seq))
-        .where(_same_node(earlier, spots), earlier.c.from_seq <= sequence)
-        .scalar_subquery()
-    )
-    every = select(spots, from_seq.label("from_seq"))
-    newest = (every if name is None else every.where(spots.c.name == name)).cte("newest_said").prefix_with("MATERIALIZED")
-    asked = (
-        select(held)
-        .select_from(newest)
-        .join(held, and_(_same_node(held, newest), held.c.from_seq == newest.c.from_seq))
-        .where(or_(held.c.to_seq.is_(None), held.c.to_seq > sequence))
-    )
+    held, spots = schema.confirmations, schema.node_spots
+    newest = _newest(connection, held, spots, sequence, [] if name is None else [spots.c.name == name])
+    rows = _held(connection, select(held).select_from(newest), held, sequence)
     reports = schema.nodes.c
     seen = select(reports.node, reports.environment, func.max(reports.seen_at)).group_by(reports.node, reports.environment)
     heard = {(node, environment): at for node, environment, at in connection.execute(seen).all()}
     said = []
-    for one in sorted(map(Confirmation._make, connection.execute(asked).all()), key=lambda one: one[:3]):
+    for one in sorted(map(Confirmation._make, rows), key=lambda one: one[:3]):
         # One that ended later counts up to there: from then on the server was silent, or it said something else.
         until, grace = (heard.get((one.node, one.environment), at), GONE_US) if one.to_at is None else (one.to_at, 0)
         said.append(Said(one, until if at > until + grace else None))
     return said
 
 
-def _same_node(one: FromClause, other: FromClause) -> ColumnElement[bool]:
-    return and_(one.c.name == other.c.name, one.c.environment == other.c.environment, one.c.node == other.c.node)
+def _held(connection: Connection, asked: Select[Any], held: Table, sequence: int) -> Sequence[Row[Any]]:
+    """Of the newest rows those that had not ended."""
+    return connection.execute(asked.where(or_(held.c.to_seq.is_(None), held.c.to_seq > sequence))).all()
 
 
-def _same_spot(one: FromClause, other: FromClause) -> ColumnElement[bool]:
-    return and_(one.c.name == other.c.name, one.c.slot == other.c.slot, one.c.place == other.c.place)
+def _newest(
+    connection: Connection, held: Table, spots: Table, sequence: int, wanted: list[ColumnElement[bool]]
+) -> FromClause:
+    """Each wanted spot with the row that was the newest there: a step down the index, however long the spot's history is."""
+    some, earlier = select(spots).where(*wanted).cte("wanted_spots"), held.alias("earlier")
+    by_then = and_(_same(spots, earlier, some), earlier.c.from_seq <= sequence)
+    if connection.dialect.name == "sqlite":
+        # The index knows the row's number, which saves a second way down: a third of the time.
+        rows = select(literal_column("earlier.rowid", Integer)).select_from(earlier).where(by_then)
+        newest_row = rows.order_by(earlier.c.from_seq.desc()).limit(1).correlate(some).scalar_subquery()
+        return some.join(held, literal_column(f"{held.name}.rowid", Integer) == newest_row)
+    from_seq = select(func.max(earlier.c.from_seq)).where(by_then).correlate(some).scalar_subquery()
+    newest = select(some, from_seq.label("from_seq")).cte("newest").prefix_with("MATERIALIZED")
+    return newest.join(held, and_(_same(spots, held, newest), held.c.from_seq == newest.c.from_seq))
+
+
+def _same(spots: Table, one: FromClause, other: FromClause) -> ColumnElement[bool]:
+    return and_(*(one.c[key] == other.c[key] for key in spots.c.keys()))  # noqa: SIM118 - of columns, not of a dict
