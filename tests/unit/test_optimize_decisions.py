@@ -31,7 +31,6 @@ from flyball.optimize.report import write_report
 from flyball.optimize.rewriting import Trim, rewrite
 from flyball.optimize.rows import Rows, read_rows
 from flyball.optimize.run import Run
-from flyball.optimize.score_thresholds import score_thresholds
 from flyball.optimize.steps.baseline import Baseline
 from flyball.optimize.steps.equal import Equal
 from flyball.optimize.steps.export import EXPORTED, Export
@@ -39,6 +38,7 @@ from flyball.optimize.subject import subject_of
 from flyball.optimize.work import Work
 from flyball.spec import Decision
 from flyball.spec.policy import Policy
+from flyball.spec.score_thresholds import score_thresholds
 
 
 @pytest.fixture(scope="module")

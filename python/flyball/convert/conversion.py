@@ -23,6 +23,7 @@ from flyball.errors import ModelRefusedError, UsageError
 from flyball.model_runs import Model
 from flyball.names import NAME_WORDS, is_name
 from flyball.spec import Decision
+from flyball.spec.score_thresholds import score_thresholds
 from flyball.spec.way import way_digest
 
 if TYPE_CHECKING:
@@ -155,7 +156,8 @@ def _as_decision(to: _Writing, examined: Examined) -> tuple[Judged, Data, dict[s
     _write_samples(folder / SAMPLES, examined)
     to.say(f"comparing {examined.rows.rows:,} rows with the original, through the server")
     found, faults = served(decision, examined)
-    judged = judge(examined, found, faults, bound=to.bound, thresholds=_thresholds(decision))
+    thresholds, _ = score_thresholds(decision.spec.policy)  # a draft's: it has bands, and no rules yet
+    judged = judge(examined, found, faults, bound=to.bound, thresholds=thresholds)
     told = {
         "packages": parts.packages,
         "fields": parts.fields,
@@ -184,11 +186,6 @@ def _write_samples(folder: Path, examined: Examined) -> None:
     count = min(_SAMPLES, examined.kinds.count("given"))
     for place, row in enumerate(request_rows(examined, range(count)), start=1):
         (folder / f"{place}.json").write_text(json.dumps(row, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _thresholds(decision: Decision) -> list[float]:
-    ends = {end for band in decision.spec.policy.bands.values() for end in (band.below, band.at_least) if end is not None}
-    return sorted(float(end) for end in ends)
 
 
 def _way(folder: Path) -> str | None:

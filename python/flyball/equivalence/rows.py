@@ -39,10 +39,6 @@ class Labelled:
         """How many rows there are."""
         return len(self.kinds)
 
-    def row(self, place: int) -> dict[str, Any]:
-        """One row as a caller would send it: what is missing is None."""
-        return {name: _plain(column[place]) for name, column in self.columns.items()}
-
 
 def like(
     given: Mapping[str, Column],
@@ -134,10 +130,3 @@ def _spread(found: Sequence[Any], most: int) -> Sequence[Any]:
     if len(found) <= most:
         return found
     return [found[int(place)] for place in np.linspace(0, len(found) - 1, most)]
-
-
-def _plain(value: Any) -> Any:
-    """For JSON, which knows no NaN."""
-    if isinstance(value, float | np.floating):
-        return None if np.isnan(value) else float(value)
-    return value

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from flyball.engine import model_files
 from flyball.errors import RefusedError, UsageError
 from flyball.model_documents import scores
-from flyball.optimize.score_thresholds import score_thresholds
 from flyball.spec import Decision
 from flyball.spec.models import Score
+from flyball.spec.score_thresholds import score_thresholds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
