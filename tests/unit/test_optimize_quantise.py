@@ -8,6 +8,7 @@ from typing import Any
 
 import models
 import numpy as np
+import onnx
 import pytest
 from silent import Silent
 from small_network import chosen, exported, network, run_of
@@ -17,9 +18,10 @@ from flyball.model_runs import Model
 from flyball.optimize.candidate import Candidate
 from flyball.optimize.operators import columns_asked, thresholds_of
 from flyball.optimize.original import Original
-from flyball.optimize.rewriting import StaticInt8, rewrite
+from flyball.optimize.rewriting import DynamicInt8, Rewrite, StaticInt8, rewrite
 from flyball.optimize.rows import read_rows
 from flyball.optimize.run import Run
+from flyball.optimize.steps.export import EXPORTED
 from flyball.optimize.steps.quantise import Quantise, calibration_places, held_out_of, unbatched, ways_on
 from flyball.optimize.steps.served import Retest
 from flyball.optimize.subject import subject_of
@@ -49,6 +51,34 @@ def test_eight_bits_are_taken_where_the_gate_passes_and_refused_where_they_hurt(
     assert spoilt.failed is None
     assert not spoilt.accepted
     assert "may be lost" in spoilt.why_not or "rows change" in spoilt.why_not
+
+
+@pytest.mark.parametrize("way", [StaticInt8(per_channel=True), DynamicInt8()])
+def test_what_makes_the_scores_stays_in_32_bits(tmp_path: Path, way: Rewrite) -> None:
+    run = run_of(tmp_path, network(tmp_path))
+    exported(run)
+    rewrite(way, run.work.models / EXPORTED, tmp_path / "made.onnx", run.rows.some(slice(0, 64)))
+    graph = onnx.load(tmp_path / "made.onnx").graph
+    makers = {name: node for node in graph.node for name in node.output}
+    assert any("Quantize" in node.op_type for node in graph.node)
+    way_back = [makers["score"]]
+    while way_back[-1].op_type not in ("Gemm", "MatMul"):
+        way_back.append(makers[way_back[-1].input[0]])
+    assert {node.op_type for node in way_back} <= {"Sigmoid", "Add", "Gemm", "MatMul"}  # nothing is rounded there
+    weights = {one.name: one.data_type for one in graph.initializer}
+    assert weights[way_back[-1].input[1]] == onnx.TensorProto.FLOAT
+
+
+def test_the_only_product_of_a_model_is_quantised_and_its_scores_are_not(tmp_path: Path) -> None:
+    weight = {"w": np.random.default_rng(4).normal(size=(8, 64)).astype(np.float32)}
+    nodes = [models.helper.make_node("MatMul", ["x", "w"], ["z"]), models.helper.make_node("Sigmoid", ["z"], ["score"])]
+    ends = [models.value(name, models.TensorProto.FLOAT, ["n", wide]) for name, wide in (("x", 8), ("score", 64))]
+    source = models.save(tmp_path / "one.onnx", nodes, ends[:1], ends[1:], weight)
+    rows = {"x": np.random.default_rng(5).normal(size=(64, 8)).astype(np.float32)}
+    rewrite(StaticInt8(per_channel=False), source, tmp_path / "made.onnx", rows)
+    graph = onnx.load(tmp_path / "made.onnx").graph
+    assert onnx.TensorProto.INT8 in {one.data_type for one in graph.initializer}
+    assert graph.node[-1].op_type == "Sigmoid"
 
 
 def test_calibration_rows_are_held_out_where_enough_others_are_left_of_each_class(tmp_path: Path) -> None:

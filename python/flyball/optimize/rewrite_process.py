@@ -14,6 +14,7 @@ import numpy as np
 
 from flyball.onnx_graph import set_rows, tidied
 
+_PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _CALIBRATION_ROWS = 32  # of one run: more at once cost memory for every activation of the graph
 
 
@@ -115,10 +116,12 @@ def _static(how: dict[str, Any], source: Path, target: Path, calibration: Path) 
         "minmax": CalibrationMethod.MinMax,
         "percentile": CalibrationMethod.Percentile,
     }
+    prepared, scoring = _prepared(source, target)
     quantize_static(
-        str(_prepared(source, target)),
+        str(prepared),
         str(target),
         _Rows(calibration, one_by_one=how["method"] != "minmax"),
+        nodes_to_exclude=scoring,
         quant_format=QuantFormat.QDQ,
         per_channel=how["per_channel"],
         reduce_range=how["reduce_range"],
@@ -131,11 +134,16 @@ def _static(how: dict[str, Any], source: Path, target: Path, calibration: Path) 
 def _dynamic(source: Path, target: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    quantize_dynamic(str(_prepared(source, target)), str(target), weight_type=QuantType.QInt8)
+    prepared, scoring = _prepared(source, target)
+    scoring += [f"{name}_MatMul" for name in scoring]  # as the tool calls what it makes of a Gemm
+    quantize_dynamic(str(prepared), str(target), weight_type=QuantType.QInt8, nodes_to_exclude=scoring)
 
 
-def _prepared(source: Path, target: Path) -> Path:
-    """With the shapes that the quantiser wants to know, constants folded, and biases as it can read them."""
+def _prepared(source: Path, target: Path) -> tuple[Path, list[str]]:
+    """With the shapes that the quantiser wants to know, constants folded, and biases as it can read them.
+
+    The names are those of the nodes that make the scores, which stay as they are.
+    """
     import onnx
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -143,8 +151,26 @@ def _prepared(source: Path, target: Path) -> Path:
     quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
     model = onnx.load(prepared)
     _flatten_biases(model.graph)
+    for place, node in enumerate(model.graph.node):
+        node.name = node.name or f"node{place}"
     onnx.save(model, prepared)
-    return prepared
+    return prepared, _scoring(model.graph)
+
+
+def _scoring(graph: Any) -> list[str]:
+    """From the outputs back to the last product, which is among them unless it is the only one.
+
+    A chance in 256 steps is 0 for all that is rare, and a logit in 256 steps is no better; the last product is a small one.
+    """
+    makers = {name: node for node in graph.node for name in node.output}
+    waiting, found = [output.name for output in graph.output], dict[str, Any]()
+    while waiting:
+        node = makers.get(waiting.pop())
+        if node is not None and node.name not in found:
+            found[node.name] = node
+            waiting += [] if node.op_type in _PRODUCTS else node.input
+    products = {node.name for node in graph.node if node.op_type in _PRODUCTS}
+    return [name for name in found if name not in products or products - found.keys()]
 
 
 def _flatten_biases(graph: Any) -> None:
