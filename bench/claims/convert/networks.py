@@ -84,18 +84,24 @@ def pictures_net(folder: Path, rows: int) -> Trained:
     ]
     signature = helper.make_tensor_value_info("input", TensorProto.UINT8, ["rows", 3, SIDE, SIDE])
     return _with_head(
-        folder / "pictures.onnx", signature, body, weights, learnt=_pictures(rows * 2, seed=10), width=_CHANNELS[-1]
+        folder / "pictures.onnx",
+        signature,
+        body,
+        weights,
+        learnt=_pictures(rows * 2, seed=10),
+        width=_CHANNELS[-1],
+        trust=1.0,
     )
 
 
 def _pictures(count: int, seed: int) -> tuple[Array, Array]:
-    """Stripes in one of six directions under noise."""
+    """Stripes in about one of six directions under noise."""
     random = np.random.default_rng(seed)
     truth = random.integers(0, ANGLES, count)
     across, down = np.meshgrid(np.arange(SIDE), np.arange(SIDE))
     made = np.empty((count, 3, SIDE, SIDE), np.uint8)
     for place, label in enumerate(truth):
-        angle = (label + random.uniform(-0.45, 0.45)) * np.pi / ANGLES
+        angle = (label + random.uniform(-0.2, 0.2)) * np.pi / ANGLES
         wave = np.sin((across * np.cos(angle) + down * np.sin(angle)) * 2 * np.pi / random.uniform(6, 9))
         noise = random.normal(0, 60, (3, SIDE, SIDE))
         made[place] = np.clip(128 + 50 * wave + noise, 0, 255)
@@ -118,9 +124,19 @@ def _dense_body(widths: Sequence[int], random: np.random.Generator) -> tuple[lis
 
 
 def _with_head(
-    path: Path, signature: Any, body: list[Any], weights: list[Any], *, learnt: tuple[Array, Array], width: int
+    path: Path,
+    signature: Any,
+    body: list[Any],
+    weights: list[Any],
+    *,
+    learnt: tuple[Array, Array],
+    width: int,
+    trust: float = 0.1,
 ) -> Trained:
-    """Fit the last layer on the first half of the rows by what the body makes of them; the second half is kept."""
+    """Fit the last layer on the first half of the rows by what the body makes of them; the second half is kept.
+
+    `trust`: in the rows; the less, the smaller its weights are kept.
+    """
     from sklearn.linear_model import LogisticRegression
 
     table, truth = learnt
@@ -131,7 +147,7 @@ def _with_head(
     seen = [model.run({"input": table[place : place + _AT_ONCE]})["features"] for place in range(0, half, _AT_ONCE)]
     inside = np.concatenate(seen)[:half]
     mean, scale = inside.mean(axis=0), inside.std(axis=0) + 1e-6
-    fitted = LogisticRegression(max_iter=300, C=0.1).fit((inside - mean) / scale, truth[:half])
+    fitted = LogisticRegression(max_iter=300, C=trust).fit((inside - mean) / scale, truth[:half])
     two = len(fitted.classes_) == 2
     coefficients = np.vstack([np.zeros_like(fitted.coef_[0]), fitted.coef_[0]]) if two else fitted.coef_
     offsets = np.array([0.0, fitted.intercept_[0]]) if two else fitted.intercept_
