@@ -15,6 +15,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # What `make build` and the claims build is what ships; `make test` builds its own (see Cargo.toml).
 PROFILE ?= release
 BUILT = .venv/built-$(PROFILE)
+# Of the tests' profile alone; see crates/server/Cargo.toml.
+VIRTUAL_TIME = $(if $(filter tested,$(PROFILE)),--features virtual-time)
 
 # The same for every cargo call: another interpreter would make cargo build the bindings again.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
@@ -68,7 +70,8 @@ test-torch: $(BUILT) ## convert modules of PyTorch, where it is installed:  .ven
 
 suite: lint
 	@echo "test: Rust, unit and property tests"
-	@ORT_DYLIB_PATH="$(ORT)" cargo test --quiet --locked --profile $(PROFILE) --workspace --exclude flyball-py --lib --bins --tests
+	@ORT_DYLIB_PATH="$(ORT)" cargo test --quiet --locked --profile $(PROFILE) --workspace --exclude flyball-py --lib --bins --tests \
+	    --features flyballd/virtual-time
 	@echo "test: Python, boundary and end to end"
 	@$(BIN)/pytest -q $(ALONE) $(PYTEST_TIMEOUT)
 	@$(BIN)/pytest -q $(PARALLEL) $(ALONE:%=--ignore %) $(PYTEST_TIMEOUT)
@@ -196,9 +199,9 @@ tools-present:
 
 $(BUILT): .venv/synced $(RUST) $(COMMIT)
 	@echo "build: flyballd ($(PROFILE))"
-	@cargo build --profile $(PROFILE) --locked -p flyballd
+	@cargo build --profile $(PROFILE) --locked -p flyballd $(VIRTUAL_TIME)
 	@ln -sfr $(TARGET)/$(PROFILE)/flyballd $(BIN)/flyballd
 	@echo "build: flyball._native ($(PROFILE)) and $(BIN)/flyball"
 	@rm -f python/flyball/_native*.so  # a stale one of another name would shadow the new one
-	@$(BIN)/maturin develop --quiet --profile $(PROFILE) --uv
+	@$(BIN)/maturin develop --quiet --profile $(PROFILE) --uv $(VIRTUAL_TIME)
 	@rm -f .venv/built-*; touch $@
