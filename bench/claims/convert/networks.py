@@ -101,7 +101,7 @@ def _pictures(count: int, seed: int) -> tuple[Array, Array]:
     across, down = np.meshgrid(np.arange(SIDE), np.arange(SIDE))
     made = np.empty((count, 3, SIDE, SIDE), np.uint8)
     for place, label in enumerate(truth):
-        angle = (label + random.uniform(-0.2, 0.2)) * np.pi / ANGLES
+        angle = (label + random.uniform(-0.1, 0.1)) * np.pi / ANGLES
         wave = np.sin((across * np.cos(angle) + down * np.sin(angle)) * 2 * np.pi / random.uniform(6, 9))
         noise = random.normal(0, 60, (3, SIDE, SIDE))
         made[place] = np.clip(128 + 50 * wave + noise, 0, 255)
