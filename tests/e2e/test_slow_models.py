@@ -149,7 +149,7 @@ def test_a_model_with_a_fixed_first_axis_says_so_and_is_served_one_request_at_a_
 ) -> None:
     reason = "input 'x' has a fixed first axis of 1"
     inspected = verbs.flyball("inspect", model("fixed_batch"), "--json")
-    assert json.loads("\n".join(inspected.stdout))["batching"] == {"on": False, "reason": reason}
+    assert json.loads("\n".join(inspected.stdout))["batching"] == {"on": False, "reason": reason, "rows_max": 1}
     server = begin(snapshots.deployment("fixed_batch", model("fixed_batch")))
     applied = server.log_line(lambda fields: "deployment applied" in str(fields))
     assert (applied["batch_rows_max"], applied["batch_reason"]) == (1, reason)
