@@ -28,6 +28,13 @@ def tidied(model: Any, name: str, outputs: Collection[str] = ()) -> bytes:
     return data
 
 
+def answers_alone(model: Any, name: str) -> tuple[bytes, str, list[str]]:
+    """Of a converted tree ensemble the bytes with its answers as the only output; that output, and those that were cut."""
+    outputs = [output.name for output in model.graph.output]
+    answers = "probabilities" if "probabilities" in outputs else outputs[0]
+    return tidied(model, name, {answers}), answers, [output for output in outputs if output != answers]
+
+
 def set_rows(model: Any, rows: int | str = ROWS) -> None:
     """The first axis of every input and output: free, or of so many rows.
 

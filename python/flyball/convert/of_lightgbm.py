@@ -17,7 +17,7 @@ from flyball.convert.packages import OPSET, needed, quietly, versions
 from flyball.convert.parts import Original, Parts, field_names, score_element
 from flyball.convert.table import Table, chosen, named_columns, pandas_for
 from flyball.errors import InvalidInputError, ModelRefusedError
-from flyball.onnx_graph import tidied
+from flyball.onnx_graph import answers_alone
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,9 +74,7 @@ def to_onnx(booster: Any, name: str) -> tuple[bytes, str, list[str]]:
             f"onnxmltools cannot convert this LightGBM model: {error}",
             next_step="train it with an objective of ONNX's: binary, multiclass, regression, poisson, tweedie or ranking",
         ) from error
-    outputs = [output.name for output in model.graph.output]
-    answers = "probabilities" if "probabilities" in outputs else outputs[0]
-    return tidied(model, name, {answers}), answers, [output for output in outputs if output != answers]
+    return answers_alone(model, name)
 
 
 def rounded_down(text: str) -> str:

@@ -19,7 +19,7 @@ from flyball.convert.table import Table, chosen, named_columns, pandas_for
 from flyball.errors import ModelRefusedError
 from flyball.explain.of_xgboost import answering, best_rounds
 from flyball.fit.columns import absent
-from flyball.onnx_graph import tidied
+from flyball.onnx_graph import answers_alone
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,9 +81,7 @@ def to_onnx(booster: Any, name: str) -> tuple[bytes, str, list[str]]:
             next_step="train it with the booster gbtree and an objective of ONNX's: binary:logistic, multi:softprob or a"
             " regression",
         ) from error
-    outputs = [output.name for output in model.graph.output]
-    answers = "probabilities" if "probabilities" in outputs else outputs[0]
-    return tidied(model, name, {answers}), answers, [output for output in outputs if output != answers]
+    return answers_alone(model, name)
 
 
 def _objective(booster: Any) -> str:

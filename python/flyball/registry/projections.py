@@ -234,17 +234,20 @@ class Projections:
 
     def approvals_of(self, versions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], list[Approval]]:
         """The approvals of these versions that count, oldest first, in one question for each thousand."""
-        table, found = schema.approvals, dict[tuple[str, int], list[Approval]]()
+        found = dict[tuple[str, int], list[Approval]]()
         for begin in range(0, len(versions), _ASKED_AT_ONCE):
-            some = tuple_(table.c.name, table.c.number).in_(versions[begin : begin + _ASKED_AT_ONCE])
-            for row in self._all(select(table).where(some, table.c.void_seq.is_(None)).order_by(table.c.sequence)):
-                found.setdefault((row.name, row.number), []).append(approval_of(row))
+            found |= self._approvals_among(versions[begin : begin + _ASKED_AT_ONCE])
         return found
 
     def approvals_placed(self, name: str | None = None) -> dict[tuple[str, int], list[Approval]]:
         """The approvals that count of everything that serves now, or of what serves under a name, oldest first."""
+        return self._approvals_among(_serving(name))
+
+    def _approvals_among(
+        self, versions: Sequence[tuple[str, int]] | Select[tuple[str, int]]
+    ) -> dict[tuple[str, int], list[Approval]]:
         table, found = schema.approvals, dict[tuple[str, int], list[Approval]]()
-        some = tuple_(table.c.name, table.c.number).in_(_serving(name))
+        some = tuple_(table.c.name, table.c.number).in_(versions)
         for row in self._all(select(table).where(some, table.c.void_seq.is_(None)).order_by(table.c.sequence)):
             approval = approval_of(row)
             found.setdefault((approval.name, approval.number), []).append(approval)
