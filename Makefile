@@ -43,7 +43,7 @@ ALONE := tests/e2e/test_overload.py
 PARTS := FLYBALL_VERSITYGW="$(CURDIR)/.parts/versitygw" FLYBALL_MODEL_SIGNING="$(CURDIR)/.parts/model-signing/bin/model_signing"
 COMMIT := $(wildcard .git/logs/HEAD)  # the build knows its commit, so a commit makes a new build
 
-.PHONY: help build demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert crash plots-tails bench-peers conformance fuzz suite tools-present
+.PHONY: help build demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-hardening crash plots-tails bench-peers conformance fuzz suite tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -134,6 +134,9 @@ claim-registry: build .parts/versitygw .parts/model-signing/ready ## prove the c
 
 claim-convert: build ## prove the claims about converting and optimising models on this machine (about 25 minutes; ONLY="killed" for some)
 	@$(BIN)/python -m bench.claims.convert $(if $(ONLY),--only $(ONLY))
+
+claim-hardening: build ## try every fault again that attackers and users found, on this machine (about 50 minutes; ONLY="attempts" for some)
+	@$(BIN)/python -m bench.claims.hardening $(if $(ONLY),--only $(ONLY))
 
 crash: build ## kill a server under load 1,000 times and look for what it acknowledged (about 10 minutes)
 	@$(BIN)/python -m bench.claims.journal --only crash

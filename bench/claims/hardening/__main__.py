@@ -1,0 +1,13 @@
+"""Run:  python -m bench.claims.hardening [--only TOPIC …] [--quick]   from the root; `make claim-hardening` builds first."""
+
+from __future__ import annotations
+
+from bench.claims.hardening import again
+from bench.claims.topics import run_topics
+
+TOPICS = {
+    "attempts": again.measure,
+}
+
+if __name__ == "__main__":
+    run_topics("hardening", TOPICS, __doc__)

@@ -1,0 +1,28 @@
+"""Topic `attempts`: every fault that was found is tried again, beside what the build of that day did.
+
+Must not know what the attempts try.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.claims.hardening.attempts import BEFORE, Build, all_attempts
+from bench.claims.hardening.attempts.__main__ import try_one
+
+if TYPE_CHECKING:
+    from bench.claims.tails.stand import Stand
+
+
+def measure(stand: Stand) -> None:
+    """One line for each fault; its bar shows what the earlier build did."""
+    stored = json.loads(BEFORE.read_text())
+    build = Build(Path().absolute())
+    for attempt in all_attempts():
+        stand.tell(attempt.name)
+        seen = try_one(attempt, build)
+        before = stored["attempts"].get(attempt.name, {"seen": "not tried"})["seen"]
+        stand.keep(attempt.name, {"fault": attempt.fault, "before": before, "seen": seen.text, "holds": seen.holds})
+        stand.report.judge(attempt.fault, seen.text, f"{stored['commit']}: {before}", holds=seen.holds)

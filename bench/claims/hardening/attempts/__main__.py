@@ -1,0 +1,63 @@
+"""Run attempts against one build: `python -m bench.claims.hardening.attempts --build DIR [--only NAME …] [--store FILE]`.
+
+With `--store` the results are merged into FILE, which is how the results of an older build are kept. Exits 1 where a fault
+is still there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from bench.claims.hardening.attempts import Attempt, Build, Seen, all_attempts
+
+
+def try_one(attempt: Attempt, build: Build) -> Seen:
+    """Run one attempt in a folder of its own; an attempt that breaks has not shown that its fault is gone."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        try:
+            return attempt.run(build, Path(folder))
+        except Exception as error:
+            return Seen(f"the attempt broke: {type(error).__name__}: {error}"[:300], holds=False)
+
+
+def main() -> int:
+    """Try what is asked for and print one line each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=Path, default=Path(), help="a checkout that was built")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
+    parser.add_argument("--store", type=Path, help="merge the results into this file")
+    arguments = parser.parse_args()
+    build = Build(arguments.build.absolute())
+    chosen = [attempt for attempt in all_attempts() if not arguments.only or attempt.name in arguments.only]
+    results = {}
+    for attempt in chosen:
+        seen = try_one(attempt, build)
+        results[attempt.name] = {"fault": attempt.fault, "seen": seen.text, "holds": seen.holds}
+        print(f"{'ok' if seen.holds else 'FAULT':<6} {attempt.name:<48} {seen.text}", flush=True)
+    if arguments.store:
+        _store(arguments.store, build, results)
+    return 0 if all(result["holds"] for result in results.values()) else 1
+
+
+def _store(path: Path, build: Build, results: dict[str, dict[str, object]]) -> None:
+    commit = subprocess.run(
+        ["git", "-C", str(build.root), "rev-parse", "--short=12", "HEAD"],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    stored: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"commit": commit, "attempts": {}}
+    if stored["commit"] != commit:
+        sys.exit(f"{path} holds the results of commit {stored['commit']}, and {build.root} is at {commit}")
+    stored["attempts"].update(results)
+    path.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
