@@ -27,6 +27,8 @@ from flyball.registry.home import Home
 from flyball.registry.packing import Contents, pack
 from flyball.registry.remote import RemoteRegistry
 from flyball.registry.signatures import approval, signed
+from flyball.signing import keys
+from flyball.signing.trust import sign_policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +40,7 @@ AUTHOR, APPROVER = Actor("ada"), Actor("bob")
 PRODUCTION = "production"
 COMMAND = str(Path(sys.executable).parent / "flyball")
 ENVIRONMENTS = ("dev", "staging", PRODUCTION)
-_ROLES: dict[str, list[Role]] = {"ada": ["signer"], "bob": ["approver"], "publisher": ["publisher"]}
+_ROLES: dict[str, list[Role]] = {"ada": ["signer"], "bob": ["approver"], "eve": ["signer"], "publisher": ["publisher"]}
 
 
 class People:
@@ -47,7 +49,9 @@ class People:
     def __init__(self, folder: Path, settings: RegistrySettings | None = None) -> None:
         folder.mkdir(parents=True)
         self.folder, self.home = folder, Home.create(folder / "registry", settings)
-        self._keys = trusted(self.home, _ROLES).keys
+        self._trusted = trusted(self.home, _ROLES)
+        self._keys = self._trusted.keys
+        self._serial = self._trusted.policy.serial
         for name, key in self._keys.items():
             write_key(self.key(name), key)
         self.registry = HomeRegistry.open(self.home, gates=run_gates)
@@ -56,19 +60,30 @@ class People:
         """The file of somebody's private key."""
         return self.folder / f"{name}.pem"
 
-    def version(self, name: str, model: Path) -> str:
-        """A new version, signed and approved, as NAME@N."""
+    def version(self, name: str, model: Path | None = None, *, decision: Path | None = None, signer: str = "ada") -> str:
+        """A new version of a model or a decision, signed and approved, as NAME@N."""
         made = self.folder / f"package-{time.monotonic_ns()}"
-        pack(Contents(name=name, author=AUTHOR.name, model=model), made, self.registry.resolve)
-        registry = self.registry
-        ref = f"{name}@{registry.register(made, name, actor=AUTHOR, reason='measured').version}"
+        pack(Contents(name=name, author=signer, model=model, decision=decision), made, self.registry.resolve)
+        registry, author = self.registry, Actor(signer)
+        ref = f"{name}@{registry.register(made, name, actor=author, reason='measured').version}"
         bundle, release = signed(
-            registry.show(ref), registry.statement(ref), self._keys["ada"], environments=ENVIRONMENTS, days=30
+            registry.show(ref), registry.statement(ref), self._keys[signer], environments=ENVIRONMENTS, days=30
         )
-        registry.sign(ref, bundle=bundle, release=release, actor=AUTHOR)
+        registry.sign(ref, bundle=bundle, release=release, actor=author)
         given = approval(registry.show(ref), registry.release(ref), self._keys["bob"])
         registry.approve(ref, signature=given.signature, key=given.key, actor=APPROVER)
         return ref
+
+    def revoke(self, *names: str) -> None:
+        """Write a policy in which the keys of just these people are revoked; nobody: all keys are good again."""
+        now, policy = int(time.time()), self._trusted.policy.model_copy(update={"serial": self._serial})
+        for name in names:
+            policy = policy.revoking(keys.hint(self._keys[name].public_key()), "measured", now)
+        policy = policy.renewed(now, None)
+        self._serial = policy.serial
+        fresh = self.home.trust.with_suffix(".new")
+        fresh.write_bytes(sign_policy(policy, [self._trusted.root]))
+        fresh.replace(self.home.trust)
 
     def promote(self, ref: str, environments: Sequence[str] = ENVIRONMENTS) -> None:
         """To production, on its way through what comes before."""
@@ -109,8 +124,11 @@ def serving(people: People, cpus: Sequence[int] | None) -> Process:
 
 
 @contextmanager
-def controlled(people: People, flyballd: Path, cpus: Sequence[int] | None) -> Iterator[Process]:
-    """flyballd, which watches a folder, and `flyball control`, which keeps the folder at what the registry says."""
+def controlled(people: People, flyballd: Path, cpus: Sequence[int] | None, more: Sequence[str] = ()) -> Iterator[Process]:
+    """flyballd, which watches a folder, and `flyball control`, which keeps the folder at what the registry says.
+
+    `more` are further arguments of flyballd.
+    """
     out = people.folder / "control"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -121,7 +139,7 @@ def controlled(people: People, flyballd: Path, cpus: Sequence[int] | None) -> It
     try:
         until("flyball control has written a snapshot", (out / "index.json").is_file)
         trust = ["--trust-root", str(out / "root.pub"), "--trust-policy", str(out / "trust.json")]
-        plane = [str(flyballd), "--snapshot", str(out / "index.json"), "--watch", *trust, "--listen", address]
+        plane = [str(flyballd), "--snapshot", str(out / "index.json"), "--watch", *trust, "--listen", address, *more]
         with Process(plane, cpus=cpus, environment=_environment()) as server:
             yield server
     finally:
