@@ -16,6 +16,7 @@ use crate::seats::Seats;
 use crate::settled::settled;
 use crate::tls::{Tls, TlsError, TlsFiles};
 use crate::trust::{self, TrustError};
+use crate::unwalked::Unwalked;
 use crate::{ServerConfig, acceptor, errands, watch};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, Recorder, RequestLimits};
@@ -162,6 +163,7 @@ impl Server {
             seats,
             journal,
             tellings: Tellings::default(),
+            unwalked: Unwalked::default(),
             plane: Arc::clone(&plane),
             telemetry: Arc::clone(&telemetry),
             drain: Drain::new(),

@@ -5,7 +5,7 @@ Must not know files or lines: `flyball.spec.read` turns YAML into it, `flyball.s
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field as Words
 from pydantic import model_validator
@@ -59,6 +59,9 @@ class Spec(Part):
     policy: Policy = Words(description="an object: from a score to an outcome")
     remedies: Remedies = Words(default=Remedies(), description="an object: what is done instead of failing")
     idempotency: Idempotency = Words(default=Idempotency(), description="an object: how long retries are known")
+    expose: Literal["tensors"] | None = words(
+        "tensors: callers may also send tensors to its models by /v2, and these calls are recorded"
+    )
     record: Record | None = words("an object: how its records are kept; with it, a server without a journal refuses it")
 
     @model_validator(mode="after")
