@@ -240,7 +240,8 @@ class Journal:
         """Returns once it is on the disk, with its sequence number.
 
         {"kind": "outcome", "id", "decision", "truth", "when"?: unix ns, "source"?, "caller"?} or {"kind": "override", "id",
-        "decision", "outcome", "by", "why", "caller"?} or {"kind": "hold" | "release", "name", "by", "why", "decision"?, "from"?, "to"?}.
+        "decision", "outcome", "by", "why", "caller"?} or {"kind": "hold" | "release", "name", "by", "why", "decision"?,
+        "from"?, "to"?}.
         """
 
     def erase(self, subject: str, by: str, why: str) -> int:

@@ -1,6 +1,5 @@
 """A server with a journal: what is told of decisions later, who may erase, and what a start says that cannot be."""
 
-import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path

@@ -142,7 +142,7 @@ class Client:
         self.outcomes([outcome_of(decision, id, truth, when=when, source=source)], deadline_ms=deadline_ms)
 
     def outcomes(self, outcomes: Sequence[Mapping[str, object]], *, deadline_ms: float | None = None) -> int:
-        """Tell up to 1024 truths at once, each {"id", "decision", "truth", "when"?, "source"?}; how many are on the disk now."""
+        """Tell up to 1024 truths, each {"id", "decision", "truth", "when"?, "source"?}; how many are on the disk now."""
         if not 1 <= len(outcomes) <= ROWS_MAX:
             raise InvalidInputError(f"{len(outcomes)} outcomes; allowed: 1 to {ROWS_MAX} at once")
         document = {"outcomes": [dict(item) for item in outcomes]}

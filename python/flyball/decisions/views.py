@@ -43,8 +43,10 @@ _TOLD = ("truth", "when", "source", "by", "why", "name", "of", "agrees", "fault"
 _DECISIONS = f"""
 SELECT r.* EXCLUDE ({", ".join(f'"{name}"' for name in _TOLD)}),
   coalesce(o.outcomes, 0) AS outcomes, o.last.truth AS truth, o.last."time" AS truth_time,
-  o.last.source AS truth_source, o.last.caller AS truth_caller, coalesce(v.overrides, 0) AS overrides, v.last.outcome AS override_outcome,
-  v.last."by" AS override_by, v.last.caller AS override_caller, v.last.why AS override_why, coalesce(v.last.outcome, r.outcome) AS final,
+  o.last.source AS truth_source, o.last.caller AS truth_caller,
+  coalesce(v.overrides, 0) AS overrides, v.last.outcome AS override_outcome,
+  v.last."by" AS override_by, v.last.caller AS override_caller, v.last.why AS override_why,
+  coalesce(v.last.outcome, r.outcome) AS final,
   NOT EXISTS (SELECT 1 FROM records u WHERE u.kind = 'undelivered' AND u.id = r.id) AS delivered,
   r.personal AND EXISTS (
     SELECT 1 FROM records e WHERE e.kind = 'erased' AND e.subject = r.subject AND e.seq > r.seq) AS erased
@@ -59,12 +61,13 @@ WHERE r.kind = 'decision'
 """  # noqa: S608  # nothing of it comes from outside
 PARTS = {
     "failures": "SELECT * FROM records WHERE kind = 'failed'",
-    "outcomes": 'SELECT seq, id, "at", "time", decision, truth, "when", source, caller FROM records WHERE kind = \'outcome\'',
+    "outcomes": 'SELECT seq, id, "at", "time", decision, truth, "when", source, caller FROM records '
+    "WHERE kind = 'outcome'",
     "overrides": 'SELECT seq, id, "at", "time", decision, outcome, "by", why, caller FROM records WHERE kind = \'override\'',
     "shadows": 'SELECT seq, id, "at", "time", decision, "of", variant, score, outcome, agrees FROM records '
     "WHERE kind = 'shadow'",
-    "events": 'SELECT seq, segment, frame, kind, id, "at", "time", decision, name, "by", why, caller, subject, record FROM records '
-    "WHERE kind NOT IN ('decision', 'failed', 'outcome', 'override', 'shadow')",
+    "events": 'SELECT seq, segment, frame, kind, id, "at", "time", decision, name, "by", why, caller, subject, record '
+    "FROM records WHERE kind NOT IN ('decision', 'failed', 'outcome', 'override', 'shadow')",
 }
 VIEWS = ("records", "decisions", *PARTS)
 
