@@ -239,8 +239,9 @@ class Journal:
     def append(self, event: bytes) -> int:
         """Returns once it is on the disk, with its sequence number.
 
-        {"kind": "outcome", "id", "truth", "when"?: unix ns, "source"?, "caller"?} or {"kind": "override", "id", "outcome",
-        "by", "why", "caller"?} or {"kind": "hold" | "release", "name", "by", "why", "decision"?, "from"?, "to"?}.
+        {"kind": "outcome", "id", "decision", "truth", "when"?: unix ns, "source"?, "caller"?} or {"kind": "override", "id",
+        "decision", "outcome", "by", "why", "caller"?} or {"kind": "hold" | "release", "name", "by", "why", "decision"?,
+        "from"?, "to"?}.
         """
 
     def erase(self, subject: str, by: str, why: str) -> int:

@@ -16,8 +16,9 @@ KEY = "0" * 64
 WHOLE = {
     "name": "a", "keys_sha256": [KEY], "sans": ["spiffe://x/a", "host"], "uids": [0, 4294967294],
     "requests_per_second": 1, "burst": 1_000_000, "in_flight_max": 1_000_000,
-    "control": True,
+    "may": ["infer", "decide:fraud", "outcome:a.b*", "override:*", "control:x-1", "erase", "metrics"],
 }  # fmt: skip
+NO_RIGHTS = ["", "Infer", "infer:", "infer:a b", "infer:*a", "infer:a**", "infer:.a", "metrics:x", "erase:*", "run", ":a", 7]
 FAULTY: dict[str, Any] = {
     "a root that is no object": [],
     "no callers": {},
@@ -37,9 +38,14 @@ FAULTY: dict[str, Any] = {
     "too many keys": {"callers": [{"name": "a", "keys_sha256": [f"{n:064x}" for n in range(17)]}]},
     "numbers out of bounds": {"callers": [{**WHOLE, "requests_per_second": 0, "burst": None, "in_flight_max": 1_000_001}]},
     "a burst without a rate": {"callers": [{"name": "a", "uids": [1], "burst": 5}]},
-    "a control that is neither true nor false": {
-        "callers": [{"name": f"c{n}", "uids": [n], "control": control} for n, control in enumerate([1, "true", None, []])]
+    "rights that are no list": {
+        "callers": [
+            {"name": f"c{n}", "uids": [n], "may": may} for n, may in enumerate([1, "infer", None, {}, ["infer"] * 65])
+        ]
     },
+    "rights that are none": {"callers": [{"name": "a", "uids": [1], "may": [*NO_RIGHTS, "infer"]}]},
+    "the old key for control": {"callers": [{"name": "a", "uids": [1], "control": True}]},
+    "anonymous callers that are known": {"callers": [{"name": "anonymous", "uids": [1]}]},
     "lists that are null": {"callers": [{"name": "a", "uids": [1], "sans": None}]},
 }
 
@@ -56,7 +62,15 @@ def start(file: Path) -> None:
     assert server.wait(10.0)
 
 
-@pytest.mark.parametrize("callers", [[], [WHOLE], [{"name": "a", "uids": [1], "requests_per_second": None}]])
+@pytest.mark.parametrize(
+    "callers",
+    [
+        [],
+        [WHOLE],
+        [{"name": "a", "uids": [1], "requests_per_second": None}],
+        [{"name": "anonymous", "may": ["infer:demo*"]}],
+    ],
+)
 def test_what_one_takes_the_other_takes(file: Path, callers: list[dict[str, Any]]) -> None:
     file.write_text(json.dumps({"callers": callers}))
     assert len(read_callers(file).callers) == len(callers)

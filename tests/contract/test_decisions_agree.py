@@ -16,7 +16,7 @@ import serving
 import snapshots
 from card import CARD, GOOD, PATH, TONGUES, Found, Wish, by_json
 from transports import DOORS, Open
-from wire import Http, metrics, settled
+from wire import Http, infer_path, json_request, metrics, settled
 
 from conformance.certificates import make_certificates
 
@@ -226,12 +226,11 @@ def test_decisions_are_listed_and_described(server: serving.Server) -> None:
     assert {**described, "input": None} == {**card, "input": None}
 
 
-def test_the_models_of_a_decision_can_still_be_asked_as_such(
-    server: serving.Server, reference: Callable[[str, makers.Arrays], makers.Arrays]
-) -> None:
-    row = makers.row("linear", 1)
+def test_the_models_of_a_decision_are_asked_by_the_decision_alone(server: serving.Server) -> None:
     with Http(server) as connection:
-        assert connection.infer("card", row)["y"].tolist() == reference("linear", row)["y"].tolist()
+        refused = connection.post(infer_path("card"), json_request(makers.row("linear", 1)))
+    assert refused.status == 403
+    assert "call POST /v1/decisions/card" in refused.error
 
 
 def test_decisions_are_counted_by_outcome_and_repeats_are_not_decisions(doors: Open, server: serving.Server) -> None:

@@ -13,9 +13,10 @@ import snapshots
 from models import row
 from raw_h2 import Connection, frame
 from serving import Server, until
-from wire import Http, Metrics, infer_path, json_request, metrics, parse_metrics
+from wire import Http, Metrics, infer_path, json_request, parse_metrics
 
 KEY = "fb_test"
+ALL = ["infer", "metrics"]
 
 
 def hashed(key: str) -> str:
@@ -43,7 +44,7 @@ class Desk:
 @pytest.fixture
 def desk(start: Callable[..., Server], model: Callable[[str], Path], tmp_path: Path) -> Desk:
     made = Desk(start, model, tmp_path)
-    made.write({"name": "checkout", "keys_sha256": [hashed(KEY)]})
+    made.write({"name": "checkout", "keys_sha256": [hashed(KEY)], "may": ALL})
     return made
 
 
@@ -120,14 +121,14 @@ def test_a_stranger_learns_no_model_s_name_from_health(desk: Desk) -> None:
 
 def test_a_stream_ends_at_the_next_message_once_its_key_is_taken_away(desk: Desk) -> None:
     server = desk.open()
-    desk.write({"name": "checkout", "keys_sha256": [hashed(KEY), hashed("leaked")]})
+    desk.write({"name": "checkout", "keys_sha256": [hashed(KEY), hashed("leaked")], "may": ALL})
     with Connection(server) as connection, Http(server) as http:
         until("the second key is taken", lambda: ask(http, "leaked").status == 200 or None)
         before = counted(http).sum("flyball_received_total")
         stream = connection.open("/inference.GRPCInferenceService/ModelStreamInfer", x_api_key="leaked")
         connection.send(stream, frame(b""), end=False)
         until("the message is read", lambda: counted(http).sum("flyball_received_total") == before + 1 or None)
-        desk.write({"name": "checkout", "keys_sha256": [hashed(KEY)]})
+        desk.write({"name": "checkout", "keys_sha256": [hashed(KEY)], "may": ALL})
         until("the key is refused", lambda: ask(http, "leaked").status == 401 or None)
         connection.send(stream, frame(b""), end=False)
         answer = connection.answer(stream)
@@ -136,8 +137,8 @@ def test_a_stream_ends_at_the_next_message_once_its_key_is_taken_away(desk: Desk
 
 
 def test_a_caller_beyond_its_rate_is_told_when_to_come_again_and_others_are_not_held_back(desk: Desk) -> None:
-    slow = {"name": "slow", "keys_sha256": [hashed("slow")], "requests_per_second": 1, "burst": 2}
-    desk.write({"name": "checkout", "keys_sha256": [hashed(KEY)]}, slow)
+    slow = {"name": "slow", "keys_sha256": [hashed("slow")], "requests_per_second": 1, "burst": 2, "may": ALL}
+    desk.write({"name": "checkout", "keys_sha256": [hashed(KEY)], "may": ALL}, slow)
     server = desk.open()
     with Http(server) as connection:
         replies = [ask(connection, "slow") for _ in range(12)]
@@ -157,8 +158,8 @@ def test_a_caller_beyond_its_rate_is_told_when_to_come_again_and_others_are_not_
 
 
 def test_a_caller_has_so_many_requests_at_once_and_no_more(desk: Desk) -> None:
-    few = {"name": "few", "keys_sha256": [hashed("few")], "in_flight_max": 1}
-    desk.write({"name": "checkout", "keys_sha256": [hashed(KEY)]}, few)
+    few = {"name": "few", "keys_sha256": [hashed("few")], "in_flight_max": 1, "may": ALL}
+    desk.write({"name": "checkout", "keys_sha256": [hashed(KEY)], "may": ALL}, few)
     server = desk.open()
     with Http(server) as first, Http(server) as second:
         held = threading.Thread(target=ask, args=(first, "few", "slow"))
@@ -173,26 +174,29 @@ def test_a_caller_has_so_many_requests_at_once_and_no_more(desk: Desk) -> None:
 def test_keys_are_rotated_without_a_restart_and_a_broken_file_changes_nothing(desk: Desk) -> None:
     server = desk.open()
     with Http(server) as connection:
-        desk.write({"name": "checkout", "keys_sha256": [hashed(KEY), hashed("new")]})
+        desk.write({"name": "checkout", "keys_sha256": [hashed(KEY), hashed("new")], "may": ALL})
         until("the new key is taken", lambda: ask(connection, "new").status == 200 or None)
         assert ask(connection).status == 200, "the old key is valid beside it"
         desk.file.write_text('{"callers": [{"name": "x"}]}')
         refused = 'flyball_callers_reloads_total{outcome="refused"}'
         until("the broken file is counted", lambda: f"{refused} 1" in page(connection) or None)
         assert ask(connection).status == 200
-        desk.write({"name": "checkout", "keys_sha256": [hashed("new")]})
+        desk.write({"name": "checkout", "keys_sha256": [hashed("new")], "may": ALL})
         until("the old key is refused", lambda: ask(connection).status == 401 or None)
         assert ask(connection, "new").status == 200
     assert server.log_line(lambda line: "the last one stays" in str(line))["level"] == "ERROR"
 
 
 def test_anonymous_callers_are_served_on_loopback_beside_known_ones(desk: Desk) -> None:
+    desk.write({"name": "checkout", "keys_sha256": [hashed(KEY)], "may": ALL}, {"name": "anonymous", "may": ["infer:lin*"]})
     server = desk.open(allow_anonymous=None)
     with Http(server) as connection:
         assert ask(connection, None).status == 200
+        assert ask(connection, None, "slow").status == 404, "their entry does not name it"
+        assert connection.get("/metrics").status == 403
         assert ask(connection).status == 200
         assert ask(connection, "wrong").status == 401, "who sends a key means to be known"
-    found = metrics(server)
+        found = counted(connection)
     assert found.sum("flyball_caller_requests_total", caller="anonymous", outcome="answered") == 1
 
 

@@ -1,6 +1,5 @@
 """A server with a journal: what is told of decisions later, who may erase, and what a start says that cannot be."""
 
-import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from wire import Http, metrics
 from flyball.journal import JournalLog
 
 ID = "01a8b0c4-7f2e-7c11-9d5e-3f6f0c8a1b2d"
-OVERRIDE = {"id": ID, "outcome": "pass", "by": "ann", "why": "a letter came"}
+OVERRIDE = {"id": ID, "decision": "pay", "outcome": "pass", "by": "ann", "why": "a letter came"}
 ERASURE = {"subject": "a0", "by": "ann", "why": "request 4711"}
 
 
@@ -38,9 +37,13 @@ def tell(server: Server, path: str, document: Any) -> Any:
 def test_what_is_told_is_recorded_under_its_decision(server: Server, place: Path) -> None:
     [decided] = journal_servers.ask_rows(server, 1)
     known = decided["decision_id"]
-    told = tell(server, "/v1/outcomes", {"id": known, "truth": {"paid": False}, "when": "2026-11-16T09:30:00Z"})
+    told = tell(
+        server, "/v1/outcomes", {"id": known, "decision": "pay", "truth": {"paid": False}, "when": "2026-11-16T09:30:00Z"}
+    )
     assert (told.status, told.json) == (200, {"recorded": 1})
-    assert tell(server, "/v1/outcomes", {"outcomes": [{"id": known, "truth": n} for n in range(3)]}).json == {"recorded": 3}
+    assert tell(
+        server, "/v1/outcomes", {"outcomes": [{"id": known, "decision": "pay", "truth": n} for n in range(3)]}
+    ).json == {"recorded": 3}
     assert tell(server, "/v1/overrides", {**OVERRIDE, "id": known}).json == {"recorded": 1}
     outcomes = journal_servers.records(place, "outcome")
     assert [record["truth"] for record in outcomes] == [{"paid": False}, 0, 1, 2]
@@ -64,11 +67,15 @@ def test_an_erased_subject_is_gone_and_the_log_still_verifies(server: Server, pl
 @pytest.mark.parametrize(
     ("path", "document", "says"),
     [
-        ("/v1/outcomes", {"id": "x", "truth": 1}, "'x' is no decision's id"),
-        ("/v1/outcomes", {"id": ID, "truth": [1]}, "truth must be"),
-        ("/v1/outcomes", {"id": ID, "truth": 1, "colour": 2}, "unknown field `colour`"),
-        ("/v1/outcomes", {"id": ID, "truth": 1, "when": "yesterday"}, "when is no time"),
-        ("/v1/outcomes", {"outcomes": [{"id": ID, "truth": 1}, {"id": "y", "truth": 1}]}, "outcomes[1]"),
+        ("/v1/outcomes", {"id": "x", "decision": "pay", "truth": 1}, "'x' is no decision's id"),
+        ("/v1/outcomes", {"id": ID, "decision": "pay", "truth": [1]}, "truth must be"),
+        ("/v1/outcomes", {"id": ID, "decision": "pay", "truth": 1, "colour": 2}, "unknown field `colour`"),
+        ("/v1/outcomes", {"id": ID, "decision": "pay", "truth": 1, "when": "yesterday"}, "when is no time"),
+        (
+            "/v1/outcomes",
+            {"outcomes": [{"id": ID, "decision": "pay", "truth": 1}, {"id": "y", "decision": "pay", "truth": 1}]},
+            "outcomes[1]",
+        ),
         ("/v1/overrides", {**OVERRIDE, "by": " "}, "by is empty"),
         ("/v1/erasures", {"subject": "a0"}, "missing field `by`"),
         ("/v1/journal/seals", {"segment": 7}, "unknown field `segment`"),
@@ -81,25 +88,44 @@ def test_what_is_not_as_the_page_says_is_refused_and_named(server: Server, path:
     assert says in reply.json["detail"]
 
 
-def test_only_a_caller_with_control_may_erase_and_seal(tmp_path: Path, place: Path) -> None:
+def test_each_verb_of_the_journal_needs_its_own_right_and_the_caller_is_recorded(tmp_path: Path, place: Path) -> None:
     callers = tmp_path / "callers.json"
-    keys = {
-        name: serving.run([*serving.flyball(), "caller", "add", name, "--file", str(callers)]) for name in ("desk", "dpo")
+    rights = {
+        "truth": "outcome:pay",
+        "desk": "override:pay",
+        "dpo": "erase",
+        "operator": "control",
+        "other": "override:loan",
     }
-    document = json.loads(callers.read_text())
-    for caller in document["callers"]:
-        caller["control"] = caller["name"] == "dpo"
-    callers.write_text(json.dumps(document))
+    add = [*serving.flyball(), "caller", "add", "--file", str(callers)]
+    told = {name: serving.run([*add, name, "--may", right, "--may", "decide:pay"]).text for name, right in rights.items()}
+    keys = {name: next(word for word in text.split() if word.startswith("fb_")) for name, text in told.items()}
+    asked = {
+        "truth": ("/v1/outcomes", {"id": ID, "decision": "pay", "truth": 1}),
+        "desk": ("/v1/overrides", OVERRIDE),
+        "dpo": ("/v1/erasures", ERASURE),
+        "operator": ("/v1/journal/seals", {}),
+    }
     settings = {"callers": str(callers), "allow_anonymous": True}
     with serving.serving(journal_servers.command(tmp_path, place, None, **settings)) as server, Http(server) as connection:
-        statuses = {}
-        for name, ending in keys.items():
-            key = next(word for word in ending.text.split() if word.startswith("fb_"))
-            asked = (("/v1/erasures", ERASURE), ("/v1/journal/seals", {}))
-            statuses[name] = {connection.post(path, document, **{"x-api-key": key}).status for path, document in asked}
-        assert statuses == {"desk": {403}, "dpo": {200}}
-        assert connection.post("/v1/erasures", ERASURE).status == 403
-    assert [record["caller"] for record in journal_servers.records(place, "erased")] == ["dpo"]
+        for entitled, (path, document) in asked.items():
+            for name, key in keys.items():
+                status = connection.post(path, document, **{"x-api-key": key}).status
+                assert status == (200 if name == entitled else 403), (name, path)
+            assert connection.post(path, document).status == 403, "nobody gave anonymous callers a right"
+    for kind, caller in (("outcome", "truth"), ("override", "desk"), ("erased", "dpo")):
+        assert [record["caller"] for record in journal_servers.records(place, kind)] == [caller]
+
+
+def test_an_override_names_an_outcome_of_the_policy_of_a_decision_that_serves(server: Server) -> None:
+    refused = tell(server, "/v1/overrides", {**OVERRIDE, "outcome": "banana"})
+    assert (refused.status, refused.json["detail"]) == (
+        400,
+        "'banana' is no outcome of decision 'pay'; allowed: pass, review, reject",
+    )
+    for path, document in (("/v1/overrides", OVERRIDE), ("/v1/outcomes", {"id": ID, "truth": 1})):
+        reply = tell(server, path, {**document, "decision": "loan"})
+        assert (reply.status, reply.json["detail"]) == (404, "decision 'loan' is not here; serving: pay")
 
 
 def test_a_seal_puts_what_was_decided_under_a_checkpoint(server: Server, place: Path) -> None:
@@ -129,7 +155,7 @@ def test_without_a_journal_nothing_is_taken_and_the_log_says_so(tmp_path: Path, 
     command = journal_servers.command(tmp_path, place, None, journal_folder=None)
     with serving.serving(command) as server:
         for path, document in (
-            ("/v1/outcomes", {"id": ID, "truth": 1}),
+            ("/v1/outcomes", {"id": ID, "decision": "pay", "truth": 1}),
             ("/v1/overrides", OVERRIDE),
             ("/v1/erasures", ERASURE),
             ("/v1/journal/seals", {}),

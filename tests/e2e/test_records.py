@@ -117,7 +117,7 @@ def test_an_exported_decision_is_proven_by_its_own_script(start: Callable[..., S
     server, journal = loan(start, tmp_path), tmp_path / "journal"
     ann = decide(server, "ann")
     with Http(server) as http:
-        document = {"id": ann, "truth": "repaid", "source": "ledger"}
+        document = {"id": ann, "decision": "loan", "truth": "repaid", "source": "ledger"}
         assert http.post("/v1/outcomes", json.dumps(document).encode()).status == 200
     assert server.stop().code == 0
     sealed(journal)

@@ -233,7 +233,7 @@ def test_truths_tell_which_of_two_is_wrong_more_often(copied: Recorded, recorded
     (copied.folder / "truths.csv").write_text(
         "id,truth,when\n" + "".join(f"{name},{truth},2026-11-15T07:30Z\n" for name, truth in truths.items())
     )
-    assert copied.flyball("outcome", "--file", str(copied.folder / "truths.csv")) == {"recorded": ROWS}
+    assert copied.flyball("outcome", "--file", str(copied.folder / "truths.csv"), "--decision", "pay") == {"recorded": ROWS}
     (recorded.folder / "candidate.yaml").write_text(CANDIDATE)
     candidate = str(recorded.folder / "candidate.yaml")
     found = copied.flyball("replay", "--candidate", candidate, "--bad", "fraud", "--stopped", "review,reject")

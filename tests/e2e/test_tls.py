@@ -228,7 +228,9 @@ def test_a_caller_is_known_by_the_name_in_its_certificate(
     secure: Callable[..., Server], authority: Authority, pair: Pair, tmp_path: Path
 ) -> None:
     file = tmp_path / "callers.json"
-    file.write_text(json.dumps({"callers": [{"name": "checkout", "sans": ["spiffe://shop/checkout"]}]}))
+    file.write_text(
+        json.dumps({"callers": [{"name": "checkout", "sans": ["spiffe://shop/checkout"], "may": ["infer", "metrics"]}]})
+    )
     settings: dict[str, Any] = {"allow_anonymous": False}
     server = secure(pair, "--tls-client-ca", authority.cert, "--callers", file, **settings)
     known = authority.sign("known", "URI:spiffe://shop/checkout")

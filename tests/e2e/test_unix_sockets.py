@@ -119,7 +119,7 @@ def test_a_unix_user_is_a_caller(start: Callable[..., Server], command: list[str
     file = path.with_suffix(".json")
 
     def write(uid: int) -> None:
-        file.write_text(json.dumps({"callers": [{"name": "me", "uids": [uid]}]}))
+        file.write_text(json.dumps({"callers": [{"name": "me", "uids": [uid], "may": ["infer"]}]}))
 
     write(os.getuid())
     config = path.with_name("config.json")

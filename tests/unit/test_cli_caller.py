@@ -39,14 +39,27 @@ def test_a_caller_known_by_certificate_or_user_needs_no_key(run, written):
     assert written()["batch"] == {"name": "batch", "sans": ["spiffe://shop/batch"], "uids": [1000]}
 
 
-def test_a_caller_has_control_only_where_it_was_given(run, written):
-    run("add", "checkout")
-    run("add", "operator", "--control")
+def test_a_caller_may_do_what_it_was_given_and_without_that_nothing(run, written):
+    _, _, note = run("add", "checkout")
+    assert "may do nothing yet" in note
+    assert "flyball caller may checkout" in note
+    _, _, note = run("add", "operator", "--may", "control", "--may", "decide:fraud")
+    assert "nothing" not in note
     run("rotate", "operator")
-    assert "control" not in written()["checkout"]
-    assert written()["operator"]["control"] is True
+    assert "may" not in written()["checkout"]
+    assert written()["operator"]["may"] == ["control", "decide:fraud"]
     _, out, _ = run("list")
-    assert [line.split()[-1] for line in out.splitlines()] == ["control", "1", "yes"]
+    assert [line.split()[-1] for line in out.splitlines()] == ["may", "1", "decide:fraud"]
+    run("may", "operator", "infer:price*", "metrics")
+    assert written()["operator"]["may"] == ["infer:price*", "metrics"]
+    run("may", "operator")
+    assert "may" not in written()["operator"]
+
+
+def test_anonymous_callers_have_rights_and_no_key(run, written):
+    code, out, _ = run("add", "anonymous", "--may", "infer:demo*")
+    assert (code, out) == (0, "")
+    assert written()["anonymous"] == {"name": "anonymous", "may": ["infer:demo*"]}
 
 
 def test_rotation_keeps_the_old_key_until_it_is_dropped(run, written):
@@ -80,7 +93,17 @@ def test_a_name_that_is_taken_or_missing_is_wrong_usage(run, written, arguments)
 
 
 @pytest.mark.parametrize(
-    "flags", [("a b",), ("none",), ("a", "--burst", "5"), ("a", "--in-flight-max", "0"), ("a", "--uid", "-1")]
+    "flags",
+    [
+        ("a b",),
+        ("none",),
+        ("a", "--burst", "5"),
+        ("a", "--in-flight-max", "0"),
+        ("a", "--uid", "-1"),
+        ("a", "--may", "run:x"),
+        ("a", "--may", "erase:x"),
+        ("anonymous", "--uid", "1"),
+    ],
 )
 def test_what_no_server_would_take_is_not_written(run, tmp_path, flags):
     code, _, errors = run("add", *flags)

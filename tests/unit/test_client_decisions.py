@@ -235,19 +235,28 @@ def test_a_field_that_cannot_travel_is_named_before_it_does(client, row, words):
 
 def test_outcomes_and_overrides_travel_as_the_api_has_them(server, client):
     answers(server, 200, {"recorded": 1})
-    client.outcome(ANSWER["id"], "fraud", when=datetime(2026, 11, 15, 7, 30, tzinfo=UTC), source="chargeback")
+    client.outcome("pay", ANSWER["id"], "fraud", when=datetime(2026, 11, 15, 7, 30, tzinfo=UTC), source="chargeback")
     sent = json.loads(server.seen[-1][2])
     assert sent == {
-        "outcomes": [{"id": ANSWER["id"], "truth": "fraud", "when": "2026-11-15T07:30:00Z", "source": "chargeback"}]
+        "outcomes": [
+            {
+                "id": ANSWER["id"],
+                "decision": "pay",
+                "truth": "fraud",
+                "when": "2026-11-15T07:30:00Z",
+                "source": "chargeback",
+            }
+        ]
     }
     answers(server, 200, {"recorded": 1})
-    client.override(ANSWER["id"], "pass", by="ana", why="known customer")
-    assert json.loads(server.seen[-1][2]) == {"id": ANSWER["id"], "outcome": "pass", "by": "ana", "why": "known customer"}
+    client.override("pay", ANSWER["id"], "pass", by="ana", why="known customer")
+    told = {"id": ANSWER["id"], "decision": "pay", "outcome": "pass", "by": "ana", "why": "known customer"}
+    assert json.loads(server.seen[-1][2]) == told
 
 
 def test_an_outcome_s_time_has_a_zone(client):
     with pytest.raises(errors.InvalidInputError, match="no zone"):
-        client.outcome(ANSWER["id"], True, when=datetime(2026, 11, 15))
+        client.outcome("pay", ANSWER["id"], True, when=datetime(2026, 11, 15))
 
 
 def test_rows_go_the_way_they_are_made_to(server, client):

@@ -49,7 +49,7 @@ def test_a_compacted_log_has_the_same_records_and_no_sealed_segment(tmp_path: Pa
 def test_records_lie_by_day_and_decision_and_events_apart(tmp_path: Path) -> None:
     journal = JournalFolder(tmp_path)
     identity = journal.decide("loan")
-    journal.add("outcome", identity, when=None, truth="repaid", source="ledger", caller=None)
+    journal.add("outcome", identity, decision="card-fraud", when=None, truth="repaid", source="ledger", caller=None)
     journal.now_ns += 25 * journals.HOUR_NS
     journal.decide("odd name/ü")
     journal.seal()
@@ -380,10 +380,10 @@ def test_a_decision_is_found_in_parquet_with_what_was_told_of_it_later(tmp_path:
     journal = JournalFolder(tmp_path)
     identity = journal.decide()
     journal.seal(hours=30)
-    journal.add("outcome", identity, when=None, truth="fraud", source=None, caller=None)
+    journal.add("outcome", identity, decision="card-fraud", when=None, truth="fraud", source=None, caller=None)
     journal.seal(hours=30)
     compact(WholeLog(tmp_path))
-    journal.add("override", identity, outcome="approve", by="ann", why="known", caller=None)
+    journal.add("override", identity, decision="card-fraud", outcome="approve", by="ann", why="known", caller=None)
     journal.write()
     assert [record["kind"] for record in WholeLog(tmp_path).find(str(identity))] == ["decision", "outcome", "override"]
     proof = WholeLog(tmp_path).prove(1)

@@ -37,9 +37,9 @@ def served(path: Path) -> tuple[JournalFolder, uuid.UUID]:
     identity = uuid.UUID(int=(journal.now_ns // 1_000_000) << 80 | 0x7 << 76 | 0x8 << 60 | 99)
     journal.add("decision", identity, **{**pairs, "runtime": runtime})
     journal.seal()
-    journal.add("outcome", identity, when=None, truth={"paid": False}, source=None, caller=None)
+    journal.add("outcome", identity, decision="card-fraud", when=None, truth={"paid": False}, source=None, caller=None)
     journal.seal()
-    journal.add("override", identity, outcome="approve", by="ann", why="known", caller=None)
+    journal.add("override", identity, decision="card-fraud", outcome="approve", by="ann", why="known", caller=None)
     journal.write()
     return journal, identity
 

@@ -28,7 +28,7 @@ def key(tmp_path):
 @pytest.fixture
 def folder(tmp_path, key):
     with Journal(tmp_path / "journal", key=key) as journal:
-        journal.append({"kind": "outcome", "id": ID, "truth": "pass"})
+        journal.append({"kind": "outcome", "id": ID, "decision": "pay", "truth": "pass"})
     return tmp_path / "journal"
 
 
@@ -49,9 +49,9 @@ def test_a_verb_that_records_needs_the_key_that_the_journal_names(folder, key, v
 def test_outcomes_and_overrides_are_told_with_that_key_alone(folder, key):
     told = {"by": "ana", "why": "known", "url": None, "folder": folder}
     with pytest.raises(JournalRefusedError, match="--key FILE"):
-        tell_outcomes([{"id": ID, "truth": "fraud"}], url=None, folder=folder)
+        tell_outcomes([{"id": ID, "decision": "pay", "truth": "fraud"}], url=None, folder=folder)
     with pytest.raises(JournalRefusedError, match="--key FILE"):
-        tell_override(ID, "pass", **told)
-    tell_outcomes([{"id": ID, "truth": "fraud"}], url=None, folder=folder, key=key)
-    tell_override(ID, "pass", **told, key=key)
+        tell_override("pay", ID, "pass", **told)
+    tell_outcomes([{"id": ID, "decision": "pay", "truth": "fraud"}], url=None, folder=folder, key=key)
+    tell_override("pay", ID, "pass", **told, key=key)
     assert [record["kind"] for record in JournalLog(folder).find(ID)] == ["outcome", "outcome", "override"]

@@ -24,10 +24,10 @@ def log(tmp_path):
         tmp_path,
         decision(1),
         decision(2, outcome="pass", score=0.1, decision="loan", personal=None, subject=None),
-        told("outcome", 1, truth="fraud", when=None, source="bank", caller=None),
+        told("outcome", 1, decision="card-fraud", truth="fraud", when=None, source="bank", caller=None),
         told("undelivered", 2),
-        told("outcome", 1, truth={"fraud": False}, when=DAY_NS, source="court", caller=None),
-        told("override", 1, outcome="pass", by="ana", why="known customer", caller=None),
+        told("outcome", 1, decision="card-fraud", truth={"fraud": False}, when=DAY_NS, source="court", caller="ledger"),
+        told("override", 1, decision="card-fraud", outcome="pass", by="ana", why="known customer", caller="desk"),
         told("shadow", 1, decision="card-fraud", of="variant", variant="next", score=0.5, outcome="review", agrees=False),
         told("failed", 3, decision="loan", fault=["run_failed", "infer", "no"]),
         {"kind": "gap", "id": "0" * 8 + "-0000-0000-0000-" + "0" * 12, "count": 3, "open": False},
@@ -69,7 +69,7 @@ def test_a_decision_has_the_last_truth_and_the_last_override_beside_it(log):
     assert (row["outcomes"], row["truth"], row["truth_source"]) == (2, {"fraud": False}, "court")
     assert row["truth_time"] == "2025-11-15T04:00:00Z"
     assert (row["overrides"], row["override_outcome"], row["override_by"], row["final"]) == (1, "pass", "ana", "pass")
-    assert row["override_why"] == "known customer"
+    assert (row["override_why"], row["override_caller"], row["truth_caller"]) == ("known customer", "desk", "ledger")
 
 
 def test_a_decision_of_which_nothing_was_told_stands_as_it_was(log):

@@ -44,14 +44,15 @@ def test_what_was_told_later_follows_the_proof(tmp_path):
         decision(),
         told("undelivered"),
         told("shadow", decision="card-fraud", of="variant", variant="next", score=0.4, outcome="review", agrees=False),
-        told("override", outcome="pass", by="ana", why="known customer", caller=None),
-        told("outcome", truth=False, when=None, source="bank", caller=None),
+        told("override", decision="card-fraud", outcome="pass", by="ana", why="known customer", caller="desk"),
+        told("override", decision="loan", outcome="reject", by="eve", why="of another decision", caller="eve"),
+        told("outcome", decision="card-fraud", truth=False, when=None, source="bank", caller=None),
     )
     assert "  shadow next: review (0.400), does not agree" in shown
     assert "  not delivered: the client had hung up" in shown
     assert shown[-3:-1] == [
-        "  overridden 2025-11-15 03:00:00: pass, by ana: known customer",
-        "  turned out 2025-11-15 04:00:00: false (bank)",
+        "  overridden 2025-11-15 03:00:00: pass, by ana (caller desk): known customer",
+        "  turned out 2025-11-15 05:00:00: false (bank) (not authenticated)",
     ]
 
 
@@ -98,7 +99,10 @@ def test_an_id_that_is_not_there_is_refused_with_the_way_to_those_that_are(tmp_p
 
 def test_records_have_the_type_of_their_kind_and_keep_what_is_new(tmp_path):
     log = HandwrittenLog(
-        tmp_path, decision(score="Infinity", later="yes"), told("outcome", truth=1), told("served", base="/x")
+        tmp_path,
+        decision(score="Infinity", later="yes"),
+        told("outcome", decision="card-fraud", truth=1),
+        told("served", base="/x"),
     )
     decided, outcome, served = map(typed, log.records_given)
     assert isinstance(decided, Decided)
@@ -134,7 +138,9 @@ def test_what_is_no_note_is_refused(text):
 
 
 def test_tail_begins_with_the_last_ones_and_goes_on_with_what_comes(tmp_path):
-    log = HandwrittenLog(tmp_path, *(decision(number) for number in range(5)), told("outcome", 1, truth=1))
+    log = HandwrittenLog(
+        tmp_path, *(decision(number) for number in range(5)), told("outcome", 1, decision="card-fraud", truth=1)
+    )
     facts = {"segment": 1, "bytes": 0, "began": "first", "created_unix_ns": 0, "sealed": False, "root": "", "last": ""}
     log.segments = lambda: [SegmentFacts(first_seq=0, frames=len(log.records_given), **facts)]
 

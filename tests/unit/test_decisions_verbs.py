@@ -188,8 +188,8 @@ def test_a_time_that_no_log_has_is_refused(verb: Any, when: str) -> None:
 
 
 def test_the_last_truth_counts_with_its_own_source(tmp_path: Path) -> None:
-    first = told("outcome", 1, truth="fraud", when=None, source="bank", caller=None)
-    last = told("outcome", 1, truth="paid", when=None, source=None, caller=None)
+    first = told("outcome", 1, decision="card-fraud", truth="fraud", when=None, source="bank", caller=None)
+    last = told("outcome", 1, decision="card-fraud", truth="paid", when=None, source=None, caller=None)
     with by_sql(HandwrittenLog(tmp_path, decision(1), first, last), "select truth, truth_source from decisions") as answer:
         assert list(answer.rows()) == [{"truth": "paid", "truth_source": None}]
 

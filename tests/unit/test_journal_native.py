@@ -17,8 +17,16 @@ def folder(tmp_path):
     folder = tmp_path / "journal"
     for number in range(3):
         with Journal(folder) as journal:
-            journal.append({"kind": "outcome", "id": ID, "truth": {"fraud": True, "loss": 12.5}, "source": f"bank {number}"})
-            journal.append({"kind": "override", "id": ID, "outcome": "pass", "by": "ana", "why": "known"})
+            journal.append(
+                {
+                    "kind": "outcome",
+                    "id": ID,
+                    "decision": "pay",
+                    "truth": {"fraud": True, "loss": 12.5},
+                    "source": f"bank {number}",
+                }
+            )
+            journal.append({"kind": "override", "id": ID, "decision": "pay", "outcome": "pass", "by": "ana", "why": "known"})
     return folder
 
 
@@ -114,9 +122,9 @@ def test_a_journal_that_is_held_says_so_and_what_to_do(folder):
 @pytest.mark.parametrize(
     ("event", "message"),
     [
-        ({"kind": "outcome", "id": "7", "truth": 1}, "no decision's id"),
-        ({"kind": "outcome", "id": ID, "truth": [1]}, "truth must be"),
-        ({"kind": "override", "id": ID, "outcome": "pass", "by": "", "why": "x"}, "by is empty"),
+        ({"kind": "outcome", "id": "7", "decision": "pay", "truth": 1}, "no decision's id"),
+        ({"kind": "outcome", "id": ID, "decision": "pay", "truth": [1]}, "truth must be"),
+        ({"kind": "override", "id": ID, "decision": "pay", "outcome": "pass", "by": "", "why": "x"}, "by is empty"),
         ({"kind": "decision", "id": ID}, "unknown variant"),
     ],
 )

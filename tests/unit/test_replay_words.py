@@ -60,16 +60,24 @@ def decision(place: int, outcome: str = "review", **more: Any) -> dict[str, Any]
 
 def test_those_wait_that_have_the_outcome_and_no_override_oldest_first() -> None:
     log: Any = ListedLog(
-        [decision(1), decision(4), decision(3, "pass"), {"kind": "override", "id": "id-1"}, decision(2), decision(5)]
+        [
+            decision(1),
+            decision(4),
+            decision(3, "pass"),
+            {"kind": "override", "id": "id-1", "decision": "card"},
+            {"kind": "override", "id": "id-2", "decision": "loan"},
+            decision(2),
+            decision(5),
+        ]
     )
     found, count = reviews.waiting(log, most=2)
     assert ([one["id"] for one in found], count) == (["id-2", "id-4"], 3)
 
 
 def test_the_last_truth_that_was_told_counts() -> None:
-    log: Any = ListedLog([{"kind": "outcome", "id": "a", "truth": truth} for truth in ("good", "fraud")])
-    assert truths.truths_of(log, {"a"}) == {"a": "fraud"}
-    assert truths.truths_of(log, {"b"}) == {}
+    log: Any = ListedLog([{"kind": "outcome", "id": "a", "decision": "d", "truth": truth} for truth in ("good", "fraud")])
+    assert truths.truths_of(log, "d", {"a"}) == {"a": "fraud"}
+    assert truths.truths_of(log, "d", {"b"}) == {}
 
 
 def test_a_sample_is_the_same_for_a_seed_in_the_log_s_order_and_of_its_size() -> None:
@@ -218,9 +226,9 @@ def test_a_report_says_the_same_as_text_and_as_a_page_and_escapes_what_it_shows(
 
 def test_an_outcome_s_id_and_time_are_checked_before_anything_is_told() -> None:
     name = "0192F6C1-2345-7FFF-BFFF-FFFFFFFFFFFF"
-    told = telling.outcome_document(name, True, "1970-01-01T00:00:01Z", "case 7")
+    told = telling.outcome_document("pay", name, True, "1970-01-01T00:00:01Z", "case 7")
     assert told == {"id": name.lower(), "truth": True, "when": "1970-01-01T00:00:01Z", "source": "case 7"}
     with pytest.raises(errors.InvalidInputError, match="'x' is no decision id"):
-        telling.outcome_document("x", True, None, None)
+        telling.outcome_document("pay", "x", True, None, None)
     with pytest.raises(errors.UsageError, match="'soon' is no time"):
-        telling.outcome_document(name, True, "soon", None)
+        telling.outcome_document("pay", name, True, "soon", None)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from bench.claims.hardening import again, soak
+from bench.claims.hardening import again, bypass, soak
 from bench.claims.topics import run_topics
 
 TOPICS = {
     "attempts": again.measure,
+    "bypass": bypass.measure,
     "soak": soak.measure,
 }
 

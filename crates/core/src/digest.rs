@@ -31,6 +31,16 @@ impl Digest {
         }
     }
 
+    /// The digest of several parts: each is preceded by its length, so that no other parts have it.
+    pub fn of_parts(write: impl FnOnce(&mut dyn FnMut(&[u8]))) -> Digest {
+        let mut hasher = sha2::Sha256::new();
+        write(&mut |part| {
+            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        });
+        Digest(hasher.finalize().into())
+    }
+
     pub const fn bytes(&self) -> &[u8; 32] {
         &self.0
     }

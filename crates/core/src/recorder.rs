@@ -57,10 +57,12 @@ pub enum EntryKind {
     Served,
     /// What a registry says serves from now on.
     Registry,
+    /// Tensors that were sent past a decision to its model, where that is exposed.
+    Tensors,
 }
 
 impl EntryKind {
-    pub const ALL: [EntryKind; 11] = [
+    pub const ALL: [EntryKind; 12] = [
         EntryKind::Decision,
         EntryKind::Failed,
         EntryKind::Shadow,
@@ -72,6 +74,7 @@ impl EntryKind {
         EntryKind::Release,
         EntryKind::Served,
         EntryKind::Registry,
+        EntryKind::Tensors,
     ];
 
     pub const fn label(self) -> &'static str {
@@ -87,6 +90,7 @@ impl EntryKind {
             EntryKind::Release => "release",
             EntryKind::Served => "served",
             EntryKind::Registry => "registry",
+            EntryKind::Tensors => "tensors",
         }
     }
 }

@@ -49,6 +49,16 @@ pub struct DecisionDocument {
     /// None: recorded as is usual, where the server has somebody who keeps records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<RecordDocument>,
+    /// What callers reach beside the decision; none: nothing. Part of the document, so that releases are signed for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expose: Option<Expose>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expose {
+    /// The models themselves, by the Open Inference Protocol; calls are recorded.
+    Tensors,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]

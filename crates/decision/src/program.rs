@@ -1,7 +1,7 @@
 //! A decision, compiled: what the walk asks at each of its stages. What it must not know: how features are fetched, how
 //! models are run, who asks.
 
-use crate::document::{DecisionDocument, IdempotencyDocument, SourceDocument, TransformDocument};
+use crate::document::{DecisionDocument, Expose, IdempotencyDocument, SourceDocument, TransformDocument};
 use crate::faults::Faults;
 use crate::feature::{self, CompiledReaction, FeatureFrom, FeaturePlan};
 use crate::field::{Field, TextMap};
@@ -46,6 +46,7 @@ pub struct Program {
     pub remedies: Remedies,
     pub idempotency: IdempotencyDocument,
     pub record: RecordPlan,
+    pub expose: Option<Expose>,
     /// Of the whole document: also transforms, columns, weights, routes and remedies.
     pub document_digest: Digest,
     pub policy_digest: Digest,
@@ -271,6 +272,7 @@ fn compile(document: &DecisionDocument, facts: &[ModelFacts<'_>], faults: &mut F
         route,
         remedies,
         record,
+        expose: document.expose,
         fields,
         places,
         transforms,

@@ -19,9 +19,28 @@ const TRUTH_PAIRS_MAX: usize = 64;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Told {
-    Outcome { id: String, truth: Value, when: Option<i64>, source: Option<String>, caller: Option<String> },
-    Override { id: String, outcome: String, by: String, why: String, caller: Option<String> },
-    Erased { subject: String, by: String, why: String, caller: Option<String> },
+    Outcome {
+        id: String,
+        decision: String,
+        truth: Value,
+        when: Option<i64>,
+        source: Option<String>,
+        caller: Option<String>,
+    },
+    Override {
+        id: String,
+        decision: String,
+        outcome: String,
+        by: String,
+        why: String,
+        caller: Option<String>,
+    },
+    Erased {
+        subject: String,
+        by: String,
+        why: String,
+        caller: Option<String>,
+    },
     Hold(Held),
     Release(Held),
 }
@@ -61,22 +80,24 @@ impl Told {
         let mut pairs = Encoder::new(&mut entry.pairs);
         number(&mut pairs, "at", Some(unix_ns));
         entry.pairs_count = 1 + match self {
-            Told::Outcome { id, truth, when, source, caller } => {
+            Told::Outcome { id, decision, truth, when, source, caller } => {
                 (entry.kind, entry.id) = (EntryKind::Outcome, parsed(id)?);
+                text(&mut pairs, "decision", Some(filled("decision", decision)?))?;
                 number(&mut pairs, "when", *when);
                 written(pairs.str("truth"));
                 truth_into(&mut pairs, truth)?;
                 text(&mut pairs, "source", source.as_deref())?;
                 text(&mut pairs, "caller", caller.as_deref())?;
-                4
+                5
             }
-            Told::Override { id, outcome, by, why, caller } => {
+            Told::Override { id, decision, outcome, by, why, caller } => {
                 (entry.kind, entry.id) = (EntryKind::Override, parsed(id)?);
+                text(&mut pairs, "decision", Some(filled("decision", decision)?))?;
                 text(&mut pairs, "outcome", Some(filled("outcome", outcome)?))?;
                 text(&mut pairs, "by", Some(filled("by", by)?))?;
                 text(&mut pairs, "why", Some(filled("why", why)?))?;
                 text(&mut pairs, "caller", caller.as_deref())?;
-                4
+                5
             }
             Told::Erased { subject, by, why, caller } => {
                 entry.kind = EntryKind::Erased;
@@ -188,20 +209,22 @@ mod tests {
 
     #[test]
     fn an_outcome_has_its_pairs_in_the_order_of_the_format() {
-        let outcome =
-            entry(json!({"kind": "outcome", "id": ID, "truth": {"fraud": true, "loss": 12.5}})).unwrap();
+        let outcome = entry(
+            json!({"kind": "outcome", "id": ID, "decision": "pay", "truth": {"fraud": true, "loss": 12.5}}),
+        )
+        .unwrap();
         assert_eq!(
             (outcome.kind, outcome.id.to_string().as_str(), outcome.sync),
             (EntryKind::Outcome, ID, true)
         );
-        assert_eq!(keys(&outcome), ["at", "when", "truth", "source", "caller"]);
+        assert_eq!(keys(&outcome), ["at", "decision", "when", "truth", "source", "caller"]);
     }
 
     #[test]
     fn an_override_says_who_and_why() {
-        let told = json!({"kind": "override", "id": ID, "outcome": "pass", "by": "ana", "why": "known", "caller": "desk"});
-        assert_eq!(keys(&entry(told).unwrap()), ["at", "outcome", "by", "why", "caller"]);
-        let silent = json!({"kind": "override", "id": ID, "outcome": "pass", "by": " ", "why": "known"});
+        let told = json!({"kind": "override", "id": ID, "decision": "pay", "outcome": "pass", "by": "ana", "why": "known", "caller": "desk"});
+        assert_eq!(keys(&entry(told).unwrap()), ["at", "decision", "outcome", "by", "why", "caller"]);
+        let silent = json!({"kind": "override", "id": ID, "decision": "pay", "outcome": "pass", "by": " ", "why": "known"});
         assert_eq!(entry(silent), Err(ToldError::Empty("by")));
     }
 
@@ -227,15 +250,19 @@ mod tests {
 
     #[test]
     fn what_is_too_long_or_has_no_place_in_a_record_is_refused() {
-        let outcome = |truth: Value| entry(json!({"kind": "outcome", "id": ID, "truth": truth}));
+        let outcome =
+            |truth: Value| entry(json!({"kind": "outcome", "id": ID, "decision": "pay", "truth": truth}));
         assert_eq!(outcome(json!([1])), Err(ToldError::Truth));
         assert_eq!(outcome(json!({"a": {"b": 1}})), Err(ToldError::Truth));
         assert_eq!(outcome(json!("x".repeat(TOLD_BYTES_MAX + 1))), Err(ToldError::Long("truth")));
         let many: Map<String, Value> =
             (0..=TRUTH_PAIRS_MAX).map(|name| (name.to_string(), json!(1))).collect();
         assert_eq!(outcome(many.into()), Err(ToldError::Truth));
-        assert_eq!(entry(json!({"kind": "outcome", "id": "7", "truth": 1})), Err(ToldError::Id("7".into())));
-        let long = json!({"kind": "outcome", "id": ID, "truth": 1, "source": "x".repeat(TOLD_BYTES_MAX + 1)});
+        assert_eq!(
+            entry(json!({"kind": "outcome", "id": "7", "decision": "pay", "truth": 1})),
+            Err(ToldError::Id("7".into()))
+        );
+        let long = json!({"kind": "outcome", "id": ID, "decision": "pay", "truth": 1, "source": "x".repeat(TOLD_BYTES_MAX + 1)});
         assert_eq!(entry(long), Err(ToldError::Long("source")));
     }
 }

@@ -1,9 +1,10 @@
 //! What a deployment's candidate comes to: a variant of its decision, or a share of the requests for a model as it is. What
 //! cannot be compared with the champion is refused with the deployment.
 
-use crate::{Model, Routes, Tried};
+use crate::stages::route::{exposed, version};
+use crate::{Decision, Model, Routes, Tried};
 use flyball_core::snapshot::{self, SnapshotFaults};
-use flyball_core::{Fault, ModelRef, TensorSpec};
+use flyball_core::{Access, Fault, ModelRef, TensorSpec, Verb};
 use flyball_decision::{DecisionDocument, unit};
 use serde_json::Value as Json;
 use std::sync::Arc;
@@ -101,17 +102,28 @@ fn shown(specs: &[TensorSpec]) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// Which version answers a request: as `route` says, or the candidate where the `draw` is for it.
+/// Which version answers tensors: as `route` says, or the candidate where the `draw` is for it; with the decision that its
+/// models are exposed beside, where there is one.
 pub(crate) fn route_drawn<M>(
     routes: &Routes<M>,
+    access: &Access,
     wanted: &ModelRef,
     draw: impl FnOnce() -> u64,
-) -> Result<Arc<Model<M>>, Fault> {
-    let trial = routes.get(&wanted.name).and_then(|deployment| deployment.trial.as_ref());
-    match trial.filter(|_| wanted.version.is_none()) {
-        Some(trial) if trial.takes(draw()) => Ok(Arc::clone(&trial.model)),
-        _ => crate::route(routes, wanted),
-    }
+) -> Result<Tensors<M>, Fault> {
+    let deployment = exposed(routes, access, &wanted.name)?;
+    access.demand(Verb::Infer, &wanted.name)?;
+    let model = match deployment.trial.as_ref().filter(|_| wanted.version.is_none()) {
+        Some(trial) if trial.takes(draw()) => Arc::clone(&trial.model),
+        _ => version(deployment, wanted)?,
+    };
+    Ok(Tensors { model, beside: deployment.decision.clone() })
+}
+
+/// A model that tensors are sent to.
+pub struct Tensors<M> {
+    pub(crate) model: Arc<Model<M>>,
+    /// The decision that it serves, which records these calls.
+    pub(crate) beside: Option<Arc<Decision<M>>>,
 }
 
 #[cfg(test)]
@@ -156,7 +168,7 @@ mod tests {
 
     fn answered_by(routes: &Routes<()>, version: Option<&str>, draw: u64) -> String {
         let wanted = ModelRef { name: "m".into(), version: version.map(Into::into) };
-        route_drawn(routes, &wanted, || draw).unwrap().version.to_string()
+        route_drawn(routes, &Access::default(), &wanted, || draw).unwrap().model.version.to_string()
     }
 
     #[test]

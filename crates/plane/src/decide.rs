@@ -5,7 +5,8 @@
 //! named fields in and a decision out (`governed.rs`). Queue and infer happen in `batch.rs`, the second walk.
 
 use crate::batch::{self, Ticket};
-use crate::candidate::route_drawn;
+use crate::candidate::{Tensors, route_drawn};
+use crate::governed::tensor_record::TensorRecord;
 use crate::stages::admit::{Ask, admit, judge};
 use crate::stages::{classify::classify, tensor::tensor};
 use crate::walk::Walk;
@@ -29,7 +30,8 @@ pub trait Request<S: Sink> {
     type Found;
 
     /// What the head asks for, or a glance at the body; none: only parsing tells.
-    fn find(&self, lane: &Lane<S>, body: &Bytes) -> Option<Result<Self::Found, Fault>>;
+    /// Nobody finds what they may not ask.
+    fn find(&self, lane: &Lane<S>, walk: &Walk<S>, body: &Bytes) -> Option<Result<Self::Found, Fault>>;
 
     /// What measures it, and the model that it needs first.
     fn first(found: &Self::Found) -> (&Arc<S::Model>, &Model<S::Model>);
@@ -92,7 +94,7 @@ fn door<S: Sink, R: Request<S>>(
     body: &Bytes,
     walk: &mut Walk<S>,
 ) -> Result<Option<R::Found>, Fault> {
-    let Some(Ok(found)) = request.find(lane, body) else { return Ok(None) };
+    let Some(Ok(found)) = request.find(lane, walk, body) else { return Ok(None) };
     let (meter, model) = R::first(&found);
     walk.routed(meter);
     let deadline = walk.deadline.or_else(|| walk.after(model.terms.deadline));
@@ -104,14 +106,14 @@ fn door<S: Sink, R: Request<S>>(
 
 /// A request whose body never came is still counted under what its head names.
 fn count_under<S: Sink, R: Request<S>>(lane: &Lane<S>, request: &R, walk: &mut Walk<S>) {
-    if let Some(Ok(found)) = request.find(lane, &Bytes::new()) {
+    if let Some(Ok(found)) = request.find(lane, walk, &Bytes::new()) {
         walk.routed(R::first(&found).0);
     }
 }
 
 /// The lane's own random numbers decide who gets a candidate.
-fn drawn<S: Sink>(lane: &Lane<S>, named: &ModelRef) -> Result<Arc<Model<S::Model>>, Fault> {
-    route_drawn(&lane.plane.routes.load(), named, || lane.desk.ids.draw())
+fn drawn<S: Sink>(lane: &Lane<S>, walk: &Walk<S>, named: &ModelRef) -> Result<Tensors<S::Model>, Fault> {
+    route_drawn(&lane.plane.routes.load(), &walk.access, named, || lane.desk.ids.draw())
 }
 
 /// Tensors in, a model's outputs out, in a dialect of the Open Inference Protocol.
@@ -119,13 +121,13 @@ pub struct Inference<'d, D>(pub &'d D);
 
 impl<S: Sink, D: Dialect> Request<S> for Inference<'_, D> {
     type Reply = D::Reply;
-    type Found = Arc<Model<S::Model>>;
+    type Found = Tensors<S::Model>;
 
-    fn find(&self, lane: &Lane<S>, body: &Bytes) -> Option<Result<Self::Found, Fault>> {
-        self.0.model(body).map(|named| drawn(lane, &named))
+    fn find(&self, lane: &Lane<S>, walk: &Walk<S>, body: &Bytes) -> Option<Result<Self::Found, Fault>> {
+        self.0.model(body).map(|named| drawn(lane, walk, &named))
     }
 
-    fn first(model: &Self::Found) -> (&Arc<S::Model>, &Model<S::Model>) {
+    fn first(Tensors { model, .. }: &Self::Found) -> (&Arc<S::Model>, &Model<S::Model>) {
         (&model.meter, model)
     }
 
@@ -144,23 +146,32 @@ impl<S: Sink, D: Dialect> Request<S> for Inference<'_, D> {
     ) -> Result<D::Reply, Fault> {
         let request = self.0.parse(&body, &lane.plane.limits.request, lane.spare());
         let mut request = walk.stage(Stage::Parse, request)?;
-        let model = match found {
-            Some(model) => Ok(model),
-            None => drawn(lane, &request.model).inspect(|model| walk.routed(&model.meter)),
+        let found = match found {
+            Some(found) => Ok(found),
+            None => drawn(lane, walk, &request.model).inspect(|found| walk.routed(&found.model.meter)),
         };
-        let model = walk.stage(Stage::Route, model)?;
+        let Tensors { model, beside } = walk.stage(Stage::Route, found)?;
         walk.due(request.timeout, model.terms.deadline);
         let ask =
             Ask { rows: model.rows_asked(&request), priority: request.priority, deadline: walk.deadline };
-        let permit = walk.stage(Stage::Admit, admit(lane, &model, ask))?;
+        let admitted =
+            admit(lane, &model, ask).and_then(|permit| Ok((permit, TensorRecord::hold(lane, beside)?)));
+        let (permit, record) = walk.stage(Stage::Admit, admitted)?;
         walk.pass(Stage::Features);
         let (inputs, places) = walk.stage(Stage::Tensor, tensor(&mut request, &model))?;
         walk.rows = batch::rows(&inputs);
+        let record = record.map(|record| record.of(&inputs));
         let ticket = Ticket::new(permit, request.priority, walk.deadline);
         let mut outputs = walk.ran(batch::run(lane, &model, inputs, ticket).await)?.0.outputs;
         walk.pass(Stage::Policy);
-        walk.pass(Stage::Record);
         classify(&mut outputs, &request.outputs, &model)?;
+        match record {
+            Some(record) => {
+                record.keep(&model, walk);
+                walk.stage(Stage::Record, ());
+            }
+            None => walk.pass(Stage::Record),
+        }
         let id = request.id.as_deref();
         let answer =
             Answer { model: &model.name, version: &model.version, id, outputs: &outputs, places: &places };

@@ -4,8 +4,9 @@ mod compile;
 
 use crate::governed::answers::Answers;
 use crate::governed::preamble::Preamble;
+use crate::stages::route::others;
 use crate::{Model, Routes};
-use flyball_core::{DecidedBy, Fault, FaultKind, Stage};
+use flyball_core::{Access, DecidedBy, Fault, FaultKind, Stage};
 use flyball_decision::{FieldDocument, Program, Variant};
 use flyball_features::{Source, Window};
 use std::sync::Arc;
@@ -47,10 +48,11 @@ impl<M> Decision<M> {
     }
 }
 
-/// The decision of that name.
-pub fn find<M>(routes: &Routes<M>, name: &str) -> Result<Arc<Decision<M>>, Fault> {
+/// The decision of that name, for somebody who may see it. What is not to be seen is answered like what is not there.
+pub fn find<M>(routes: &Routes<M>, access: &Access, name: &str) -> Result<Arc<Decision<M>>, Fault> {
     let fault = |kind, text: String| Err(Fault::new(kind, Stage::Route, text));
-    match (routes.get(name), routes.not_ready(name)) {
+    let seen = access.sees(name);
+    match (routes.get(name).filter(|_| seen), routes.not_ready(name).filter(|_| seen)) {
         (Some(deployment), _) => match &deployment.decision {
             Some(decision) => Ok(Arc::clone(decision)),
             None => fault(
@@ -61,6 +63,9 @@ pub fn find<M>(routes: &Routes<M>, name: &str) -> Result<Arc<Decision<M>>, Fault
         (None, Some(reason)) => {
             fault(FaultKind::ModelNotReady, format!("decision '{name}' is not served: {reason}"))
         }
-        (None, None) => fault(FaultKind::DecisionNotFound, format!("decision '{name}' is not here")),
+        (None, None) => {
+            let others = others(routes, access, |deployment| deployment.decision.is_some());
+            fault(FaultKind::DecisionNotFound, format!("decision '{name}' is not here{others}"))
+        }
     }
 }

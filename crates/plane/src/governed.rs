@@ -15,6 +15,7 @@ mod ran;
 mod record;
 mod remedy;
 pub(crate) mod shadow;
+pub(crate) mod tensor_record;
 #[cfg(test)]
 mod tests;
 pub(crate) mod work;
@@ -26,7 +27,7 @@ use crate::{Decision, Lane, Model};
 use answers::{Claim, Turn};
 use bytes::Bytes;
 use case::Case;
-use flyball_core::{DecisionDialect, Decisions, Digest, Fault, FaultKind, RowsAsk, Sink, Stage};
+use flyball_core::{DecisionDialect, Decisions, Digest, Fault, FaultKind, RowsAsk, Sink, Stage, Verb};
 use flyball_decision::Remedy;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,8 +40,8 @@ impl<S: Sink, D: DecisionDialect> Request<S> for Governed<'_, D> {
     type Reply = D::Reply;
     type Found = Arc<Decision<S::Model>>;
 
-    fn find(&self, lane: &Lane<S>, _body: &Bytes) -> Option<Result<Self::Found, Fault>> {
-        Some(find(&lane.plane.routes.load(), self.0.decision()))
+    fn find(&self, lane: &Lane<S>, walk: &Walk<S>, _body: &Bytes) -> Option<Result<Self::Found, Fault>> {
+        Some(self.found(lane, walk))
     }
 
     fn first(decision: &Self::Found) -> (&Arc<S::Model>, &Model<S::Model>) {
@@ -66,7 +67,10 @@ impl<S: Sink, D: DecisionDialect> Request<S> for Governed<'_, D> {
     ) -> Result<D::Reply, Fault> {
         let decision = match found {
             Some(decision) => decision,
-            None => walk.stage(Stage::Route, find(&lane.plane.routes.load(), self.0.decision()))?,
+            None => {
+                let found = self.found(lane, walk);
+                walk.stage(Stage::Route, found)?
+            }
         };
         let mut work = lane.desk.works.lend();
         let ask = walk.stage(Stage::Parse, self.parse(lane, &decision, &body, &mut work))?;
@@ -95,6 +99,12 @@ impl<S: Sink, D: DecisionDialect> Request<S> for Governed<'_, D> {
 }
 
 impl<D: DecisionDialect> Governed<'_, D> {
+    /// The decision, where the caller may ask for it.
+    fn found<S: Sink>(&self, lane: &Lane<S>, walk: &Walk<S>) -> Result<Arc<Decision<S::Model>>, Fault> {
+        let found = find(&lane.plane.routes.load(), &walk.access, self.0.decision())?;
+        walk.access.demand(Verb::Decide, &found.name).map(|()| found)
+    }
+
     fn parse<S: Sink>(
         &self,
         lane: &Lane<S>,

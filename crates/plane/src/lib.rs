@@ -54,6 +54,6 @@ pub use lane::Lane;
 pub use loaded::{Deployment, Model};
 pub use plane::{Build, LaneInbox, Lanes, Means, Plane, PlaneLimits};
 pub use routes::{Absence, Routes};
-pub use stages::route::route;
+pub use stages::route::{exposed, ready, route};
 pub use states::{Applied, DeploymentState, State, Tried};
 pub use walk::Walk;

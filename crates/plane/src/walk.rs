@@ -5,7 +5,9 @@ use crate::Lane;
 use crate::admission::Permit;
 use crate::batch::Ran;
 use crate::reply::Answered;
-use flyball_core::{CallerIndex, Fault, FaultKind, Nanos, Outcome, Protocol, Sink, Stage, WalkRecord, nanos};
+use flyball_core::{
+    Access, CallerIndex, Fault, FaultKind, Nanos, Outcome, Protocol, Sink, Stage, WalkRecord, nanos,
+};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +17,8 @@ pub struct Walk<S: Sink> {
     lane: Rc<Lane<S>>,
     pub(crate) protocol: Protocol,
     pub(crate) caller: CallerIndex,
+    /// What whoever asks may do.
+    pub(crate) access: Access,
     /// For records: what a caller calls itself, and the trace that its request is part of.
     caller_name: Option<Arc<str>>,
     trace: Option<[u8; 32]>,
@@ -42,6 +46,7 @@ impl<S: Sink> Walk<S> {
             lane: Rc::clone(lane),
             protocol,
             caller: CallerIndex::NONE,
+            access: Access::default(),
             caller_name: None,
             trace: None,
             came: Nanos(began.0.saturating_sub(nanos(lay_unread))),
@@ -56,9 +61,9 @@ impl<S: Sink> Walk<S> {
         }
     }
 
-    /// Says who asks; a transport does so as soon as it knows.
-    pub fn called_by(&mut self, caller: CallerIndex) {
-        self.caller = caller;
+    /// Says who asks, and what they may do; a transport does so as soon as it knows.
+    pub fn called_by(&mut self, caller: CallerIndex, access: Access) {
+        (self.caller, self.access) = (caller, access);
     }
 
     /// What a record says of where the request came from. `trace`: the id of a W3C trace, 32 hexadecimal digits.

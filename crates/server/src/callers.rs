@@ -10,8 +10,8 @@ mod file;
 use crate::config::ConfigFault;
 use ::http::{HeaderMap, HeaderName, header};
 use arc_swap::ArcSwap;
-use file::{Entry, Terms, canonical_san};
-use flyball_core::{CallerIndex, Digest, Fault, FaultKind, Stage};
+use file::{ANONYMOUS, Entry, Terms, canonical_san};
+use flyball_core::{Access, CallerIndex, Digest, Fault, FaultKind, Granted, Stage};
 use flyball_telemetry::Telemetry;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
@@ -80,7 +80,7 @@ impl Mark {
 }
 
 pub(crate) struct Caller {
-    name: Arc<str>,
+    granted: Arc<Granted>,
     index: CallerIndex,
     terms: Terms,
     rate: Option<DefaultDirectRateLimiter>,
@@ -93,6 +93,8 @@ struct Known {
     /// Which reading of the file this is.
     reading: u64,
     callers: Vec<Arc<Caller>>,
+    /// Those who are not known.
+    anonymous: Option<Arc<Caller>>,
     keys: HashMap<Digest, usize>,
     names: HashMap<String, usize>,
     users: HashMap<u32, usize>,
@@ -102,6 +104,8 @@ pub(crate) struct Callers {
     path: PathBuf,
     telemetry: Arc<Telemetry>,
     known: ArcSwap<Known>,
+    /// Stands for those who are not known where the file has no entry for them.
+    unnamed: Arc<Caller>,
     pub(crate) reloads_taken: AtomicU64,
     pub(crate) reloads_refused: AtomicU64,
 }
@@ -109,7 +113,10 @@ pub(crate) struct Callers {
 impl Callers {
     pub(crate) fn open(path: PathBuf, telemetry: Arc<Telemetry>) -> Result<Callers, CallersError> {
         let (reloads_taken, reloads_refused) = (AtomicU64::new(0), AtomicU64::new(0));
-        let callers = Callers { path, telemetry, known: ArcSwap::default(), reloads_taken, reloads_refused };
+        let nothing = Granted { caller: ANONYMOUS.into(), rights: Vec::new() };
+        let unnamed = Arc::new(Caller::new(nothing, CallerIndex::ANONYMOUS, Terms::default()));
+        let known = ArcSwap::default();
+        let callers = Callers { path, telemetry, known, unnamed, reloads_taken, reloads_refused };
         callers.take(callers.read()?);
         Ok(callers)
     }
@@ -136,20 +143,26 @@ impl Callers {
     }
 
     fn take(&self, entries: Vec<Entry>) {
-        let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
-        let places = self.telemetry.caller_places(&names);
+        // Those who are not known are counted as before, whatever is granted to them.
+        let names: Vec<_> =
+            entries.iter().map(|entry| entry.name.as_str()).filter(|name| *name != ANONYMOUS).collect();
+        let mut places = self.telemetry.caller_places(&names).into_iter();
         let before = self.known.load();
         let mut known = Known { reading: before.reading + 1, ..Known::default() };
-        for (place, (entry, index)) in entries.into_iter().zip(places).enumerate() {
+        for (place, entry) in entries.into_iter().enumerate() {
+            let anonymous = entry.name == ANONYMOUS;
+            let index =
+                if anonymous { CallerIndex::ANONYMOUS } else { places.next().unwrap_or(CallerIndex::NONE) };
             known.keys.extend(entry.keys.into_iter().map(|key| (key, place)));
             known.names.extend(entry.sans.into_iter().map(|name| (name, place)));
             known.users.extend(entry.uids.into_iter().map(|user| (user, place)));
             // Whoever is left as it was goes on with what it has used up.
-            let same = |caller: &&Arc<Caller>| *caller.name == *entry.name && caller.terms == entry.terms;
+            let granted = Granted { caller: entry.name.into(), rights: entry.rights };
+            let same = |caller: &&Arc<Caller>| *caller.granted == granted && caller.terms == entry.terms;
             let caller = before.callers.iter().find(same).cloned();
-            known
-                .callers
-                .push(caller.unwrap_or_else(|| Arc::new(Caller::new(entry.name, index, entry.terms))));
+            let caller = caller.unwrap_or_else(|| Arc::new(Caller::new(granted, index, entry.terms)));
+            known.anonymous = anonymous.then(|| Arc::clone(&caller)).or(known.anonymous);
+            known.callers.push(caller);
         }
         self.known.store(Arc::new(known));
     }
@@ -175,16 +188,33 @@ impl Callers {
         };
         Ok(place.and_then(|place| known.callers.get(*place)).map(Arc::clone))
     }
+
+    /// Those who are not known, where they are served. Without an entry of theirs they may ask for health alone.
+    fn anonymous(&self) -> Arc<Caller> {
+        let known = self.known.load();
+        known.anonymous.as_ref().map_or_else(|| Arc::clone(&self.unnamed), Arc::clone)
+    }
 }
 
 impl Caller {
-    fn new(name: String, index: CallerIndex, terms: Terms) -> Caller {
+    fn new(granted: Granted, index: CallerIndex, terms: Terms) -> Caller {
         let quota = |per_second| {
             let quota = Quota::per_second(per_second);
             terms.burst.map_or(quota, |burst| quota.allow_burst(burst))
         };
         let rate = terms.per_second.map(|per_second| RateLimiter::direct(quota(per_second)));
-        Caller { name: name.into(), index, terms, rate, in_flight: AtomicUsize::new(0) }
+        Caller { granted: Arc::new(granted), index, terms, rate, in_flight: AtomicUsize::new(0) }
+    }
+
+    fn name(&self) -> &str {
+        &self.granted.caller
+    }
+
+    fn visit(self: &Arc<Caller>) -> Visit {
+        let standing = self.admit().map_err(Box::new);
+        // Whoever is not known is nobody in records, too.
+        let name = (self.index != CallerIndex::ANONYMOUS).then(|| Arc::clone(&self.granted.caller));
+        Visit { caller: self.index, name, access: Access::granted(Arc::clone(&self.granted)), standing }
     }
 
     /// Lets one more request in, where the caller's terms allow it.
@@ -198,7 +228,7 @@ impl Caller {
                 if self.in_flight.fetch_add(1, Ordering::Relaxed) >= max {
                     let text = format!(
                         "caller '{}' has {max} requests in flight, its limit; wait for one",
-                        self.name
+                        self.name()
                     );
                     return Err(limited(text, CROWDED_PAUSE));
                 }
@@ -210,7 +240,7 @@ impl Caller {
             let rate = self.terms.per_second.map_or(0, u32::from);
             let text = format!(
                 "caller '{}' may ask {rate} requests a second; try again in {} ms",
-                self.name,
+                self.name(),
                 wait.as_millis() + 1
             );
             return Err(limited(text, wait));
@@ -230,6 +260,7 @@ impl Drop for InFlight {
 
 /// Who asks: known by the connection or by the head of the request.
 pub(crate) enum Visitor {
+    /// Where no callers are known.
     Anybody,
     Known(Arc<Caller>),
     Nobody(Box<Fault>),
@@ -237,16 +268,28 @@ pub(crate) enum Visitor {
 
 impl Visitor {
     pub(crate) fn find(callers: Option<&Callers>, peer: &Peer, headers: &HeaderMap) -> Visitor {
-        let Some(callers) = callers else { return Visitor::of(Ok(None), peer) };
-        Visitor::of(callers.find(&peer.mark, digest_of(headers).as_ref()), peer)
+        match callers {
+            Some(callers) => Visitor::of(callers, peer, digest_of(headers).as_ref()),
+            None if peer.anonymous => Visitor::Anybody,
+            None => Visitor::Nobody(Box::new(unknown(&nobody(&peer.mark)))),
+        }
     }
 
-    fn of(found: Result<Option<Arc<Caller>>, Fault>, peer: &Peer) -> Visitor {
-        match found {
+    fn of(callers: &Callers, peer: &Peer, key: Option<&Digest>) -> Visitor {
+        match callers.find(&peer.mark, key) {
             Ok(Some(caller)) => Visitor::Known(caller),
-            Ok(None) if peer.anonymous => Visitor::Anybody,
+            Ok(None) if peer.anonymous => Visitor::Known(callers.anonymous()),
             Ok(None) => Visitor::Nobody(Box::new(unknown(&nobody(&peer.mark)))),
             Err(fault) => Visitor::Nobody(Box::new(fault)),
+        }
+    }
+
+    /// What they may do, without a request being counted.
+    pub(crate) fn access(&self) -> Access {
+        match self {
+            Visitor::Anybody => Access::default(),
+            Visitor::Known(caller) => Access::granted(Arc::clone(&caller.granted)),
+            Visitor::Nobody(_) => Access::none(),
         }
     }
 
@@ -254,14 +297,13 @@ impl Visitor {
     pub(crate) fn visit(&self) -> Visit {
         match self {
             Visitor::Anybody => Visit::open(),
-            Visitor::Known(caller) => {
-                let standing = caller.admit().map_err(Box::new);
-                let name = Some(Arc::clone(&caller.name));
-                Visit { caller: caller.index, name, control: caller.terms.control, standing }
-            }
-            Visitor::Nobody(fault) => {
-                Visit { caller: CallerIndex::NONE, name: None, control: false, standing: Err(fault.clone()) }
-            }
+            Visitor::Known(caller) => caller.visit(),
+            Visitor::Nobody(fault) => Visit {
+                caller: CallerIndex::NONE,
+                name: None,
+                access: Access::none(),
+                standing: Err(fault.clone()),
+            },
         }
     }
 }
@@ -277,10 +319,10 @@ pub(crate) struct Guest {
 
 impl Guest {
     pub(crate) fn find(callers: Option<&Callers>, peer: &Peer, headers: &HeaderMap) -> Guest {
-        let (visitor, key) = (Visitor::of(Ok(None), peer), digest_of(headers));
-        let mut guest = Guest { visitor, peer: peer.clone(), key, reading: 0 };
-        guest.look_again(callers);
-        guest
+        // Taken first: a file that is read in between is seen at the next message.
+        let reading = callers.map_or(0, |callers| callers.known.load().reading);
+        let visitor = Visitor::find(callers, peer, headers);
+        Guest { visitor, peer: peer.clone(), key: digest_of(headers), reading }
     }
 
     /// One message of theirs.
@@ -294,7 +336,7 @@ impl Guest {
         // Taken first: a file that is read in between is seen at the next message.
         let reading = callers.known.load().reading;
         if reading != self.reading {
-            self.visitor = Visitor::of(callers.find(&self.peer.mark, self.key.as_ref()), &self.peer);
+            self.visitor = Visitor::of(callers, &self.peer, self.key.as_ref());
             self.reading = reading;
         }
     }
@@ -305,8 +347,7 @@ pub(crate) struct Visit {
     pub(crate) caller: CallerIndex,
     /// As the callers' file has it.
     pub(crate) name: Option<Arc<str>>,
-    /// Whether the callers' file lets the caller change what is served to everybody.
-    pub(crate) control: bool,
+    pub(crate) access: Access,
     /// Boxed, because every request carries this and few are refused.
     pub(crate) standing: Result<Option<InFlight>, Box<Fault>>,
 }
@@ -314,7 +355,7 @@ pub(crate) struct Visit {
 impl Visit {
     /// Of a request that anybody may make, like a look at the server's health.
     pub(crate) fn open() -> Visit {
-        Visit { caller: CallerIndex::ANONYMOUS, name: None, control: false, standing: Ok(None) }
+        Visit { caller: CallerIndex::ANONYMOUS, name: None, access: Access::default(), standing: Ok(None) }
     }
 
     /// What to hold while the request lasts, and whether it may go on.

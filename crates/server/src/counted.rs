@@ -32,6 +32,7 @@ fn transports(shared: &Shared) -> Vec<Family> {
             help: "connections closed at once because their address has connections_per_address_max of them",
             samples: one(Some(shared.seats.turned_away())),
         },
+        shared.unwalked.family(),
         Family {
             name: "flyball_tls_handshakes_failed_total",
             kind: "counter",

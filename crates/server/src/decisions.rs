@@ -1,23 +1,24 @@
 //! What decisions are served, in `wire`'s neutral form.
 
 use crate::lane_thread::Shared;
-use flyball_core::{DecidedBy, Fault};
+use flyball_core::{Access, DecidedBy, Fault};
 use flyball_decision::{FieldDocument, FieldType};
 use flyball_plane::{Decision, find_decision};
 use flyball_wire::{DecisionFacts, FieldFacts, ModelFacts};
 
-/// All of them, by name, without what each takes.
-pub(crate) fn all(shared: &Shared) -> Vec<DecisionFacts> {
+/// All that the caller may see, by name, without what each takes.
+pub(crate) fn all(shared: &Shared, access: &Access) -> Vec<DecisionFacts> {
     let routes = shared.plane.routes.load();
-    let decisions = routes.deployments().filter_map(|deployment| deployment.decision.as_deref());
+    let seen = routes.deployments().filter(|deployment| access.sees(&deployment.name));
+    let decisions = seen.filter_map(|deployment| deployment.decision.as_deref());
     let mut all: Vec<_> = decisions.map(facts).collect();
     all.sort_by(|a, b| a.decision.cmp(&b.decision));
     all
 }
 
 /// One of them, with what it takes.
-pub(crate) fn named(shared: &Shared, name: &str) -> Result<DecisionFacts, Fault> {
-    let decision = find_decision(&shared.plane.routes.load(), name)?;
+pub(crate) fn named(shared: &Shared, access: &Access, name: &str) -> Result<DecisionFacts, Fault> {
+    let decision = find_decision(&shared.plane.routes.load(), access, name)?;
     Ok(DecisionFacts { input: decision.input.iter().map(field).collect(), ..facts(&decision) })
 }
 

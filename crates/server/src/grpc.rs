@@ -12,13 +12,13 @@ mod stream;
 mod stream_infer;
 
 use crate::body;
-use crate::callers::{Guest, Peer, Visit, Visitor};
+use crate::callers::{Guest, Peer, Visit};
 use crate::http::{is_ready, metadata_of, server_metadata};
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, ReplyBody};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
 use bytes::Bytes;
-use flyball_core::{Dialect, Fault, FaultKind, GrpcCode, ModelRef};
+use flyball_core::{Access, Dialect, Fault, FaultKind, GrpcCode, ModelRef, Protocol};
 use flyball_wire::body::BYTES_MAX as QUESTION_BYTES_MAX;
 use flyball_wire::proto::inference::{
     ModelMetadataRequest, ModelReadyRequest, ModelReadyResponse, ServerLiveResponse, ServerReadyResponse,
@@ -39,7 +39,7 @@ const REFLECTION: [&str; 2] = [
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
 /// As a name, and not as a text, which would be copied into each reply.
-static STATUS: HeaderName = HeaderName::from_static("grpc-status");
+pub(crate) static STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()))
@@ -51,10 +51,10 @@ pub(crate) enum Call {
     Decide(decide::Decide),
     Streams(Reply),
     Other(Request<Incoming>, Visit),
-    /// Anybody may ask for the server's health; a stranger learns no model's name by it.
+    /// Anybody may ask for the server's health; of models learns who may see them.
     Health {
         request: Request<Incoming>,
-        stranger: bool,
+        access: Access,
     },
 }
 
@@ -72,8 +72,8 @@ pub(crate) fn enter(context: &Rc<LaneContext>, peer: &Peer, request: Request<Inc
         None if path == DECIDE => Call::Decide(decide::Decide::begin(context, visit(), request)),
         None if REFLECTION.contains(&path) => Call::Streams(reflection::begin(context, visit(), request)),
         None if path.starts_with(HEALTH) => {
-            let stranger = matches!(context.visitor(peer, request.headers()), Visitor::Nobody(_));
-            Call::Health { request, stranger }
+            let access = context.visitor(peer, request.headers()).access();
+            Call::Health { request, access }
         }
         _ => {
             let visit = visit();
@@ -83,17 +83,19 @@ pub(crate) fn enter(context: &Rc<LaneContext>, peer: &Peer, request: Request<Inc
 }
 
 pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
-    match call {
-        Call::Infer(infer) => infer.finish(context).await,
-        Call::Decide(decide) => decide.finish(context).await,
+    let reply = match call {
+        Call::Infer(infer) => return infer.finish(context).await,
+        Call::Decide(decide) => return decide.finish(context).await,
         Call::Streams(reply) => reply,
         Call::Other(request, visit) => {
             answer_unary(context, request, visit).await.unwrap_or_else(|fault| refuse(&fault))
         }
-        Call::Health { request, stranger } => {
-            answer_health(context, request, stranger).await.unwrap_or_else(|fault| refuse(&fault))
+        Call::Health { request, access } => {
+            answer_health(context, request, access).await.unwrap_or_else(|fault| refuse(&fault))
         }
-    }
+    };
+    context.shared.unwalked.count(Protocol::Grpc, &reply);
+    reply
 }
 
 async fn answer_unary(
@@ -102,9 +104,9 @@ async fn answer_unary(
     visit: Visit,
 ) -> Result<Reply, Fault> {
     let path = request.uri().path().to_owned();
-    let control = visit.control;
+    let access = visit.access.clone();
     let (_in_flight, standing) = visit.split();
-    let message = question(context, standing, request).await?;
+    let message = question(context, standing.and_then(|()| access.demand_any()), request).await?;
     match path.strip_prefix(SERVICE) {
         Some("ServerLive") => Ok(answer(&ServerLiveResponse { live: true })),
         Some("ServerReady") => Ok(answer(&ServerReadyResponse { ready: context.shared.ready() })),
@@ -112,7 +114,7 @@ async fn answer_unary(
         Some("ModelReady") => {
             let request: ModelReadyRequest = read(&message)?;
             // Triton says of a model that is not there that it is not ready; its client takes a status for a failure.
-            let ready = match is_ready(&context.shared, &named(request.name, request.version)) {
+            let ready = match is_ready(&context.shared, &access, &named(request.name, request.version)) {
                 Err(Fault { kind: FaultKind::ModelNotFound | FaultKind::VersionNotFound, .. }) => false,
                 known => known?,
             };
@@ -120,10 +122,10 @@ async fn answer_unary(
         }
         Some("ModelMetadata") => {
             let request: ModelMetadataRequest = read(&message)?;
-            Ok(answer(&metadata_of(context, &named(request.name, request.version))?.to_message()))
+            Ok(answer(&metadata_of(context, &access, &named(request.name, request.version))?.to_message()))
         }
         Some(method) if extensions::has(method) => {
-            extensions::answer(&context.shared, control, method, &message).await
+            extensions::answer(&context.shared, &access, method, &message).await
         }
         _ => Ok(status(GrpcCode::Unimplemented, &format!("there is no method {path}"))),
     }
@@ -132,11 +134,11 @@ async fn answer_unary(
 async fn answer_health(
     context: &LaneContext,
     request: Request<Incoming>,
-    stranger: bool,
+    access: Access,
 ) -> Result<Reply, Fault> {
     let method = request.uri().path().strip_prefix(HEALTH).unwrap_or_default().to_owned();
     let message = question(context, Ok(()), request).await?;
-    health::handle(context, &method, &message, stranger)
+    health::handle(context, &method, &message, access)
 }
 
 /// The one message of a call that is no inference.

@@ -17,8 +17,8 @@ use crate::lane_thread::{LaneContext, Shared};
 use crate::reply::{Reply, whole};
 use ::http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use bytes::Bytes;
-use flyball_core::{Fault, FaultKind, ModelRef};
-use flyball_plane::route;
+use flyball_core::{Access, Fault, FaultKind, ModelRef, Protocol, Verb};
+use flyball_plane::{Applied, ready, route};
 use flyball_telemetry::{BuildFacts, Gauges};
 use flyball_wire::Problem;
 use flyball_wire::metadata::{self, Allowed, ModelMetadata, ServerMetadata};
@@ -85,8 +85,8 @@ fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_un
         _ => false,
     };
     // What walks is refused inside its walk, so that it is counted.
-    if let (Err(fault), false) = (&visit.standing, walks) {
-        return Work::Answered(if ours { decisions::refuse(fault, None) } else { refuse(fault) });
+    if let (Err(fault), false) = (may_ask(&visit), walks) {
+        return Work::Answered(if ours { decisions::refuse(&fault, None) } else { refuse(&fault) });
     }
     let Some(target) = target else {
         return Work::Answered(error(ours, StatusCode::NOT_FOUND, "Not Found"));
@@ -101,36 +101,48 @@ fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_un
         Target::Decision(name) if walks => {
             return Work::Decide(decisions::Decide::begin(context, visit, name, request, lay_unread));
         }
-        Target::Decisions => decisions::list(context),
-        Target::Decision(name) => decisions::describe(context, &name),
-        Target::Deployments => deployments(&context.shared),
+        Target::Decisions => decisions::list(context, &visit.access),
+        Target::Decision(name) => decisions::describe(context, &visit.access, &name),
+        Target::Deployments => deployments(&context.shared, &visit.access),
         Target::Server => whole(StatusCode::OK, JSON, server_metadata(&context.shared).to_json()),
         Target::Live => whole(StatusCode::OK, JSON, metadata::live_json(true)),
         Target::Ready => {
             let ready = context.shared.ready();
             whole(ready_status(ready), JSON, metadata::ready_json(ready))
         }
-        Target::Model(model) => model_metadata(context, &model),
-        Target::ModelReady(model) => model_ready(context, &model),
-        Target::Metrics => return Work::Metrics(visit),
+        Target::Model(model) => model_metadata(context, &visit.access, &model),
+        Target::ModelReady(model) => model_ready(context, &visit.access, &model),
+        Target::Metrics => match visit.access.demand_all(Verb::Metrics) {
+            Ok(()) => return Work::Metrics(visit),
+            Err(fault) => refuse(&fault),
+        },
         Target::OpenApi => whole(StatusCode::OK, JSON, Bytes::from_static(OPENAPI)),
         Target::Extension(extension) => return Work::Extension(extension, visit, request),
         Target::Ledger(ledger) => return Work::Ledger(ledger, visit, peer.near, request),
     })
 }
 
+/// Whether a request that does not walk may be answered at all: its caller must be known, within its limits, and have a right.
+fn may_ask(visit: &Visit) -> Result<(), Fault> {
+    match &visit.standing {
+        Ok(_) => visit.access.demand_any(),
+        Err(fault) => Err((**fault).clone()),
+    }
+}
+
 pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
     // Triton compresses inference alone, and its clients do not look for it elsewhere, whatever their library accepts.
-    let wishes = match &call.work {
-        Work::Infer(_) | Work::Decide(_) | Work::Metrics(_) => call.wishes,
-        Work::Extension(..) | Work::Ledger(..) | Work::Answered(_) => call.wishes.uncoded(),
+    let (wishes, walks) = match &call.work {
+        Work::Infer(_) | Work::Decide(_) => (call.wishes, true),
+        Work::Metrics(_) => (call.wishes, false),
+        Work::Extension(..) | Work::Ledger(..) | Work::Answered(_) => (call.wishes.uncoded(), false),
     };
     let reply = match call.work {
         Work::Infer(infer) => infer.finish(context).await,
         Work::Decide(decide) => decide.finish(context).await,
         Work::Metrics(_visit) => scrape(context).await,
         Work::Extension(extension, visit, request) => {
-            let answered = extensions::answer(context, extension, visit.control, request).await;
+            let answered = extensions::answer(context, extension, &visit.access, request).await;
             drop(visit);
             answered.unwrap_or_else(|fault| refuse(&fault))
         }
@@ -141,6 +153,9 @@ pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
         }
         Work::Answered(reply) => reply,
     };
+    if !walks {
+        context.shared.unwalked.count(Protocol::Http, &reply);
+    }
     wishes.grant(&context.shared.config, reply).await
 }
 
@@ -171,38 +186,43 @@ pub(crate) fn server_metadata(shared: &Shared) -> ServerMetadata {
 }
 
 /// A model's metadata, in neutral form; the gRPC twin uses it too.
-pub(crate) fn metadata_of(context: &LaneContext, wanted: &ModelRef) -> Result<ModelMetadata, Fault> {
+pub(crate) fn metadata_of(
+    context: &LaneContext,
+    access: &Access,
+    wanted: &ModelRef,
+) -> Result<ModelMetadata, Fault> {
     let routes = context.lane.plane.routes.load();
-    let model = route(&routes, wanted)?;
+    let model = route(&routes, access, wanted)?;
     let versions = routes.get(&model.name).map(|deployment| &deployment.versions);
     let versions = versions.into_iter().flatten().map(|model| model.version.to_string()).collect();
     Ok(ModelMetadata::new(&model.name, versions, &model.signature.inputs, &model.signature.outputs))
 }
 
 /// Whether a model answers; a fault when it is not known here.
-pub(crate) fn is_ready(shared: &Shared, wanted: &ModelRef) -> Result<bool, Fault> {
-    match route(&shared.plane.routes.load(), wanted) {
+pub(crate) fn is_ready(shared: &Shared, access: &Access, wanted: &ModelRef) -> Result<bool, Fault> {
+    match ready(&shared.plane.routes.load(), access, wanted) {
         Ok(_) => Ok(shared.ready()),
         Err(fault) if fault.kind == FaultKind::ModelNotReady => Ok(false),
         Err(fault) => Err(fault),
     }
 }
 
-/// What the last snapshots came to.
-fn deployments(shared: &Shared) -> Reply {
-    let applied = serde_json::to_vec(&**shared.plane.applied.load()).unwrap_or_default();
-    whole(StatusCode::OK, JSON, Bytes::from(applied))
+/// What the last snapshots came to, of deployments that the caller may see.
+fn deployments(shared: &Shared, access: &Access) -> Reply {
+    let mut applied = Applied::clone(&shared.plane.applied.load());
+    applied.deployments.retain(|deployment| access.sees(&deployment.name));
+    whole(StatusCode::OK, JSON, Bytes::from(serde_json::to_vec(&applied).unwrap_or_default()))
 }
 
-fn model_metadata(context: &LaneContext, model: &ModelRef) -> Reply {
-    match metadata_of(context, model) {
+fn model_metadata(context: &LaneContext, access: &Access, model: &ModelRef) -> Reply {
+    match metadata_of(context, access, model) {
         Ok(metadata) => whole(StatusCode::OK, JSON, metadata.to_json()),
         Err(fault) => refuse(&fault),
     }
 }
 
-fn model_ready(context: &LaneContext, model: &ModelRef) -> Reply {
-    match is_ready(&context.shared, model) {
+fn model_ready(context: &LaneContext, access: &Access, model: &ModelRef) -> Reply {
+    match is_ready(&context.shared, access, model) {
         Ok(ready) => whole(ready_status(ready), JSON, metadata::model_ready_json(&model.name, ready)),
         Err(fault) => refuse(&fault),
     }

@@ -8,8 +8,10 @@ pub(crate) use families::{families, spread};
 use crate::ServerConfig;
 use crate::errands::aside;
 use crate::lane_thread::{LaneContext, Shared};
-use flyball_core::{Entry, EntryKind, Fault, FaultKind, Stage, Unkept};
+use flyball_core::{Access, Entry, EntryKind, Fault, FaultKind, Stage, Unkept, Verb};
 use flyball_journal::{Journal, JournalCounts, JournalError, JournalSettings, NOTE_BYTES_MAX, Sealed, Told};
+use flyball_plane::{Decision, find_decision};
+use flyball_telemetry::ModelMeter;
 use flyball_wire::told::{Erasure, JournalFacts, Outcome, Override};
 use std::fs::File;
 use std::future::poll_fn;
@@ -67,15 +69,23 @@ pub(crate) fn open(config: &ServerConfig, lanes: usize) -> Result<Option<Arc<Jou
     Journal::open(settings).map(Some)
 }
 
+/// Who asks, and whether from this machine.
+pub(crate) type Rights<'a> = (&'a Access, bool);
+
 /// Keeps outcomes; how many.
 pub(crate) async fn outcomes(
     context: &LaneContext,
     caller: Option<&str>,
+    rights: Rights<'_>,
     outcomes: Vec<Outcome>,
 ) -> Result<usize, Fault> {
     let several = outcomes.len() > 1;
-    let entry = |(place, Outcome { id, truth, when, source }): (usize, Outcome)| {
-        let told = |when| Told::Outcome { id, truth, when, source, caller: caller.map(str::to_owned) };
+    for outcome in &outcomes {
+        spoken_of(context, rights, Verb::Outcome, &outcome.decision)?;
+    }
+    let entry = |(place, Outcome { id, decision, truth, when, source }): (usize, Outcome)| {
+        let caller = caller.map(str::to_owned);
+        let told = |when| Told::Outcome { id, decision, truth, when, source, caller };
         let entry = when.as_deref().map(unix_ns).transpose().and_then(|when| entry(context, &told(when)));
         entry.map_err(|why| if several { format!("outcomes[{place}]: {why}") } else { why })
     };
@@ -86,27 +96,34 @@ pub(crate) async fn outcomes(
 pub(crate) async fn overridden(
     context: &LaneContext,
     caller: Option<&str>,
-    Override { id, outcome, by, why }: Override,
+    rights: Rights<'_>,
+    Override { id, decision, outcome, by, why }: Override,
 ) -> Result<usize, Fault> {
-    let told = Told::Override { id, outcome, by, why, caller: caller.map(str::to_owned) };
+    let policy = spoken_of(context, rights, Verb::Override, &decision)?;
+    if !policy.outcomes.iter().any(|known| **known == *outcome) {
+        let shown: String = outcome.chars().take(64).collect();
+        let allowed = policy.outcomes.join(", ");
+        let text = format!("'{shown}' is no outcome of decision '{decision}'; allowed: {allowed}");
+        return Err(Fault::malformed(text));
+    }
+    let told = Told::Override { id, decision, outcome, by, why, caller: caller.map(str::to_owned) };
     keep(context, vec![entry(context, &told).map_err(Fault::malformed)?]).await
 }
 
-/// `near`: from this machine, where nobody is a known caller. Who else may do it is the callers' file's to say.
 pub(crate) async fn erased(
     context: &LaneContext,
     caller: Option<&str>,
-    (control, near): (bool, bool),
+    rights: Rights<'_>,
     Erasure { subject, by, why }: Erasure,
 ) -> Result<usize, Fault> {
-    demand_control(context, (control, near), "an erasure")?;
+    demand(context, rights, Verb::Erase)?;
     let told = Told::Erased { subject, by, why, caller: caller.map(str::to_owned) };
     keep(context, vec![entry(context, &told).map_err(Fault::malformed)?]).await
 }
 
 /// Seals what was recorded so far. The lane waits for the writer's word alone, and so does nobody else.
-pub(crate) async fn sealed(context: &LaneContext, rights: (bool, bool)) -> Result<Sealed, Fault> {
-    demand_control(context, rights, "sealing the journal")?;
+pub(crate) async fn sealed(context: &LaneContext, rights: Rights<'_>) -> Result<Sealed, Fault> {
+    demand(context, rights, Verb::Control)?;
     let (asker, answer) = oneshot::channel();
     aside(&context.shared, move |shared| {
         let journal = shared.journal.as_ref().ok_or_else(nothing_kept)?;
@@ -128,13 +145,32 @@ fn unsealed(why: Unkept) -> Fault {
     Fault::new(FaultKind::RecordFailed, Stage::Record, text).retry_after(TRY_AGAIN)
 }
 
-fn demand_control(context: &LaneContext, (control, near): (bool, bool), what: &str) -> Result<(), Fault> {
-    if control || (near && context.shared.callers.is_none()) {
+/// Where no callers are known, only this machine may write to the journal.
+fn demand(context: &LaneContext, (access, near): Rights<'_>, verb: Verb) -> Result<(), Fault> {
+    near_or_known(context, near, verb)?;
+    access.demand_all(verb)
+}
+
+/// The decision that something is told of: it must serve here, for its policy says what may be told.
+fn spoken_of(
+    context: &LaneContext,
+    (access, near): Rights<'_>,
+    verb: Verb,
+    decision: &str,
+) -> Result<Arc<Decision<ModelMeter>>, Fault> {
+    near_or_known(context, near, verb)?;
+    let found = find_decision(&context.shared.plane.routes.load(), access, decision)?;
+    access.demand(verb, decision).map(|()| found)
+}
+
+fn near_or_known(context: &LaneContext, near: bool, verb: Verb) -> Result<(), Fault> {
+    if near || context.shared.callers.is_some() {
         return Ok(());
     }
     let text = format!(
-        "{what} needs a caller with control; set \"control\": true for it in the callers' file, or ask from the \
-         server's own machine where there is none"
+        "'{}' needs a caller with that right, and no callers are known here; start the server with --callers FILE, or ask \
+         from its own machine",
+        verb.label()
     );
     Err(Fault::new(FaultKind::Forbidden, Stage::Admit, text))
 }

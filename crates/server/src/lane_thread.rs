@@ -13,6 +13,7 @@ use crate::seats::{Seat, Seats};
 use crate::stream::Stream;
 use crate::tls::{Tls, Turns};
 use crate::trust::TrustFiles;
+use crate::unwalked::Unwalked;
 use crate::{ServerConfig, machine, stack};
 use ::http::{HeaderMap, header};
 use flyball_journal::Journal;
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     /// Where decisions are recorded; none where they are not.
     pub(crate) journal: Option<Arc<Journal>>,
     pub(crate) tellings: Tellings,
+    /// Refusals of what does not walk.
+    pub(crate) unwalked: Unwalked,
     /// Connections of each address.
     pub(crate) seats: Arc<Seats>,
     /// Open connections of each lane.

@@ -36,6 +36,7 @@ mod tls;
 mod traces;
 mod trust;
 mod unix_socket;
+mod unwalked;
 mod watch;
 
 pub use build::{BuildInfo, build_info, runtime_fingerprint};

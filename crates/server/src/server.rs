@@ -16,6 +16,7 @@ use crate::seats::Seats;
 use crate::settled::settled;
 use crate::tls::{Tls, TlsError, TlsFiles};
 use crate::trust::{self, TrustError};
+use crate::unwalked::Unwalked;
 use crate::{ServerConfig, acceptor, errands, watch};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, Recorder, RequestLimits};
@@ -148,30 +149,30 @@ impl Server {
         let (plane, inboxes) = Plane::new(lanes, limits(&config), clock, means);
         let telemetry = Telemetry::new(inboxes.len());
         let callers = open_callers(&config, &telemetry, &mut watches)?;
-        let bodies = BodyBudget::new(config.body_bytes_max);
         let (errands, errands_in) = mpsc::channel(errands::ERRANDS_MAX);
         let (orders, orders_in) = mpsc::channel(control::ORDERS_MAX);
         let regions = config.allow_shared_memory.then(|| Arc::new(Regions::default()));
-        let seats = Seats::new(config.connections_per_address_max);
         let previous_kept = config.previous_kept;
         let shared = Arc::new(Shared {
-            config,
             tls,
             callers,
             trust,
-            seats,
+            seats: Seats::new(config.connections_per_address_max),
             journal,
             tellings: Tellings::default(),
+            unwalked: Unwalked::default(),
             plane: Arc::clone(&plane),
             telemetry: Arc::clone(&telemetry),
             drain: Drain::new(),
             ort_version: runtime.version().to_owned(),
             machine,
-            bodies,
+            bodies: BodyBudget::new(config.body_bytes_max),
             errands,
             orders,
             regions,
             connections: (0..sockets).map(|_| AtomicUsize::new(0)).collect(),
+            // Last: the others are made by it.
+            config,
         });
         let running = Arc::new(Running { shared: Arc::clone(&shared), threads: Mutex::new(Vec::new()) });
         let senders = start_lanes(&running, inboxes)?;

@@ -18,6 +18,8 @@ const OUTCOMES_BYTES_MAX: usize = 256 << 10;
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
     pub id: String,
+    /// The decision's name.
+    pub decision: String,
     /// What turned out to be so.
     pub truth: Value,
     /// Since when it is so, RFC 3339.
@@ -35,6 +37,7 @@ struct Outcomes {
 #[serde(deny_unknown_fields)]
 pub struct Override {
     pub id: String,
+    pub decision: String,
     pub outcome: String,
     pub by: String,
     pub why: String,
@@ -50,7 +53,8 @@ pub struct Erasure {
 
 /// One outcome, or a list of them.
 pub fn outcomes(body: &[u8]) -> Result<Vec<Outcome>, Fault> {
-    const ONE: &str = "an outcome, {\"id\", \"truth\", \"when\"?, \"source\"?}, or {\"outcomes\": [...]}";
+    const ONE: &str =
+        "an outcome, {\"id\", \"decision\", \"truth\", \"when\"?, \"source\"?}, or {\"outcomes\": [...]}";
     // A single one has no such key; one whose texts have it is read twice.
     let several = body.windows(10).any(|part| part == b"\"outcomes\"");
     let single = || body::demand::<Outcome>(body, ONE, OUTCOMES_BYTES_MAX).map(|one| vec![one]);
@@ -69,7 +73,11 @@ pub fn outcomes(body: &[u8]) -> Result<Vec<Outcome>, Fault> {
 
 impl Override {
     pub fn from_json(body: &[u8]) -> Result<Override, Fault> {
-        body::demand(body, "an override, {\"id\", \"outcome\", \"by\", \"why\"}", body::BYTES_MAX)
+        body::demand(
+            body,
+            "an override, {\"id\", \"decision\", \"outcome\", \"by\", \"why\"}",
+            body::BYTES_MAX,
+        )
     }
 }
 

@@ -36,24 +36,48 @@ def add(
     requests_per_second: Annotated[int | None, typer.Option(help="Requests a second at most.", show_default=False)] = None,
     burst: Annotated[int | None, typer.Option(help="Requests at once after a pause.", show_default=False)] = None,
     in_flight_max: Annotated[int | None, typer.Option(help="Requests at once at most.", show_default=False)] = None,
-    control: Annotated[
-        bool, typer.Option("--control", help="It may load and unload models, where the server allows that at all.")
-    ] = False,
+    may: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RIGHT", help="What it may do: decide:fraud, infer:price*, metrics, …; may be repeated."),
+    ] = None,
 ) -> None:
-    """Add a caller; where it is known neither by --san nor by --uid, make a key and print it once."""
-    from flyball.config.callers import new_key
+    """Add a caller; where it is known neither by --san nor by --uid, make a key and print it once.
+
+    `anonymous` stands for callers that are not known, and gets no key.
+    """
+    from flyball.config.callers import ANONYMOUS, new_key
 
     callers = _read(file, new=True)
     if any(known["name"] == name for known in callers):
         raise UsageError(f"there is a caller {name} already", next_step=f"flyball caller rotate {name}")
     key, kept = new_key()
     limits = {"requests_per_second": requests_per_second, "burst": burst, "in_flight_max": in_flight_max}
-    entry = {"name": name, "sans": san or [], "uids": uid or [], **limits, "control": control}
-    if not san and not uid:
+    entry = {"name": name, "sans": san or [], "uids": uid or [], **limits, "may": may or []}
+    by_key = not san and not uid and name != ANONYMOUS
+    if by_key:
         entry["keys_sha256"] = [kept]
     _write(file, [*callers, entry])
-    if not san and not uid:
+    if by_key:
         _show(name, key)
+    if not may:
+        sys.stderr.write(f"{name} may do nothing yet; give it a right:  flyball caller may {name} decide:NAME\n")
+
+
+@caller.command("may")
+def grant(
+    name: _Name,
+    rights: Annotated[
+        list[str] | None, typer.Argument(metavar="[RIGHT]...", help="decide:fraud, infer:price*, metrics, …; none: nothing.")
+    ] = None,
+    file: _File = _DEFAULT,
+) -> None:
+    """Replace what a caller may do: VERB, VERB:NAME or VERB:PREFIX*.
+
+    Verbs are infer, decide, outcome, override and control, which take names, and erase and metrics.
+    """
+    callers = _read(file)
+    _one(callers, name, file)["may"] = rights or []
+    _write(file, callers)
 
 
 @caller.command()
@@ -89,7 +113,7 @@ def show(file: _File = _DEFAULT, json: Annotated[bool, typer.Option("--json", he
     if json:
         print_json([entry.model_dump() for entry in callers])
         return
-    table = Table("caller", "keys", "certificates", "users", "requests/s", "burst", "in flight", "control", box=None)
+    table = Table("caller", "keys", "certificates", "users", "requests/s", "burst", "in flight", "may", box=None)
     for entry in callers:
         table.add_row(*_row(entry))
     console().print(table)
@@ -108,7 +132,7 @@ def _row(entry: Caller) -> list[str]:
 
     limits = (entry.requests_per_second, entry.burst, entry.in_flight_max)
     marks = [str(len(entry.keys_sha256)), escape(" ".join(entry.sans)), " ".join(map(str, entry.uids))]
-    return [entry.name, *marks, *("" if limit is None else str(limit) for limit in limits), "yes" if entry.control else ""]
+    return [entry.name, *marks, *("" if limit is None else str(limit) for limit in limits), " ".join(entry.may)]
 
 
 def _read(file: Path, *, new: bool = False) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ Picks the transport by the URL's scheme; both give the same answers and the same
 from __future__ import annotations
 
 import math
+import os
 import threading
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from flyball.client.metadata import ModelMetadata
 
 
+API_KEY_ENV = "FLYBALL_API_KEY"
 _ADDRESS = "write http://HOST:PORT, grpc://HOST:PORT or unix:/PATH"
 
 
@@ -38,20 +40,24 @@ class Client:
         with flyball.Client("http://127.0.0.1:8080", deadline_ms=50) as client:
             client.infer("fraud", {"input": rows})["probabilities"]
 
-    `deadline_ms` bounds each call, repeats included; the server is told what is left of it.
+    `deadline_ms` bounds each call, repeats included; the server is told what is left of it. `api_key` says who calls, where
+    the server knows its callers; without it the environment's FLYBALL_API_KEY does.
     """
 
-    def __init__(self, url: str, *, deadline_ms: float = 10_000, connections_max: int = 64) -> None:
+    def __init__(
+        self, url: str, *, deadline_ms: float = 10_000, connections_max: int = 64, api_key: str | None = None
+    ) -> None:
         parts = urlsplit(url)
+        api_key = api_key or os.environ.get(API_KEY_ENV) or None
         if parts.scheme == "unix" and not parts.netloc and parts.path:
-            self._begin(url, deadline_ms, _unix_transport(parts.path, connections_max))
+            self._begin(url, deadline_ms, _unix_transport(parts.path, connections_max, api_key))
             return
         if parts.scheme not in ("http", "grpc") or not parts.netloc:
             raise UsageError(f"{url!r} is no address of a server", next_step=_ADDRESS)
         if parts.path.strip("/") or parts.query or parts.fragment:
             extra = url.partition(parts.netloc)[2]
             raise UsageError(f"{url!r} has {extra!r} after the address, where the client adds paths", next_step=_ADDRESS)
-        self._begin(url, deadline_ms, _transport(parts.scheme, parts.netloc, connections_max))
+        self._begin(url, deadline_ms, _transport(parts.scheme, parts.netloc, connections_max, api_key))
 
     def _begin(self, url: str, deadline_ms: float, transport: HttpTransport | GrpcTransport) -> None:
         self.url = url
@@ -124,6 +130,7 @@ class Client:
 
     def outcome(
         self,
+        decision: str,
         id: str,  # noqa: A002 - the API's own name
         truth: Truth,
         *,
@@ -132,10 +139,10 @@ class Client:
         deadline_ms: float | None = None,
     ) -> None:
         """Tell what turned out to be true of a decision; late, and more than once where it changes."""
-        self.outcomes([outcome_of(id, truth, when=when, source=source)], deadline_ms=deadline_ms)
+        self.outcomes([outcome_of(decision, id, truth, when=when, source=source)], deadline_ms=deadline_ms)
 
     def outcomes(self, outcomes: Sequence[Mapping[str, object]], *, deadline_ms: float | None = None) -> int:
-        """Tell up to 1024 truths at once, each {"id", "truth", "when"?, "source"?}; how many are on the disk now."""
+        """Tell up to 1024 truths, each {"id", "decision", "truth", "when"?, "source"?}; how many are on the disk now."""
         if not 1 <= len(outcomes) <= ROWS_MAX:
             raise InvalidInputError(f"{len(outcomes)} outcomes; allowed: 1 to {ROWS_MAX} at once")
         document = {"outcomes": [dict(item) for item in outcomes]}
@@ -143,6 +150,7 @@ class Client:
 
     def override(
         self,
+        decision: str,
         id: str,  # noqa: A002 - the API's own name
         outcome: str,
         *,
@@ -150,8 +158,8 @@ class Client:
         why: str,
         deadline_ms: float | None = None,
     ) -> None:
-        """Record what a person decided instead, who that was, and why."""
-        document = {"id": id, "outcome": outcome, "by": by, "why": why}
+        """Record what a person decided instead, who that was, and why. The outcome must be one of the decision's."""
+        document = {"id": id, "decision": decision, "outcome": outcome, "by": by, "why": why}
         recorded_from(self._transport.tell("/v1/overrides", document, self._deadline(deadline_ms)))
 
     def erase(self, subject: str, *, by: str, why: str, deadline_ms: float | None = None) -> None:
@@ -220,20 +228,20 @@ class Client:
         return known
 
 
-def _transport(scheme: str, netloc: str, connections_max: int) -> HttpTransport | GrpcTransport:
+def _transport(scheme: str, netloc: str, connections_max: int, api_key: str | None) -> HttpTransport | GrpcTransport:
     if scheme == "http":
         from flyball.client.http import HttpTransport
 
-        return HttpTransport(f"http://{netloc}", connections_max)
+        return HttpTransport(f"http://{netloc}", connections_max, api_key=api_key)
     from flyball.client.grpc import GrpcTransport
 
-    return GrpcTransport(netloc)
+    return GrpcTransport(netloc, api_key)
 
 
-def _unix_transport(path: str, connections_max: int) -> HttpTransport:
+def _unix_transport(path: str, connections_max: int, api_key: str | None) -> HttpTransport:
     from flyball.client.http import HttpTransport
 
-    return HttpTransport("http://localhost", connections_max, path)
+    return HttpTransport("http://localhost", connections_max, path, api_key)
 
 
 def _version(version: str | int | None) -> str | None:

@@ -32,7 +32,7 @@ _OPTIONS = [
 class GrpcTransport:
     """One HTTP/2 connection to one server; may be used from many threads."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, api_key: str | None = None) -> None:
         try:
             import grpc
 
@@ -44,6 +44,7 @@ class GrpcTransport:
         self._grpc: Any = grpc
         self._messages: Any = _oip_pb2
         self._target = target
+        self._caller = () if api_key is None else (("authorization", f"Bearer {api_key}"),)
         self._channel = grpc.insecure_channel(target, options=_OPTIONS)
 
     def close(self) -> None:
@@ -124,7 +125,7 @@ class GrpcTransport:
             response_deserializer=response.FromString,
         )
         try:
-            return call(request, timeout=deadline.left_s(), metadata=metadata)
+            return call(request, timeout=deadline.left_s(), metadata=[*metadata, *self._caller])
         except self._grpc.RpcError as error:
             status = error.code().name
             if status == "DEADLINE_EXCEEDED" and not deadline.allows(0):

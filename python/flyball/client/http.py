@@ -45,8 +45,9 @@ _CHUNK_BYTES = 1 << 16
 class HttpTransport:
     """A pool of kept-alive connections to one server; may be used from many threads."""
 
-    def __init__(self, url: str, connections_max: int, unix_path: str | None = None) -> None:
+    def __init__(self, url: str, connections_max: int, unix_path: str | None = None, api_key: str | None = None) -> None:
         self._url = url.rstrip("/")
+        self._caller = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
         # block: more threads than connections wait for one, rather than open and throw away more.
         self._pool = urllib3.PoolManager(num_pools=1, maxsize=connections_max, block=True, retries=False)
         if unix_path is not None:
@@ -125,7 +126,7 @@ class HttpTransport:
     def _attempt(
         self, method: str, path: str, body: bytes, headers: dict[str, str], deadline: Deadline
     ) -> tuple[bytes, int | None]:
-        headers = {**headers, _TIMEOUT_HEADER: str(deadline.left_ms())}
+        headers = {**headers, **self._caller, _TIMEOUT_HEADER: str(deadline.left_ms())}
         try:
             response = self._pool.request(
                 method,

@@ -12,6 +12,7 @@ Truth = None | bool | int | float | str | Mapping[str, bool | int | float | str 
 
 
 def outcome_of(
+    decision: str,
     id: str,  # noqa: A002 - the API's own name
     truth: Truth,
     *,
@@ -20,7 +21,12 @@ def outcome_of(
 ) -> dict[str, object]:
     """The truth about a decision as the API takes it; `when` it became true, in a zone."""
     given = {"when": None if when is None else _moment(when), "source": source}
-    return {"id": id, "truth": truth, **{name: value for name, value in given.items() if value is not None}}
+    return {
+        "id": id,
+        "decision": decision,
+        "truth": truth,
+        **{name: value for name, value in given.items() if value is not None},
+    }
 
 
 def recorded_from(document: Mapping[str, Any]) -> int:

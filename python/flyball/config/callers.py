@@ -36,8 +36,17 @@ _MOST = 1_000_000
 _NUMBER = Allowed(f"a whole number, 1 to {_MOST}")
 
 
+ANONYMOUS = "anonymous"
+_NAMED_VERBS = ("infer", "decide", "outcome", "override", "control")
+_PLAIN_VERBS = ("erase", "metrics")
+_RIGHT = (
+    rf"^(?:{'|'.join(_NAMED_VERBS + _PLAIN_VERBS)}|"
+    rf"(?:{'|'.join(_NAMED_VERBS)}):(?:\*|[A-Za-z0-9_-][A-Za-z0-9._-]{{0,127}}\*?))$"
+)
+
+
 def _not_reserved(name: str) -> str:
-    if name in ("none", "anonymous"):
+    if name == "none":
         raise ValueError("reserved")
     return name
 
@@ -50,16 +59,27 @@ _Name = Annotated[
     str,
     Field(pattern=r"^[A-Za-z0-9._-]{1,64}$"),
     AfterValidator(_not_reserved),
-    Allowed("1 to 64 of A-Z a-z 0-9 . _ -, neither none nor anonymous"),
+    Allowed("1 to 64 of A-Z a-z 0-9 . _ -, and not none"),
 ]
 _Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$"), Allowed("64 lower-case hex digits, the SHA-256 of a key")]
 _San = Annotated[str, Field(pattern=r"^[!-~]{1,255}$"), Allowed("a name of a certificate, up to 255 visible characters")]
 _User = Annotated[int, Field(ge=0, lt=2**32 - 1), Allowed("a user's number, 0 to 4294967294")]
+Right = Annotated[
+    str,
+    Field(pattern=_RIGHT),
+    Allowed(
+        "VERB, VERB:NAME or VERB:PREFIX*, where VERB is infer, decide, outcome, override or control; or erase or metrics, "
+        "which take no name"
+    ),
+]
 _Number = Annotated[int | None, Field(ge=1, le=_MOST), _NUMBER]
 
 
 class Caller(BaseModel):
-    """One caller: known by any of its keys, certificate names or Unix users."""
+    """One caller: known by any of its keys, certificate names or Unix users. It may do what `may` says, and nothing else.
+
+    `anonymous` stands for those who are not known, and has none of these marks.
+    """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -70,7 +90,7 @@ class Caller(BaseModel):
     requests_per_second: _Number = None
     burst: _Number = None
     in_flight_max: _Number = None
-    control: Annotated[bool, Allowed("true or false")] = False
+    may: Annotated[list[Right], Field(max_length=64)] = []
 
     @field_validator("burst")
     @classmethod
@@ -81,8 +101,9 @@ class Caller(BaseModel):
 
     @model_validator(mode="after")
     def _known_by_something(self) -> Caller:
-        if not (self.keys_sha256 or self.sans or self.uids):
-            raise _refuse("at least one of keys_sha256, sans and uids")
+        marks = bool(self.keys_sha256 or self.sans or self.uids)
+        if marks == (self.name == ANONYMOUS):
+            raise _refuse(f"{'none' if marks else 'at least one'} of keys_sha256, sans and uids")
         return self
 
 

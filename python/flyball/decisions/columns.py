@@ -84,7 +84,7 @@ PROOF = ("seq", "segment", "frame", "prev", "leaf", "payload")
 
 _NO_ID = "00000000-0000-0000-0000-000000000000"
 _PERSONAL = ("personal", "personal_fields", "personal_features")
-_WHOLE = ("served", "registry", "hold", "release", "recovered", "gap", "quarantined")
+_WHOLE = ("tensors", "served", "registry", "hold", "release", "recovered", "gap", "quarantined")
 _ARROW = {
     "BIGINT": pa.int64(),
     "BOOLEAN": pa.bool_(),

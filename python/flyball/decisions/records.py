@@ -144,6 +144,7 @@ class Outcome(Record):
     """What turned out to be true, told later, maybe more than once."""
 
     kind: Literal["outcome"] = "outcome"
+    decision: str
     truth: Any
     when: int | None = None
     source: str | None = None
@@ -154,10 +155,23 @@ class Override(Record):
     """What a person decided instead."""
 
     kind: Literal["override"] = "override"
+    decision: str
     outcome: str
     by: str
     why: str
     caller: str | None = None
+
+
+class Tensors(Record):
+    """Tensors that were sent past a decision to its model, where that is exposed."""
+
+    kind: Literal["tensors"] = "tensors"
+    decision: str
+    models: list[ModelUsed] = []
+    protocol: str | None = None
+    caller: str | None = None
+    trace: str | None = None
+    rows: int = 0
 
 
 _TYPES: dict[str, type[Record]] = {
@@ -166,6 +180,7 @@ _TYPES: dict[str, type[Record]] = {
     "shadow": Shadowed,
     "outcome": Outcome,
     "override": Override,
+    "tensors": Tensors,
 }
 
 
@@ -214,11 +229,13 @@ def find(log: JournalLog, decision_id: str) -> History:
             code="record_not_found",
             next_step="those it has:  flyball decisions query",
         )
+    # Rights are given by decision: what was told of another one says nothing of this.
+    decision = decided[0].decision
     return History(
         decided[0],
         documents,
-        outcomes=[record for record in found if isinstance(record, Outcome)],
-        overrides=[record for record in found if isinstance(record, Override)],
+        outcomes=[record for record in found if isinstance(record, Outcome) and record.decision == decision],
+        overrides=[record for record in found if isinstance(record, Override) and record.decision == decision],
         shadows=[record for record in found if isinstance(record, Shadowed)],
         undelivered=any(record.kind == "undelivered" for record in found),
     )

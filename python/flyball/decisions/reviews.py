@@ -22,13 +22,14 @@ def waiting(
     log: JournalLog, outcome: str = REVIEW, *, decision: str | None = None, since_ns: int | None = None, most: int = 100
 ) -> tuple[list[Json], int]:
     """The oldest of the decisions with that outcome and without an override, and how many there are in all."""
-    settled = {record["id"] for record in log.records(kinds=["override"], since_ns=since_ns)}
+    told = log.records(kinds=["override"], decision=decision, since_ns=since_ns)
+    settled = {(record["id"], record.get("decision")) for record in told}
     count = 0
 
     def open_ones() -> Iterator[Json]:
         nonlocal count
         for record in log.records(kinds=["decision"], decision=decision, since_ns=since_ns):
-            if record["outcome"] == outcome and record["id"] not in settled:
+            if record["outcome"] == outcome and (record["id"], record["decision"]) not in settled:
                 count += 1
                 yield record
 

@@ -153,12 +153,21 @@ def proof_line(proven: Proven) -> Text:
 
 
 def _override(told: Override) -> Text:
-    return Text.assemble(f"  overridden {_when(told.time)}: ", (told.outcome, "bold"), f", by {told.by}: {told.why}")
+    return Text.assemble(
+        f"  overridden {_when(told.time)}: ",
+        (told.outcome, "bold"),
+        f", by {told.by}{_authenticated(told.caller)}: {told.why}",
+    )
 
 
 def _outcome(told: Outcome) -> Text:
-    source = f" ({told.source})" if told.source else ""
+    source = (f" ({told.source})" if told.source else "") + _authenticated(told.caller)
     return Text.assemble(f"  turned out {_when(told.time)}: ", (_value(told.truth), "bold"), source)
+
+
+def _authenticated(caller: str | None) -> str:
+    """Who the server knew it came from, beside the name that was given."""
+    return " (not authenticated)" if caller is None else f" (caller {caller})"
 
 
 def _next(record: Decided) -> Text:

@@ -32,7 +32,7 @@ def tell_outcomes(
     key: Path | None = None,
     told: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Outcomes {"id", "truth", "when"?, "source"?}; how many are on the disk."""
+    """Outcomes {"id", "decision", "truth", "when"?, "source"?}; how many are on the disk."""
     done = 0
     for some in _chunks(outcomes):
         if url is not None:
@@ -48,6 +48,7 @@ def tell_outcomes(
 
 
 def tell_override(
+    decision: str,
     decision_id: str,
     outcome: str,
     *,
@@ -63,9 +64,10 @@ def tell_override(
         from flyball.client import Client
 
         with Client(url) as client:
-            client.override(decision_id, outcome, by=by, why=why)
+            client.override(decision, decision_id, outcome, by=by, why=why)
         return
-    _append(folder, kek, key, [{"kind": "override", "id": decision_id, "outcome": outcome, "by": by, "why": why}])
+    told = {"id": decision_id, "decision": decision, "outcome": outcome, "by": by, "why": why}
+    _append(folder, kek, key, [{"kind": "override", **told}])
 
 
 def seal(url: str) -> bool:
@@ -78,9 +80,9 @@ def seal(url: str) -> bool:
     return False
 
 
-def outcome_document(decision_id: str, truth: Any, when: str | None, source: str | None) -> Json:
+def outcome_document(decision: str, decision_id: str, truth: Any, when: str | None, source: str | None) -> Json:
     """One outcome of a command or a file."""
-    document: Json = {"id": checked_id(decision_id), "truth": truth}
+    document: Json = {"id": checked_id(decision_id), "decision": decision, "truth": truth}
     if when:
         document["when"] = _rfc3339(instant(when))
     return document if not source else {**document, "source": source}

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from flyball.journal import JournalLog
 
 
-def truths_of(log: JournalLog, ids: Container[str]) -> dict[str, Any]:
+def truths_of(log: JournalLog, decision: str, ids: Container[str]) -> dict[str, Any]:
     """By decision, what turned out to be true of it. A later record stands for an earlier one, whatever its own time."""
-    return {record["id"]: record.get("truth") for record in log.records(kinds=["outcome"]) if record["id"] in ids}
+    told = log.records(kinds=["outcome"], decision=decision)
+    return {record["id"]: record.get("truth") for record in told if record["id"] in ids}

@@ -29,9 +29,11 @@ JOINED = (
     ("truth", "JSON", "the truth that was told last"),
     ("truth_time", "TIMESTAMPTZ", "when it was told"),
     ("truth_source", "VARCHAR", "where it comes from"),
+    ("truth_caller", "VARCHAR", "the authenticated caller that told it"),
     ("overrides", "BIGINT", "how often people overrode"),
     ("override_outcome", "VARCHAR", "what they decided last"),
-    ("override_by", "VARCHAR", "who"),
+    ("override_by", "VARCHAR", "who, as the caller said"),
+    ("override_caller", "VARCHAR", "the authenticated caller that said so"),
     ("override_why", "VARCHAR", "and why"),
     ("final", "VARCHAR", "the outcome that counts: the last override's, else its own"),
     ("delivered", "BOOLEAN", "false: the client had hung up"),
@@ -41,26 +43,31 @@ _TOLD = ("truth", "when", "source", "by", "why", "name", "of", "agrees", "fault"
 _DECISIONS = f"""
 SELECT r.* EXCLUDE ({", ".join(f'"{name}"' for name in _TOLD)}),
   coalesce(o.outcomes, 0) AS outcomes, o.last.truth AS truth, o.last."time" AS truth_time,
-  o.last.source AS truth_source, coalesce(v.overrides, 0) AS overrides, v.last.outcome AS override_outcome,
-  v.last."by" AS override_by, v.last.why AS override_why, coalesce(v.last.outcome, r.outcome) AS final,
+  o.last.source AS truth_source, o.last.caller AS truth_caller,
+  coalesce(v.overrides, 0) AS overrides, v.last.outcome AS override_outcome,
+  v.last."by" AS override_by, v.last.caller AS override_caller, v.last.why AS override_why,
+  coalesce(v.last.outcome, r.outcome) AS final,
   NOT EXISTS (SELECT 1 FROM records u WHERE u.kind = 'undelivered' AND u.id = r.id) AS delivered,
   r.personal AND EXISTS (
     SELECT 1 FROM records e WHERE e.kind = 'erased' AND e.subject = r.subject AND e.seq > r.seq) AS erased
 FROM records r
-LEFT JOIN (SELECT id, count(*) AS outcomes, arg_max({{'truth': truth, 'time': "time", 'source': source}}, seq) AS last
-    FROM records WHERE kind = 'outcome' GROUP BY id) o ON o.id = r.id
-LEFT JOIN (SELECT id, count(*) AS overrides, arg_max({{'outcome': outcome, 'by': "by", 'why': why}}, seq) AS last
-    FROM records WHERE kind = 'override' GROUP BY id) v ON v.id = r.id
+LEFT JOIN (SELECT id, decision, count(*) AS outcomes,
+    arg_max({{'truth': truth, 'time': "time", 'source': source, 'caller': caller}}, seq) AS last
+    FROM records WHERE kind = 'outcome' GROUP BY id, decision) o ON o.id = r.id AND o.decision = r.decision
+LEFT JOIN (SELECT id, decision, count(*) AS overrides,
+    arg_max({{'outcome': outcome, 'by': "by", 'why': why, 'caller': caller}}, seq) AS last
+    FROM records WHERE kind = 'override' GROUP BY id, decision) v ON v.id = r.id AND v.decision = r.decision
 WHERE r.kind = 'decision'
 """  # noqa: S608  # nothing of it comes from outside
 PARTS = {
     "failures": "SELECT * FROM records WHERE kind = 'failed'",
-    "outcomes": 'SELECT seq, id, "at", "time", truth, "when", source, caller FROM records WHERE kind = \'outcome\'',
-    "overrides": 'SELECT seq, id, "at", "time", outcome, "by", why, caller FROM records WHERE kind = \'override\'',
+    "outcomes": 'SELECT seq, id, "at", "time", decision, truth, "when", source, caller FROM records '
+    "WHERE kind = 'outcome'",
+    "overrides": 'SELECT seq, id, "at", "time", decision, outcome, "by", why, caller FROM records WHERE kind = \'override\'',
     "shadows": 'SELECT seq, id, "at", "time", decision, "of", variant, score, outcome, agrees FROM records '
     "WHERE kind = 'shadow'",
-    "events": 'SELECT seq, segment, frame, kind, id, "at", "time", decision, name, "by", why, subject, record FROM records '
-    "WHERE kind NOT IN ('decision', 'failed', 'outcome', 'override', 'shadow')",
+    "events": 'SELECT seq, segment, frame, kind, id, "at", "time", decision, name, "by", why, caller, subject, record '
+    "FROM records WHERE kind NOT IN ('decision', 'failed', 'outcome', 'override', 'shadow')",
 }
 VIEWS = ("records", "decisions", *PARTS)
 

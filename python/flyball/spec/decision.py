@@ -115,7 +115,7 @@ class Decision:
             if self._server is None:
                 from flyball.spec.local import LocalServer
 
-                self._server = LocalServer(self.bundle(), journal=self.spec.record is not None)
+                self._server = LocalServer(self.bundle(), journal=bool(self.spec.record or self.spec.expose))
             return self._server
 
     def __enter__(self) -> Self:

@@ -70,6 +70,7 @@ def compile_spec(spec: Spec, base: Path, origin: Origin) -> Compiled:
         "remedies": {name: _remedy(part) for name, part in spec.remedies},
         "idempotency": spec.idempotency.model_dump(),
         **({"record": spec.record.model_dump()} if spec.record is not None else {}),
+        **({"expose": spec.expose} if spec.expose is not None else {}),
     }
     if files.faults:
         raise refusal(origin, files.faults)

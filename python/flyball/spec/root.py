@@ -5,11 +5,12 @@ Must not know files or lines: `flyball.spec.read` turns YAML into it, `flyball.s
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field as Words
 from pydantic import model_validator
 
+from flyball.faults import Allowed
 from flyball.spec.fields import Feature, Field, Source
 from flyball.spec.models import Idempotency, Model, Remedies, Route, Variant
 from flyball.spec.parts import Key, Name, Part, Path, Text, words
@@ -59,6 +60,9 @@ class Spec(Part):
     policy: Policy = Words(description="an object: from a score to an outcome")
     remedies: Remedies = Words(default=Remedies(), description="an object: what is done instead of failing")
     idempotency: Idempotency = Words(default=Idempotency(), description="an object: how long retries are known")
+    expose: Annotated[Literal["tensors"] | None, Allowed("tensors")] = words(
+        "callers may also send tensors to its models by /v2; such calls are recorded, a server without a journal refuses it"
+    )
     record: Record | None = words("an object: how its records are kept; with it, a server without a journal refuses it")
 
     @model_validator(mode="after")

@@ -19,6 +19,8 @@ use std::time::Duration;
 /// Of a file that explains a model: nodes and covers of some thousand trees fit well.
 const EXPLAIN_BYTES_MAX: u64 = 256 << 20;
 
+const UNSEEN: &str = "tensors sent to its models are to be recorded (`expose`), and this server has no journal; give it one by \
+                      journal_folder, or take `expose` out";
 const UNRECORDED: &str = "its decisions are to be recorded (`record`), and this server has no journal; give it one by \
                           journal_folder, or take `record` out";
 
@@ -45,6 +47,9 @@ pub(crate) fn compile<M>(
     let program = program(&document, versions, around.base)?;
     if program.record.demanded && !around.records {
         return Err(UNRECORDED.to_owned());
+    }
+    if program.expose.is_some() && !around.records {
+        return Err(UNSEEN.to_owned());
     }
     let (models, by) = models(&program, deployment, versions)?;
     let outcomes = outcomes(&document);

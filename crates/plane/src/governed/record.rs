@@ -190,7 +190,7 @@ impl Lost {
     }
 }
 
-fn fault(stage: Stage, why: Unkept) -> Fault {
+pub(super) fn fault(stage: Stage, why: Unkept) -> Fault {
     let text = format!("the decision cannot be recorded, the journal is {}; try again shortly", why.label());
     Fault::new(FaultKind::RecordFailed, stage, text).retry_after(PAUSE)
 }

@@ -3,6 +3,7 @@
 mod answered;
 mod candidates;
 mod cost;
+mod exposed;
 mod features;
 mod keys;
 mod lost;

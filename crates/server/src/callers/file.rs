@@ -2,8 +2,8 @@
 //! same limits. Knows nothing of connections.
 
 use crate::config::ConfigFault;
-use flyball_core::Digest;
 use flyball_core::snapshot::strict_json;
+use flyball_core::{Digest, Right};
 use flyball_telemetry::CALLERS_MAX;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
@@ -18,24 +18,28 @@ pub(super) struct Entry {
     pub(super) sans: Vec<String>,
     pub(super) uids: Vec<u32>,
     pub(super) terms: Terms,
+    pub(super) rights: Vec<Right>,
 }
 
 /// How much a caller may ask; without a number, as much as it likes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Terms {
     pub(super) per_second: Option<NonZeroU32>,
     /// One second's worth where nothing is said.
     pub(super) burst: Option<NonZeroU32>,
     pub(super) in_flight_max: Option<usize>,
-    /// Whether it may change what is served to everybody: load and unload models, register and unregister memory.
-    pub(super) control: bool,
 }
 
 const KEYS: [&str; 8] =
-    ["name", "keys_sha256", "sans", "uids", "requests_per_second", "burst", "in_flight_max", "control"];
+    ["name", "keys_sha256", "sans", "uids", "requests_per_second", "burst", "in_flight_max", "may"];
 const KEYS_OF_A_CALLER_MAX: usize = 16;
 const NAMES_OF_A_CALLER_MAX: usize = 64;
+const RIGHTS_OF_A_CALLER_MAX: usize = 64;
+/// The entry of those who are no known caller, where a listener serves them.
+pub(super) const ANONYMOUS: &str = "anonymous";
 const RATE: RangeInclusive<u64> = 1..=1_000_000;
+const RIGHT: &str = "VERB, VERB:NAME or VERB:PREFIX*, where VERB is infer, decide, outcome, override or control; or erase or \
+                     metrics, which take no name";
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Entry>, Vec<ConfigFault>> {
     let mut check = Check::default();
@@ -107,7 +111,7 @@ impl Check {
         let name = object.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         if !sound_name(&name) {
             let is = object.get("name").unwrap_or(&Value::Null).to_string();
-            self.refuse(&at("name"), &is, "1 to 64 of A-Z a-z 0-9 . _ -, neither none nor anonymous");
+            self.refuse(&at("name"), &is, "1 to 64 of A-Z a-z 0-9 . _ -, and not none");
         }
         self.once(&at("name"), "name", &name);
         let keys = self.list(object, &at("keys_sha256"), "keys_sha256", KEYS_OF_A_CALLER_MAX, |value| {
@@ -122,11 +126,16 @@ impl Check {
         let uids = self.list(object, &at("uids"), "uids", NAMES_OF_A_CALLER_MAX, |value| {
             value.as_u64().and_then(|uid| u32::try_from(uid).ok()).filter(|uid| *uid < u32::MAX)
         });
-        if [keys.len(), sans.len(), uids.len()] == [0; 3]
-            && !self.faults.iter().any(|fault| fault.path.starts_with(path))
-        {
-            self.refuse(path, &name, "at least one of keys_sha256, sans and uids");
+        let marks = [keys.len(), sans.len(), uids.len()] != [0; 3];
+        if marks == (name == ANONYMOUS) && !self.faults.iter().any(|fault| fault.path.starts_with(path)) {
+            let allowed = if marks {
+                "none of keys_sha256, sans and uids"
+            } else {
+                "at least one of keys_sha256, sans and uids"
+            };
+            self.refuse(path, &name, allowed);
         }
+        let rights = self.rights(object, &at("may"));
         let per_second = self.number(object, &at("requests_per_second"), "requests_per_second", RATE);
         let burst = self.number(object, &at("burst"), "burst", RATE);
         if burst.is_some() && per_second.is_none() {
@@ -137,9 +146,24 @@ impl Check {
             per_second: per_second.and_then(NonZeroU32::new),
             burst: burst.and_then(NonZeroU32::new),
             in_flight_max: in_flight_max.map(|max| max as usize),
-            control: self.flag(object, &at("control"), "control"),
         };
-        Some(Entry { name, keys, sans, uids, terms })
+        Some(Entry { name, keys, sans, uids, terms, rights })
+    }
+
+    fn rights(&mut self, object: &Map<String, Value>, path: &str) -> Vec<Right> {
+        let Some(value) = object.get("may") else { return Vec::new() };
+        let Some(items) = value.as_array().filter(|items| items.len() <= RIGHTS_OF_A_CALLER_MAX) else {
+            self.refuse(path, &value.to_string(), &format!("a list of up to {RIGHTS_OF_A_CALLER_MAX}"));
+            return Vec::new();
+        };
+        let mut rights = Vec::with_capacity(items.len());
+        for (place, item) in items.iter().enumerate() {
+            match item.as_str().and_then(|text| text.parse().ok()) {
+                Some(right) => rights.push(right),
+                None => self.refuse(&format!("{path}[{place}]"), &item.to_string(), RIGHT),
+            }
+        }
+        rights
     }
 
     /// A list of marks by which a caller is known, each well-formed and nobody else's.
@@ -184,14 +208,6 @@ impl Check {
         }
     }
 
-    fn flag(&mut self, object: &Map<String, Value>, path: &str, key: &str) -> bool {
-        let Some(value) = object.get(key) else { return false };
-        if !value.is_boolean() {
-            self.refuse(path, &value.to_string(), "true or false");
-        }
-        *value == Value::Bool(true)
-    }
-
     fn number(
         &mut self,
         object: &Map<String, Value>,
@@ -211,7 +227,7 @@ impl Check {
 
 fn sound_name(name: &str) -> bool {
     let sound = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    (1..=64).contains(&name.len()) && name.bytes().all(sound) && !["none", "anonymous"].contains(&name)
+    (1..=64).contains(&name.len()) && name.bytes().all(sound) && name != "none"
 }
 
 /// Names of hosts are the same in either case; URIs and addresses are not.

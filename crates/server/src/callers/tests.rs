@@ -2,6 +2,7 @@
 
 use super::*;
 use ::http::HeaderValue;
+use flyball_core::Verb;
 use serde_json::{Value, json};
 
 struct Desk {
@@ -75,13 +76,30 @@ fn a_wrong_key_is_refused_even_where_anonymous_callers_are_served() {
 }
 
 #[test]
-fn only_a_caller_that_was_given_control_has_it() {
-    let desk = Desk::new(&json!([{"name": "a", "uids": [7]}, {"name": "b", "uids": [8], "control": true}]));
-    assert!(!desk.visit(&peer(Mark::User(7)), None).control);
-    assert!(desk.visit(&peer(Mark::User(8)), None).control);
-    assert!(!desk.visit(&Peer { anonymous: true, near: false, mark: Mark::Nothing }, None).control);
+fn only_a_caller_that_was_given_a_right_has_it() {
+    let desk =
+        Desk::new(&json!([{"name": "a", "uids": [7]}, {"name": "b", "uids": [8], "may": ["control"]}]));
+    let may = |mark| desk.visit(&peer(mark), None).access.may_all(Verb::Control);
+    assert!(!may(Mark::User(7)) && may(Mark::User(8)) && !may(Mark::User(9)));
     desk.rewrite(r#"{"callers": [{"name": "b", "uids": [8]}]}"#);
-    assert!(!desk.visit(&peer(Mark::User(8)), None).control, "it was taken away");
+    assert!(!desk.visit(&peer(Mark::User(8)), None).access.any(), "it was taken away");
+}
+
+#[test]
+fn those_who_are_not_known_may_do_what_their_entry_says_and_without_one_nothing() {
+    let open = Peer { anonymous: true, near: true, mark: Mark::Nothing };
+    let desk = Desk::new(&json!([{"name": "a", "uids": [7], "may": ["infer"]}]));
+    let visit = desk.visit(&open, None);
+    assert!(visit.caller == CallerIndex::ANONYMOUS && visit.name.is_none() && !visit.access.any());
+    desk.rewrite(r#"{"callers": [{"name": "anonymous", "may": ["infer:demo*"]}]}"#);
+    let visit = desk.visit(&open, None);
+    assert!(visit.caller == CallerIndex::ANONYMOUS && visit.name.is_none());
+    assert!(visit.access.may(Verb::Infer, "demo-1") && !visit.access.may(Verb::Infer, "fraud"));
+    assert_eq!(kind(&desk.visit(&peer(Mark::Nothing), None)), Some(FaultKind::Unauthenticated));
+    assert!(
+        Visitor::find(None, &open, &HeaderMap::new()).visit().access.may_all(Verb::Infer),
+        "no callers are known"
+    );
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! How a model is served, in the words of Triton's model configuration.
 
 use crate::lane_thread::Shared;
-use flyball_core::{Fault, ModelRef};
+use flyball_core::{Access, Fault, ModelRef};
 use flyball_plane::route;
 use flyball_wire::configuration::{BatchWait, Configuration};
 
-pub(crate) fn of(shared: &Shared, wanted: &ModelRef) -> Result<Configuration, Fault> {
+pub(crate) fn of(shared: &Shared, access: &Access, wanted: &ModelRef) -> Result<Configuration, Fault> {
     let routes = shared.plane.routes.load();
-    let model = route(&routes, wanted)?;
+    let model = route(&routes, access, wanted)?;
     let versions = routes.get(&model.name).map(|deployment| &deployment.versions);
     Ok(Configuration {
         name: model.name.to_string(),

@@ -3,27 +3,29 @@
 use crate::control::{Action, order};
 use crate::errands::aside;
 use crate::lane_thread::Shared;
-use flyball_core::Fault;
-use flyball_plane::Absence;
+use flyball_core::{Access, Fault, FaultKind, Verb};
+use flyball_plane::{Absence, exposed};
 use flyball_telemetry::ModelMeter;
 use flyball_wire::repository::{ControlRequest, Index, IndexRequest, Listed, State};
 
-/// Every version that is known, in the order of their names; written by `write`, which takes as long as the gathering.
+/// Every version that is known and that the caller may see, in the order of their names; written by `write`, which takes as long as the gathering.
 pub(crate) async fn index<T: Send + 'static>(
     shared: &Shared,
+    access: &Access,
     request: IndexRequest,
     write: fn(&Index) -> T,
 ) -> Result<T, Fault> {
-    aside(shared, move |shared| write(&gather(shared, request))).await
+    let access = access.clone();
+    aside(shared, move |shared| write(&gather(shared, &access, request))).await
 }
 
 pub(crate) async fn load(
     shared: &Shared,
-    control: bool,
+    access: &Access,
     model: &str,
     request: &ControlRequest,
 ) -> Result<(), Fault> {
-    allowed(shared, control)?;
+    allowed(shared, access, model)?;
     let sent = |name: &&String| *name == "config" || name.starts_with("file:");
     if let Some(name) = request.parameters.iter().find(sent) {
         let text = format!(
@@ -36,23 +38,30 @@ pub(crate) async fn load(
 }
 
 /// No model depends on another here: whether dependents are to be unloaded, too, makes no difference.
-pub(crate) async fn unload(shared: &Shared, control: bool, model: &str) -> Result<(), Fault> {
-    allowed(shared, control)?;
+pub(crate) async fn unload(shared: &Shared, access: &Access, model: &str) -> Result<(), Fault> {
+    allowed(shared, access, model)?;
     order(shared, model, Action::Unload).await
 }
 
-fn allowed(shared: &Shared, control: bool) -> Result<(), Fault> {
-    if shared.config.allow_model_control {
-        return super::may_control(shared, control);
+/// A decision comes and goes with its snapshot: its models are neither loaded nor unloaded by themselves.
+fn allowed(shared: &Shared, access: &Access, model: &str) -> Result<(), Fault> {
+    if !shared.config.allow_model_control {
+        return Err(Fault::not_offered(
+            "loading and unloading models is switched off; start the server with --allow-model-control",
+        ));
     }
-    Err(Fault::not_offered(
-        "loading and unloading models is switched off; start the server with --allow-model-control",
-    ))
+    match exposed(&shared.plane.routes.load(), access, model) {
+        Err(fault) if fault.kind == FaultKind::Forbidden || !access.sees(model) => return Err(fault),
+        // One that does not serve yet may still be loaded.
+        _ => {}
+    }
+    access.demand(Verb::Control, model)
 }
 
-fn gather(shared: &Shared, request: IndexRequest) -> Index {
+fn gather(shared: &Shared, access: &Access, request: IndexRequest) -> Index {
     let routes = shared.plane.routes.load();
-    let ready = routes.deployments().flat_map(|deployment| {
+    let seen = routes.deployments().filter(|deployment| access.sees(&deployment.name));
+    let ready = seen.flat_map(|deployment| {
         deployment.versions.iter().map(move |model| Listed {
             name: deployment.name.clone(),
             version: model.version.to_string(),
@@ -60,7 +69,8 @@ fn gather(shared: &Shared, request: IndexRequest) -> Index {
             reason: String::new(),
         })
     });
-    let absent = routes.absent().filter(|_| !request.ready).flat_map(|(name, absence)| lines(name, absence));
+    let absent = routes.absent().filter(|(name, _)| !request.ready && access.sees(name));
+    let absent = absent.flat_map(|(name, absence)| lines(name, absence));
     let mut lines: Vec<_> = ready.chain(absent).collect();
     // Versions of one model stay in the order of their deployment.
     lines.sort_by(|one, other| one.name.cmp(&other.name));

@@ -1,34 +1,38 @@
 //! Regions of shared memory that clients register, where that is allowed. There are none of CUDA's.
 
-use super::may_control;
 use crate::errands::aside;
 use crate::lane_thread::Shared;
-use flyball_core::Fault;
+use flyball_core::{Access, Fault, Verb};
 use flyball_wire::regions::Regions;
 use flyball_wire::shared_memory::{RegisterRequest, Status};
 use std::sync::Arc;
 
-pub(crate) fn status(shared: &Shared, region: Option<&str>) -> Result<Status, Fault> {
-    regions(shared)?.status(region).map(Status)
+/// For those who may send tensors to any model.
+pub(crate) fn status(shared: &Shared, access: &Access, region: Option<&str>) -> Result<Status, Fault> {
+    let regions = regions(shared)?;
+    if !access.may_some(Verb::Infer) {
+        access.demand_all(Verb::Control)?;
+    }
+    regions.status(region).map(Status)
 }
 
 /// A file is opened and looked at, which is not for a lane.
 pub(crate) async fn register(
     shared: &Shared,
-    control: bool,
+    access: &Access,
     region: &str,
     request: RegisterRequest,
 ) -> Result<(), Fault> {
     let regions = Arc::clone(regions(shared)?);
-    may_control(shared, control)?;
+    access.demand_all(Verb::Control)?;
     let name = region.to_owned();
     aside(shared, move |_shared| regions.register(&name, &request.key, request.offset, request.byte_size))
         .await?
 }
 
-pub(crate) fn unregister(shared: &Shared, control: bool, region: Option<&str>) -> Result<(), Fault> {
+pub(crate) fn unregister(shared: &Shared, access: &Access, region: Option<&str>) -> Result<(), Fault> {
     let regions = regions(shared)?;
-    may_control(shared, control)?;
+    access.demand_all(Verb::Control)?;
     regions.unregister(region);
     Ok(())
 }

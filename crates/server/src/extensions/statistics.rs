@@ -2,32 +2,37 @@
 
 use crate::errands::aside;
 use crate::lane_thread::Shared;
-use flyball_core::{Fault, ModelRef, Nanos};
-use flyball_plane::{Model, route};
+use flyball_core::{Access, Fault, ModelRef, Nanos};
+use flyball_plane::{Model, exposed, route};
 use flyball_telemetry::ModelMeter;
 use flyball_wire::statistics::Statistics;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Of one version, of all versions of a model, or of all models; written by `write`, which takes as long as the gathering.
+/// Of one version, of all versions of a model, or of all models that the caller may reach; written by `write`, which takes as long as the gathering.
 pub(crate) async fn of<T: Send + 'static>(
     shared: &Shared,
+    access: &Access,
     wanted: Option<ModelRef>,
     write: fn(&Statistics) -> T,
 ) -> Result<T, Fault> {
-    aside(shared, move |shared| gather(shared, wanted.as_ref()).map(|statistics| write(&statistics))).await?
+    let access = access.clone();
+    aside(shared, move |shared| gather(shared, &access, wanted.as_ref()).map(|statistics| write(&statistics)))
+        .await?
 }
 
-fn gather(shared: &Shared, wanted: Option<&ModelRef>) -> Result<Statistics, Fault> {
+fn gather(shared: &Shared, access: &Access, wanted: Option<&ModelRef>) -> Result<Statistics, Fault> {
     let routes = shared.plane.routes.load();
     let models: Vec<Arc<Model<ModelMeter>>> = match wanted {
         None => {
-            let mut deployments: Vec<_> = routes.deployments().collect();
+            let reached = |name: &str| exposed(&routes, access, name).is_ok();
+            let mut deployments: Vec<_> =
+                routes.deployments().filter(|deployment| reached(&deployment.name)).collect();
             deployments.sort_by(|one, other| one.name.cmp(&other.name));
             deployments.into_iter().flat_map(|deployment| deployment.versions.iter().cloned()).collect()
         }
         Some(wanted) => {
-            let model = route(&routes, wanted)?;
+            let model = route(&routes, access, wanted)?;
             match routes.get(&wanted.name) {
                 Some(deployment) if wanted.version.is_none() => deployment.versions.clone(),
                 _ => vec![model],

@@ -35,7 +35,7 @@ struct Head {
 impl Decide {
     pub(super) fn begin(context: &LaneContext, mut visit: Visit, request: Request<Incoming>) -> Decide {
         let mut walk = Walk::begin(&context.lane, Protocol::Grpc, Duration::ZERO);
-        walk.called_by(visit.caller);
+        walk.called_by(visit.caller, visit.access.clone());
         walk.comes_from(visit.name.take(), trace(request.headers()));
         let headers = request.headers();
         let head = timeout(headers).and_then(|timeout| {

@@ -6,7 +6,7 @@ use crate::extensions::{configuration, logging, repository, shared_memory, stati
 use crate::lane_thread::Shared;
 use crate::reply::Reply;
 use bytes::Bytes;
-use flyball_core::Fault;
+use flyball_core::{Access, Fault};
 use flyball_wire::frame;
 use flyball_wire::proto::inference as proto;
 use flyball_wire::repository::{ControlRequest, Index, IndexRequest};
@@ -35,57 +35,57 @@ pub(super) fn has(method: &str) -> bool {
 
 pub(super) async fn answer(
     shared: &Shared,
-    control: bool,
+    access: &Access,
     method: &str,
     message: &Bytes,
 ) -> Result<Reply, Fault> {
     match method {
         "ModelConfig" => {
             let proto::ModelConfigRequest { name, version } = read(message)?;
-            Ok(reply(&configuration::of(shared, &named(name, version))?.to_message()))
+            Ok(reply(&configuration::of(shared, access, &named(name, version))?.to_message()))
         }
         "ModelStatistics" => {
             let proto::ModelStatisticsRequest { name, version } = read(message)?;
             let wanted = (!name.is_empty()).then(|| named(name, version));
             let frame = |statistics: &Statistics| frame::encode_message(&statistics.to_message());
-            Ok(framed(statistics::of(shared, wanted, frame).await?))
+            Ok(framed(statistics::of(shared, access, wanted, frame).await?))
         }
         "RepositoryIndex" => {
             let request = IndexRequest::from_message(&read(message)?);
             let frame = |index: &Index| frame::encode_message(&index.to_message());
-            Ok(framed(repository::index(shared, request, frame).await?))
+            Ok(framed(repository::index(shared, access, request, frame).await?))
         }
         "RepositoryModelLoad" => {
             let request: proto::RepositoryModelLoadRequest = read(message)?;
             let wanted = ControlRequest::from_names(request.parameters.keys());
-            repository::load(shared, control, &request.model_name, &wanted).await?;
+            repository::load(shared, access, &request.model_name, &wanted).await?;
             Ok(reply(&proto::RepositoryModelLoadResponse {}))
         }
         "RepositoryModelUnload" => {
             let request: proto::RepositoryModelUnloadRequest = read(message)?;
-            repository::unload(shared, control, &request.model_name).await?;
+            repository::unload(shared, access, &request.model_name).await?;
             Ok(reply(&proto::RepositoryModelUnloadResponse {}))
         }
-        _ => memory(shared, control, method, message).await,
+        _ => memory(shared, access, method, message).await,
     }
 }
 
-async fn memory(shared: &Shared, control: bool, method: &str, message: &Bytes) -> Result<Reply, Fault> {
+async fn memory(shared: &Shared, access: &Access, method: &str, message: &Bytes) -> Result<Reply, Fault> {
     match method {
         "SystemSharedMemoryStatus" => {
             let proto::SystemSharedMemoryStatusRequest { name } = read(message)?;
-            Ok(reply(&shared_memory::status(shared, one_or_all(&name))?.to_message()))
+            Ok(reply(&shared_memory::status(shared, access, one_or_all(&name))?.to_message()))
         }
         "SystemSharedMemoryRegister" => {
             let request: proto::SystemSharedMemoryRegisterRequest = read(message)?;
             let name = request.name.clone();
             let request = RegisterRequest::from_message(request);
-            shared_memory::register(shared, control, &name, request).await?;
+            shared_memory::register(shared, access, &name, request).await?;
             Ok(reply(&proto::SystemSharedMemoryRegisterResponse {}))
         }
         "SystemSharedMemoryUnregister" => {
             let proto::SystemSharedMemoryUnregisterRequest { name } = read(message)?;
-            shared_memory::unregister(shared, control, one_or_all(&name))?;
+            shared_memory::unregister(shared, access, one_or_all(&name))?;
             Ok(reply(&proto::SystemSharedMemoryUnregisterResponse {}))
         }
         "CudaSharedMemoryStatus" => Ok(reply(&proto::CudaSharedMemoryStatusResponse {})),

@@ -7,7 +7,7 @@ use crate::lane_thread::{LaneContext, Shared};
 use crate::reply::{Reply, ReplyBody};
 use ::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
-use flyball_core::{Fault, FaultKind, GrpcCode, ModelRef, Stage};
+use flyball_core::{Access, Fault, FaultKind, GrpcCode, ModelRef, Stage};
 use flyball_wire::frame;
 use flyball_wire::proto::health::health_check_response::ServingStatus;
 use flyball_wire::proto::health::{HealthCheckRequest, HealthCheckResponse};
@@ -26,7 +26,7 @@ pub(super) fn handle(
     context: &LaneContext,
     method: &str,
     message: &Bytes,
-    stranger: bool,
+    access: Access,
 ) -> Result<Reply, Fault> {
     let HealthCheckRequest { service } = read(message)?;
     if service.len() > SERVICE_BYTES_MAX {
@@ -37,7 +37,7 @@ pub(super) fn handle(
         return Err(Fault::new(FaultKind::BodyTooLarge, Stage::Parse, text));
     }
     match method {
-        "Check" => match health(&context.shared, &service, stranger) {
+        "Check" => match health(&context.shared, &service, &access) {
             ServingStatus::ServiceUnknown => {
                 Ok(status(GrpcCode::NotFound, &format!("there is no service '{service}'")))
             }
@@ -49,7 +49,7 @@ pub(super) fn handle(
             Ok(response(ReplyBody::Stream(Box::pin(Watch {
                 shared,
                 service,
-                stranger,
+                access,
                 phase,
                 next: Next::Now,
             }))))
@@ -59,13 +59,11 @@ pub(super) fn handle(
 }
 
 /// Of the server as a whole, of the inference service, or, for those who may ask for it, of a model by its name.
-fn health(shared: &Shared, service: &str, stranger: bool) -> ServingStatus {
+fn health(shared: &Shared, service: &str, access: &Access) -> ServingStatus {
     let ready = if service.is_empty() || service == INFERENCE {
         Ok(shared.ready())
-    } else if stranger {
-        return ServingStatus::ServiceUnknown;
     } else {
-        is_ready(shared, &ModelRef { name: service.into(), version: None })
+        is_ready(shared, access, &ModelRef { name: service.into(), version: None })
     };
     match ready {
         Ok(true) => ServingStatus::Serving,
@@ -77,7 +75,7 @@ fn health(shared: &Shared, service: &str, stranger: bool) -> ServingStatus {
 struct Watch {
     shared: Arc<Shared>,
     service: String,
-    stranger: bool,
+    access: Access,
     phase: watch::Receiver<Phase>,
     next: Next,
 }
@@ -124,8 +122,7 @@ impl Body for Watch {
                 phase
             }))
         };
-        let answer =
-            HealthCheckResponse { status: health(&this.shared, &this.service, this.stranger).into() };
+        let answer = HealthCheckResponse { status: health(&this.shared, &this.service, &this.access).into() };
         Poll::Ready(frame::encode_message(&answer).map(|frame| Ok(Frame::data(frame))))
     }
 }

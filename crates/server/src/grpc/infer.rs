@@ -5,6 +5,7 @@ use crate::body;
 use crate::callers::Visit;
 use crate::lane_thread::LaneContext;
 use crate::reply::Reply;
+use crate::traces::trace;
 use ::http::{HeaderMap, Request};
 use flyball_core::{Fault, Nanos, Protocol};
 use flyball_plane::{Arrival, Inference, Walk, decide};
@@ -23,9 +24,10 @@ pub(crate) struct Infer {
 }
 
 impl Infer {
-    pub(super) fn begin(context: &LaneContext, visit: Visit, request: Request<Incoming>) -> Infer {
+    pub(super) fn begin(context: &LaneContext, mut visit: Visit, request: Request<Incoming>) -> Infer {
         let mut walk = Walk::begin(&context.lane, Protocol::Grpc, Duration::ZERO);
-        walk.called_by(visit.caller);
+        walk.called_by(visit.caller, visit.access.clone());
+        walk.comes_from(visit.name.take(), trace(request.headers()));
         let headers = request.headers();
         let deadline = timeout(headers).map(|timeout| walk.after(timeout));
         let head = deadline.and_then(|deadline| Ok((deadline, encoding::of(headers)?)));

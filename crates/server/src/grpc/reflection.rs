@@ -17,8 +17,9 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 pub(super) fn begin(context: &Rc<LaneContext>, visit: Visit, request: Request<Incoming>) -> Reply {
+    let may_ask = visit.access.demand_any();
     let (in_flight, standing) = visit.split();
-    let coding = match standing.and_then(|()| encoding::of(request.headers())) {
+    let coding = match standing.and(may_ask).and_then(|()| encoding::of(request.headers())) {
         Ok(coding) => coding,
         Err(fault) => return refuse(&fault),
     };

@@ -169,14 +169,15 @@ async fn reached(context: &LaneContext, deadline: Option<Nanos>) {
 async fn walk(
     context: &LaneContext,
     mut walk: Walk<LaneSink>,
-    visit: Visit,
+    mut visit: Visit,
     message: Result<Received<'_>, Fault>,
     terms: Terms,
     mut weight: Weight<'_>,
 ) -> (StreamReply, bool) {
     let unknown = visit.standing.as_ref().is_err_and(|fault| fault.kind == FaultKind::Unauthenticated);
     let last = message.is_err() || unknown;
-    walk.called_by(visit.caller);
+    walk.called_by(visit.caller, visit.access.clone());
+    walk.comes_from(visit.name.take(), None);
     let (_in_flight, standing) = visit.split();
     let (framed, part) = match message {
         Ok(Received { framed, part }) => (Ok(framed), part),

@@ -11,7 +11,7 @@ use crate::traces::trace;
 use crate::{body, coding};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, header};
 use bytestring::ByteString;
-use flyball_core::{Fault, Nanos, Protocol};
+use flyball_core::{Access, Fault, Nanos, Protocol};
 use flyball_plane::{Arrival, Governed, Walk, decide};
 use flyball_telemetry::LaneSink;
 use flyball_wire::coding::Coding;
@@ -45,7 +45,7 @@ impl Decide {
         lay_unread: Duration,
     ) -> Decide {
         let mut walk = Walk::begin(&context.lane, Protocol::Http, lay_unread);
-        walk.called_by(visit.caller);
+        walk.called_by(visit.caller, visit.access.clone());
         walk.comes_from(visit.name.take(), trace(request.headers()));
         let head = Head::read(request.headers(), &walk);
         let http2 = request.version() == Version::HTTP_2;
@@ -98,12 +98,12 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<ByteString>,
     })
 }
 
-pub(super) fn list(context: &LaneContext) -> Reply {
-    whole(StatusCode::OK, JSON, DecisionFacts::list_json(&decisions::all(&context.shared)))
+pub(super) fn list(context: &LaneContext, access: &Access) -> Reply {
+    whole(StatusCode::OK, JSON, DecisionFacts::list_json(&decisions::all(&context.shared, access)))
 }
 
-pub(super) fn describe(context: &LaneContext, name: &str) -> Reply {
-    match decisions::named(&context.shared, name) {
+pub(super) fn describe(context: &LaneContext, access: &Access, name: &str) -> Reply {
+    match decisions::named(&context.shared, access, name) {
         Ok(facts) => whole(StatusCode::OK, JSON, facts.to_json()),
         Err(fault) => refuse(&fault, Some(name)),
     }

@@ -9,7 +9,7 @@ use crate::lane_thread::{LaneContext, Shared};
 use crate::reply::Reply;
 use ::http::{Request, StatusCode, Version};
 use bytes::Bytes;
-use flyball_core::Fault;
+use flyball_core::{Access, Fault};
 use flyball_wire::repository::{ControlRequest, Index, IndexRequest};
 use flyball_wire::shared_memory::{RegisterRequest, Status};
 use flyball_wire::statistics::Statistics;
@@ -21,7 +21,7 @@ const NOTHING: Bytes = Bytes::new();
 pub(super) async fn answer(
     context: &LaneContext,
     extension: Extension,
-    control: bool,
+    access: &Access,
     request: Request<Incoming>,
 ) -> Result<Reply, Fault> {
     let shared = &context.shared;
@@ -31,22 +31,22 @@ pub(super) async fn answer(
         return Err(cors::refusal());
     }
     let page = match extension {
-        Extension::Statistics(model) => statistics::of(shared, model, Statistics::to_json).await?,
-        Extension::Configuration(model) => configuration::of(shared, &model)?.to_json(),
+        Extension::Statistics(model) => statistics::of(shared, access, model, Statistics::to_json).await?,
+        Extension::Configuration(model) => configuration::of(shared, access, &model)?.to_json(),
         Extension::Index => {
-            repository::index(shared, IndexRequest::from_json(&body)?, Index::to_json).await?
+            repository::index(shared, access, IndexRequest::from_json(&body)?, Index::to_json).await?
         }
         Extension::Load(model) => {
-            repository::load(shared, control, &model, &ControlRequest::from_json(&body)?).await?;
+            repository::load(shared, access, &model, &ControlRequest::from_json(&body)?).await?;
             NOTHING
         }
         Extension::Unload(model) => {
             ControlRequest::from_json(&body)?;
-            repository::unload(shared, control, &model).await?;
+            repository::unload(shared, access, &model).await?;
             NOTHING
         }
         Extension::Memory { cuda: false, region, verb } => {
-            memory(shared, control, region.as_deref(), verb, &body).await?
+            memory(shared, access, region.as_deref(), verb, &body).await?
         }
         Extension::Memory { cuda: true, verb, .. } => match verb {
             MemoryVerb::Status => Status::default().to_json(),
@@ -61,17 +61,17 @@ pub(super) async fn answer(
 
 async fn memory(
     shared: &Shared,
-    control: bool,
+    access: &Access,
     region: Option<&str>,
     verb: MemoryVerb,
     body: &Bytes,
 ) -> Result<Bytes, Fault> {
     match verb {
-        MemoryVerb::Status => return Ok(shared_memory::status(shared, region)?.to_json()),
-        MemoryVerb::Unregister => shared_memory::unregister(shared, control, region)?,
+        MemoryVerb::Status => return Ok(shared_memory::status(shared, access, region)?.to_json()),
+        MemoryVerb::Unregister => shared_memory::unregister(shared, access, region)?,
         MemoryVerb::Register => {
             let request = RegisterRequest::from_json(body)?;
-            shared_memory::register(shared, control, region.unwrap_or_default(), request).await?;
+            shared_memory::register(shared, access, region.unwrap_or_default(), request).await?;
         }
     }
     Ok(NOTHING)

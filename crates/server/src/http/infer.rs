@@ -4,6 +4,7 @@ use super::TIMEOUT;
 use crate::callers::Visit;
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, whole};
+use crate::traces::trace;
 use crate::{body, coding};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, header};
 use flyball_core::{Fault, FaultKind, ModelRef, Nanos, Protocol, Stage};
@@ -30,13 +31,14 @@ pub(crate) struct Infer {
 impl Infer {
     pub(super) fn begin(
         context: &LaneContext,
-        visit: Visit,
+        mut visit: Visit,
         model: ModelRef,
         request: Request<Incoming>,
         lay_unread: Duration,
     ) -> Infer {
         let mut walk = Walk::begin(&context.lane, Protocol::Http, lay_unread);
-        walk.called_by(visit.caller);
+        walk.called_by(visit.caller, visit.access.clone());
+        walk.comes_from(visit.name.take(), trace(request.headers()));
         let head = Head::read(request.headers(), &walk);
         let http2 = request.version() == Version::HTTP_2;
         Infer { walk, visit, model, head, body: request.into_body(), http2 }

@@ -11,7 +11,7 @@ use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, whole};
 use ::http::{Request, StatusCode, Version};
 use bytes::Bytes;
-use flyball_core::{EntryKind, Fault};
+use flyball_core::{EntryKind, Fault, Verb};
 use flyball_wire::told::{Erasure, Override, nothing, outcomes, recorded_json, sealed_json};
 use hyper::body::Incoming;
 
@@ -25,13 +25,14 @@ pub(super) async fn answer(
 ) -> Result<Reply, Fault> {
     let kind = match ledger {
         Ledger::Journal => {
+            visit.access.demand_all(Verb::Metrics)?;
             let facts = aside(&context.shared, journal::facts).await??;
             return Ok(whole(StatusCode::OK, JSON, facts.to_json()));
         }
         Ledger::Seals => {
             let part = context.shared.bodies.part();
             nothing(&read(context, &part, request).await?)?;
-            let sealed = journal::sealed(context, (visit.control, near)).await?;
+            let sealed = journal::sealed(context, (&visit.access, near)).await?;
             return Ok(whole(StatusCode::OK, JSON, sealed_json(sealed.segment, &sealed.checkpoint)));
         }
         Ledger::Outcomes => EntryKind::Outcome,
@@ -52,11 +53,13 @@ async fn keep(
 ) -> Result<usize, Fault> {
     let part = context.shared.bodies.part();
     let body = read(context, &part, request).await?;
-    let caller = visit.name.as_deref();
+    let (caller, rights) = (visit.name.as_deref(), (&visit.access, near));
     match kind {
-        EntryKind::Outcome => journal::outcomes(context, caller, outcomes(&body)?).await,
-        EntryKind::Override => journal::overridden(context, caller, Override::from_json(&body)?).await,
-        _ => journal::erased(context, caller, (visit.control, near), Erasure::from_json(&body)?).await,
+        EntryKind::Outcome => journal::outcomes(context, caller, rights, outcomes(&body)?).await,
+        EntryKind::Override => {
+            journal::overridden(context, caller, rights, Override::from_json(&body)?).await
+        }
+        _ => journal::erased(context, caller, rights, Erasure::from_json(&body)?).await,
     }
 }
 

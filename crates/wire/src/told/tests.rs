@@ -14,15 +14,20 @@ fn what_is_wrong_is_named() {
     let wrong = |body: &str| detail(outcomes(body.as_bytes()));
     assert!(wrong("").contains("an outcome"));
     assert!(wrong("[]").contains("JSON object"));
-    assert!(wrong(r#"{"id": "x", "truth": 1, "colour": 2}"#).contains("unknown field `colour`"));
+    assert!(
+        wrong(r#"{"id": "x", "decision": "d", "truth": 1, "colour": 2}"#).contains("unknown field `colour`")
+    );
     assert!(wrong(r#"{"id": "x", "id": "y", "truth": 1}"#).contains("duplicate field `id`"));
-    assert!(wrong(r#"{"id": "x"}"#).contains("missing field `truth`"));
+    assert!(wrong(r#"{"id": "x", "decision": "d"}"#).contains("missing field `truth`"));
+    assert!(wrong(r#"{"id": "x", "truth": 1}"#).contains("missing field `decision`"));
     assert!(wrong(r#"{"outcomes": []}"#).contains("send 1 to 1024"));
     assert!(
-        wrong(r#"{"outcomes": [{"id": "x", "truth": 1, "colour": 2}]}"#).contains("unknown field `colour`")
+        wrong(r#"{"outcomes": [{"id": "x", "decision": "d", "truth": 1, "colour": 2}]}"#)
+            .contains("unknown field `colour`")
     );
     assert!(
-        wrong(r#"{"outcomes": [{"id": "x", "truth": 1}], "colour": 2}"#).contains("unknown field `colour`")
+        wrong(r#"{"outcomes": [{"id": "x", "decision": "d", "truth": 1}], "colour": 2}"#)
+            .contains("unknown field `colour`")
     );
     assert!(detail(Override::from_json(br#"{"id": 1}"#)).contains("an override"));
     assert!(detail(Erasure::from_json(br#"{"subject": "s", "by": "b"}"#)).contains("missing field `why`"));
@@ -31,7 +36,7 @@ fn what_is_wrong_is_named() {
 #[test]
 fn a_truth_may_be_null_and_may_mention_outcomes() {
     let told = |truth: &str| {
-        let body = format!(r#"{{"id": "{ID}", "truth": {truth}}}"#);
+        let body = format!(r#"{{"id": "{ID}", "decision": "pay", "truth": {truth}}}"#);
         outcomes(body.as_bytes()).expect("it is taken").remove(0).truth
     };
     assert_eq!(told("null"), json!(null));
@@ -41,7 +46,7 @@ fn a_truth_may_be_null_and_may_mention_outcomes() {
 #[test]
 fn as_many_outcomes_as_are_allowed_fit_into_a_body() {
     let one = format!(
-        r#"{{"id":"{ID}","truth":"defaulted","when":"2026-11-16T00:47:13.123456789Z","source":"collections"}}"#
+        r#"{{"id":"{ID}","decision":"card-fraud","truth":"defaulted","when":"2026-11-16T00:47:13.123456789Z","source":"collections"}}"#
     );
     let many = |count| format!(r#"{{"outcomes":[{}]}}"#, vec![one.as_str(); count].join(","));
     assert_eq!(outcomes(many(OUTCOMES_MAX).as_bytes()).map(|told| told.len()), Ok(OUTCOMES_MAX));

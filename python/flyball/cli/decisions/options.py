@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flyball.errors import JournalRefusedError
+from flyball.errors import JournalRefusedError, UsageError
 
 if TYPE_CHECKING:
     from flyball.decisions.whole_log import WholeLog
@@ -40,6 +40,15 @@ Url = Annotated[
         "--url", help="The server that holds the journal; without it the folder is written to.", show_default=False
     ),
 ]
+DecisionName = Annotated[
+    str | None,
+    typer.Option(
+        "--decision",
+        metavar="NAME",
+        help="The decision's name; the journal tells it where it is at hand.",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Reveal = Annotated[bool, typer.Option("--reveal", help="Open what is personal, by the key that --kek names.")]
 
@@ -49,6 +58,13 @@ def open_log(folder: Path, kek: str | None = None, *, reveal: bool = False) -> W
     from flyball.decisions.whole_log import WholeLog
 
     return WholeLog(folder, kek=kek, reveal=reveal)
+
+
+def decision_named(decision: str | None) -> str:
+    """The decision that a server is told of, where no journal at hand knows it."""
+    if decision is None:
+        raise UsageError("the journal is not at hand, and does not tell which decision this is", next_step="--decision NAME")
+    return decision
 
 
 def log_at_hand(folder: Path, url: str | None) -> WholeLog | None:

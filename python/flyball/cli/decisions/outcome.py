@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Key, Url, log_at_hand
+from flyball.cli.decisions.options import FOLDER, AsJson, DecisionName, Folder, Kek, Key, Url, decision_named, log_at_hand
 from flyball.errors import InvalidInputError, UsageError
 
 if TYPE_CHECKING:
     Json = dict[str, Any]
 
-_COLUMNS = {"id", "truth", "when", "source"}
+_COLUMNS = {"id", "decision", "truth", "when", "source"}
 
 
 def outcome(
@@ -28,8 +28,9 @@ def outcome(
     ] = None,
     source: Annotated[str | None, typer.Option(metavar="NAME", help="Who says so.", show_default=False)] = None,
     file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV with id, truth and, if it likes, when and source.")
+        Path | None, typer.Option(metavar="FILE", help="CSV with id, truth and, if it likes, decision, when and source.")
     ] = None,
+    decision: DecisionName = None,
     url: Url = None,
     journal: Folder = FOLDER,
     kek: Kek = None,
@@ -48,12 +49,11 @@ def outcome(
             next_step="flyball decisions outcome ID --truth fraud   or   --file outcomes.csv",
         )
     if file is not None:
-        outcomes = _read(file, when, source)
+        outcomes = _read(file, decision, when, source)
     else:
-        outcomes = [outcome_document(str(decision_id), _truth(str(truth)), when, source)]
         log = log_at_hand(journal, url)
-        if log is not None:
-            find(log, outcomes[0]["id"])
+        named = decision_named(decision) if log is None else find(log, str(decision_id)).decision.decision
+        outcomes = [outcome_document(named, str(decision_id), _truth(str(truth)), when, source)]
     with progress_on(console(stderr=True)) as progress:
         step = progress.begin("outcomes", 1.0)
         count = tell_outcomes(
@@ -69,7 +69,7 @@ def outcome(
         print_json({"recorded": count})
 
 
-def _read(file: Path, when: str | None, source: str | None) -> list[Json]:
+def _read(file: Path, decision: str | None, when: str | None, source: str | None) -> list[Json]:
     """All rows, so that nothing is told where one is wrong; a column that is not there, by what the options say."""
     from flyball.decisions.telling import outcome_document
 
@@ -78,12 +78,16 @@ def _read(file: Path, when: str | None, source: str | None) -> list[Json]:
         rows = csv.DictReader(text)
         columns = set(rows.fieldnames or ())
         if not {"id", "truth"} <= columns <= _COLUMNS:
-            raise InvalidInputError(f"{file} has the columns {', '.join(sorted(columns))}; allowed: id, truth, when, source")
+            raise InvalidInputError(
+                f"{file} has the columns {', '.join(sorted(columns))}; allowed: id, decision, truth, when, source"
+            )
         for row in rows:
             try:
-                found.append(
-                    outcome_document(row["id"], _truth(row["truth"]), row.get("when") or when, row.get("source") or source)
-                )
+                named = row.get("decision") or decision
+                if not named:
+                    raise InvalidInputError("no decision; add a column decision, or --decision NAME")
+                told = (row.get("when") or when, row.get("source") or source)
+                found.append(outcome_document(named, row["id"], _truth(row["truth"]), *told))
             except InvalidInputError as error:
                 raise InvalidInputError(f"line {rows.line_num} of {file}: {error.message}") from error
     if not found:

@@ -145,7 +145,7 @@ def _candidate(
         trial = tried(loaded, selected(log, selection), fields=by, told=told)
     if not trial.pairs and not trial.left_out:
         raise _nothing()
-    truths = truths_of(log, {pair.id for pair in trial.pairs})
+    truths = truths_of(log, str(selection.decision), {pair.id for pair in trial.pairs})
     document = trial_document(trial, figures(trial, truths, **asked), len(truths))
     if html is not None:
         write_page(document, html)

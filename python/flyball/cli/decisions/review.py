@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Key, Url, log_at_hand, open_log
+from flyball.cli.decisions.options import (
+    FOLDER,
+    AsJson,
+    DecisionName,
+    Folder,
+    Kek,
+    Key,
+    Url,
+    decision_named,
+    log_at_hand,
+    open_log,
+)
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,6 +80,7 @@ def override(
     outcome: Instead,
     by: By,
     why: Why,
+    decision: DecisionName = None,
     url: Url = None,
     journal: Folder = FOLDER,
     kek: Kek = None,
@@ -80,8 +92,8 @@ def override(
     from flyball.decisions.telling import checked_id, tell_override
 
     wanted = checked_id(decision_id)
-    _known(wanted, outcome, journal, url)
-    tell_override(wanted, outcome, by=by, why=why, url=url, folder=journal, kek=kek, key=key)
+    named = _known(wanted, outcome, journal, url) or decision_named(decision)
+    tell_override(named, wanted, outcome, by=by, why=why, url=url, folder=journal, kek=kek, key=key)
     if json:
         print_json({"id": wanted, "outcome": outcome, "by": by, "why": why})
         return
@@ -93,17 +105,22 @@ review.command(
 )(override)
 
 
-def _known(decision_id: str, outcome: str, journal: Path, url: str | None) -> None:
-    """Refuses an id that the log does not have, and an outcome that the policy does not, as far as the log is at hand."""
+def _known(decision_id: str, outcome: str, journal: Path, url: str | None) -> str | None:
+    """The decision's name; none where the log is not at hand.
+
+    Refuses an id that the log does not have, and an outcome that the policy does not.
+    """
     from flyball.decisions.replay import decision_record
     from flyball.decisions.reviews import outcomes_of
 
     log = log_at_hand(journal, url)
     if log is None:
-        return
-    allowed = outcomes_of(log, decision_record(log, decision_id))
+        return None
+    record = decision_record(log, decision_id)
+    allowed = outcomes_of(log, record)
     if allowed is not None and outcome not in allowed:
         raise UsageError(f"{outcome!r} is no outcome of this decision", next_step=f"those are: {', '.join(allowed)}")
+    return str(record["decision"])
 
 
 def _instead(log: JournalLog, record: Json) -> str:

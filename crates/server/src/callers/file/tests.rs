@@ -13,14 +13,14 @@ fn a_whole_caller_is_read() {
     let key = Digest::of(b"key");
     let document = json!({"callers": [{
         "name": "checkout", "keys_sha256": [key.hex()], "sans": ["spiffe://x/Y", "Host.Example"], "uids": [1000],
-        "requests_per_second": 1000, "burst": 100, "in_flight_max": 64, "control": true,
+        "requests_per_second": 1000, "burst": 100, "in_flight_max": 64, "may": ["decide:fraud", "infer:price*", "metrics"],
     }]});
     let entries = parse(document.to_string().as_bytes()).unwrap();
     assert_eq!(entries[0].keys, [key]);
     assert_eq!(entries[0].sans, ["spiffe://x/Y", "host.example"]);
     assert_eq!(entries[0].uids, [1000]);
     assert_eq!(entries[0].terms.burst.map(NonZeroU32::get), Some(100));
-    assert!(entries[0].terms.control);
+    assert_eq!(entries[0].rights.len(), 3);
     assert_eq!(parse(br#"{"callers": []}"#), Ok(Vec::new()));
 }
 
@@ -31,8 +31,10 @@ fn every_fault_is_told_at_once() {
         {"name": "b", "uids": [7], "burst": 5, "in_flight_max": 0, "speed": 1},
         {"name": "b", "uids": [7]},
         {"name": "c"},
-        {"uids": [8], "control": 1},
+        {"uids": [8], "may": ["decide:fraud", "metrics:x", 7]},
         "d",
+        {"name": "anonymous", "uids": [9]},
+        {"name": "e", "uids": [10], "may": "infer"},
     ]});
     let mut found = paths(&document);
     found.sort();
@@ -48,7 +50,10 @@ fn every_fault_is_told_at_once() {
         "callers[2].uids[0]",
         "callers[3]",
         "callers[4].name",
-        "callers[4].control",
+        "callers[4].may[1]",
+        "callers[4].may[2]",
+        "callers[6]",
+        "callers[7].may",
         "callers[5]",
     ];
     wanted.sort_unstable();

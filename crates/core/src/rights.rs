@@ -1,0 +1,226 @@
+//! What a caller may do: verbs, each for all models and decisions or for some of them. One check for all transports.
+//!
+//! Knows neither how callers are recognised nor where rights are written down.
+
+use crate::snapshot::sound_name;
+use crate::{Fault, FaultKind, Stage};
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// What may be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Send tensors to a model.
+    Infer,
+    /// Ask for a decision.
+    Decide,
+    /// Report the truth about a decision.
+    Outcome,
+    /// Replace a decision's outcome.
+    Override,
+    /// Erase a subject from the journal.
+    Erase,
+    /// Read measurements.
+    Metrics,
+    /// Load and unload models, register shared memory, seal the journal.
+    Control,
+}
+
+impl Verb {
+    pub const ALL: [Verb; 7] =
+        [Verb::Infer, Verb::Decide, Verb::Outcome, Verb::Override, Verb::Erase, Verb::Metrics, Verb::Control];
+
+    pub const fn label(self) -> &'static str {
+        match self {
+            Verb::Infer => "infer",
+            Verb::Decide => "decide",
+            Verb::Outcome => "outcome",
+            Verb::Override => "override",
+            Verb::Erase => "erase",
+            Verb::Metrics => "metrics",
+            Verb::Control => "control",
+        }
+    }
+
+    /// Whether it can be given for some names only.
+    pub const fn takes_names(self) -> bool {
+        !matches!(self, Verb::Erase | Verb::Metrics)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Names {
+    All,
+    One(Box<str>),
+    Prefix(Box<str>),
+}
+
+/// One right: `VERB`, `VERB:NAME` or `VERB:PREFIX*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Right {
+    verb: Verb,
+    names: Names,
+}
+
+impl Right {
+    fn covers(&self, name: &str) -> bool {
+        match &self.names {
+            Names::All => true,
+            Names::One(one) => **one == *name,
+            Names::Prefix(prefix) => name.starts_with(&**prefix),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a right")]
+pub struct NoRight;
+
+impl FromStr for Right {
+    type Err = NoRight;
+
+    fn from_str(text: &str) -> Result<Right, NoRight> {
+        let (verb, names) = match text.split_once(':') {
+            None => (text, None),
+            Some((verb, names)) => (verb, Some(names)),
+        };
+        let verb = Verb::ALL.into_iter().find(|known| known.label() == verb).ok_or(NoRight)?;
+        let names = match names {
+            None => Names::All,
+            Some(_) if !verb.takes_names() => return Err(NoRight),
+            Some("*") => Names::All,
+            Some(names) => match names.strip_suffix('*') {
+                Some(prefix) if sound_name(prefix) => Names::Prefix(prefix.into()),
+                None if sound_name(names) => Names::One(names.into()),
+                _ => return Err(NoRight),
+            },
+        };
+        Ok(Right { verb, names })
+    }
+}
+
+/// A caller and its rights, as the callers' file has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    pub caller: Arc<str>,
+    pub rights: Vec<Right>,
+}
+
+/// What whoever asks may do: everything where no callers are known, else what was granted. A copy takes no memory.
+#[derive(Clone, Debug, Default)]
+pub struct Access(Option<Arc<Granted>>);
+
+impl Access {
+    pub fn granted(granted: Arc<Granted>) -> Access {
+        Access(Some(granted))
+    }
+
+    /// Of somebody who may do nothing.
+    pub fn none() -> Access {
+        Access(Some(Arc::new(Granted { caller: "none".into(), rights: Vec::new() })))
+    }
+
+    pub fn may(&self, verb: Verb, name: &str) -> bool {
+        self.has(|right| right.verb == verb && right.covers(name))
+    }
+
+    /// Whether a verb is allowed for every name.
+    pub fn may_all(&self, verb: Verb) -> bool {
+        self.has(|right| right.verb == verb && right.names == Names::All)
+    }
+
+    /// Whether a verb is allowed for any name.
+    pub fn may_some(&self, verb: Verb) -> bool {
+        self.has(|right| right.verb == verb)
+    }
+
+    /// Whether a model or decision may be named to the caller at all.
+    pub fn sees(&self, name: &str) -> bool {
+        self.has(|right| right.verb.takes_names() && right.covers(name))
+    }
+
+    /// Whether it may do anything.
+    pub fn any(&self) -> bool {
+        self.has(|_| true)
+    }
+
+    /// `name` must be one that the caller sees.
+    pub fn demand(&self, verb: Verb, name: &str) -> Result<(), Fault> {
+        if self.may(verb, name) {
+            return Ok(());
+        }
+        Err(self.refusal(&format!("'{}' '{name}'", verb.label()), &format!("{}:{name}", verb.label())))
+    }
+
+    /// For what concerns the whole server.
+    pub fn demand_all(&self, verb: Verb) -> Result<(), Fault> {
+        if self.may_all(verb) {
+            return Ok(());
+        }
+        Err(self.refusal(&format!("'{}'", verb.label()), verb.label()))
+    }
+
+    /// For what every caller with a right may read.
+    pub fn demand_any(&self) -> Result<(), Fault> {
+        if self.any() {
+            return Ok(());
+        }
+        Err(self.refusal("do anything here", "decide:NAME"))
+    }
+
+    fn has(&self, sought: impl Fn(&Right) -> bool) -> bool {
+        self.0.as_ref().is_none_or(|granted| granted.rights.iter().any(sought))
+    }
+
+    fn refusal(&self, what: &str, right: &str) -> Fault {
+        let caller = self.0.as_ref().map_or("none", |granted| &*granted.caller);
+        let text =
+            format!("caller '{caller}' may not {what}; add \"{right}\" to its \"may\" in the callers' file");
+        Fault::new(FaultKind::Forbidden, Stage::Route, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(rights: &[&str]) -> Access {
+        let rights = rights.iter().map(|right| right.parse().unwrap()).collect();
+        Access::granted(Arc::new(Granted { caller: "a".into(), rights }))
+    }
+
+    #[test]
+    fn a_right_covers_its_own_verb_and_names_alone() {
+        let some = access(&["decide:fraud", "infer:price*", "metrics"]);
+        assert!(some.may(Verb::Decide, "fraud") && !some.may(Verb::Decide, "fraud2"));
+        assert!(!some.may(Verb::Infer, "fraud"), "another verb");
+        assert!(some.may(Verb::Infer, "price") && some.may(Verb::Infer, "price-2"));
+        assert!(!some.may(Verb::Infer, "pric") && !some.may(Verb::Infer, "Price"));
+        assert!(some.may_all(Verb::Metrics) && !some.may_all(Verb::Infer) && some.may_some(Verb::Infer));
+        assert!(some.sees("fraud") && some.sees("price-2") && !some.sees("other"));
+        let refused = some.demand(Verb::Infer, "fraud").unwrap_err();
+        assert_eq!(refused.kind, FaultKind::Forbidden);
+        assert!(refused.text.contains("caller 'a'") && refused.text.contains("\"infer:fraud\""));
+    }
+
+    #[test]
+    fn a_verb_without_names_is_for_all_and_no_rights_are_for_nothing() {
+        let all = access(&["infer", "control:*"]);
+        assert!(all.may(Verb::Infer, "x") && all.may_all(Verb::Control) && all.sees("x"));
+        for none in [access(&[]), Access::none()] {
+            assert!(!none.any() && !none.sees("x") && none.demand_any().is_err());
+            assert!(Verb::ALL.into_iter().all(|verb| !none.may_all(verb) && !none.may(verb, "x")));
+        }
+        assert!(!access(&["metrics"]).sees("x"), "the page of metrics opens no model");
+        assert!(Verb::ALL.into_iter().all(|verb| Access::default().may_all(verb)), "no callers are known");
+    }
+
+    #[test]
+    fn what_is_no_right_is_refused() {
+        for text in
+            ["", "Infer", "infer:", "infer:a b", "infer:*a", "infer:a**", "metrics:x", "erase:*", "run", ":a"]
+        {
+            assert_eq!(text.parse::<Right>(), Err(NoRight), "{text}");
+        }
+    }
+}
