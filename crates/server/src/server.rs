@@ -12,6 +12,7 @@ use crate::journal::{self, Tellings};
 use crate::lane_thread::{self, Handover, Shared};
 use crate::listen::{self, Address, Listener};
 use crate::machine::{Machine, lock_memory, machine};
+use crate::open_streams::OpenStreams;
 use crate::seats::Seats;
 use crate::settled::settled;
 use crate::tls::{Tls, TlsError, TlsFiles};
@@ -128,7 +129,7 @@ impl Server {
         if !faults.is_empty() {
             return Err(StartError::Config(faults));
         }
-        init_logs(config.log_level().unwrap_or(LogLevel::Info));
+        begin_to_log(&config);
         let runtime = open_runtime(&config)?;
         let mut watches = Vec::new();
         let (judge, trust) = trust::open(&config, &bundle.base, &mut watches)?;
@@ -148,18 +149,19 @@ impl Server {
         let (plane, inboxes) = Plane::new(lanes, limits(&config), clock, means);
         let telemetry = Telemetry::new(inboxes.len());
         let callers = open_callers(&config, &telemetry, &mut watches)?;
-        let bodies = BodyBudget::new(config.body_bytes_max);
         let (errands, errands_in) = mpsc::channel(errands::ERRANDS_MAX);
         let (orders, orders_in) = mpsc::channel(control::ORDERS_MAX);
         let regions = config.allow_shared_memory.then(|| Arc::new(Regions::default()));
-        let seats = Seats::new(config.connections_per_address_max);
         let previous_kept = config.previous_kept;
         let shared = Arc::new(Shared {
+            bodies: BodyBudget::new(config.body_bytes_max),
+            seats: Seats::new(config.connections_per_address_max),
+            streams: OpenStreams::new(config.streams_total_max),
+            open: Arc::default(),
             config,
             tls,
             callers,
             trust,
-            seats,
             journal,
             tellings: Tellings::default(),
             plane: Arc::clone(&plane),
@@ -167,7 +169,6 @@ impl Server {
             drain: Drain::new(),
             ort_version: runtime.version().to_owned(),
             machine,
-            bodies,
             errands,
             orders,
             regions,
@@ -288,6 +289,16 @@ impl Drop for Server {
 fn open_runtime(config: &ServerConfig) -> Result<Runtime, LibraryError> {
     let library = config.ort_path.clone().map_or_else(flyball_engine::beside_executable, Ok)?;
     Runtime::open(&library)
+}
+
+fn begin_to_log(config: &ServerConfig) {
+    init_logs(config.log_level().unwrap_or(LogLevel::Info));
+    if !config.offline && rustix::process::geteuid().is_root() {
+        tracing::warn!(
+            "the server runs as root, and needs no such rights; start it as another user: User= in a systemd unit, \
+             docker run --user 65532; a port below 1024 needs CAP_NET_BIND_SERVICE alone"
+        );
+    }
 }
 
 fn limits(config: &ServerConfig) -> PlaneLimits {
