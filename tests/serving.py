@@ -196,6 +196,18 @@ class Server:
         return self.wait()
 
 
+def stop_and_continue(process: subprocess.Popen[str]) -> None:
+    """SIGSTOP, for longer than the servers' own waits of a second, then SIGCONT; as Ctrl-Z and `fg` do."""
+    process.send_signal(signal.SIGSTOP)
+    stat = Path(f"/proc/{process.pid}/stat")
+    until("it is stopped", lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(1.5)
+    process.send_signal(signal.SIGCONT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(0.5)
+
+
 def run(command: list[str], timeout_s: float = START_S, cwd: Path | None = None) -> Ending:
     """A command that must end by itself."""
     answer = subprocess.run(

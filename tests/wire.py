@@ -239,7 +239,7 @@ def raw_infer(model: str, inputs: Arrays) -> bytes:
 def raw_post(model: str, body: bytes, headers: str = "", length: int | None = None) -> bytes:
     """The bytes of a POST; another `length` makes it a lie."""
     length = len(body) if length is None else length
-    head = f"POST {infer_path(model)} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n{headers}\r\n"
+    head = f"POST {infer_path(model)} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{headers}\r\n"
     return head.encode() + body
 
 

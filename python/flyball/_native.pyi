@@ -22,6 +22,7 @@ __all__ = [
     "check_decision",
     "check_snapshot",
     "contributions",
+    "copy_external_data",
     "feature_record",
     "inspect",
     "machine",
@@ -59,6 +60,9 @@ def model_files(path: str) -> bytes:
     {"digest", "size_bytes", "external_data": [{"name", "digest", "size_bytes"}],
      "opset": [{"domain", "version"}], "producer", "nodes", "inputs": [{"name", "datatype"?, "shape"?}], "outputs"}
     """
+
+def copy_external_data(model: str, name: str, target: str) -> None:
+    """Copy a file of weights that lies beside a model; a link, pipe or device is refused as at a load."""
 
 def scan_model(path: str) -> bytes:
     """What a model's file says of itself, if it may be served at all; read without ONNX Runtime, nothing is loaded.

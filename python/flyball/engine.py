@@ -96,6 +96,7 @@ __all__ = [
     "check_decision",
     "check_snapshot",
     "contributions",
+    "copy_external_data",
     "inspect",
     "machine",
     "model_files",
@@ -223,6 +224,14 @@ def model_files(path: Path) -> ModelFiles:
         from flyball import _native
 
         return ModelFiles.model_validate_json(_native.model_files(str(path)))
+
+
+def copy_external_data(model: Path, name: str, target: Path) -> None:
+    """Copy a file of weights that lies beside a model, opened and checked as a server does; a link is refused."""
+    with naming(model), boundary():
+        from flyball import _native
+
+        _native.copy_external_data(str(model), name, str(target))
 
 
 def scan_model(path: Path) -> ModelScan:

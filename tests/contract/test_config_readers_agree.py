@@ -23,6 +23,7 @@ BOUNDS = {
     "connections_max": (1, 1_000_000),
     "connections_per_address_max": (1, 1_000_000),
     "streams_max": (1, 100_000),
+    "streams_total_max": (1, 1_000_000),
     "in_flight_max": (1, 1_000_000),
     "header_timeout_ms": (10, 3_600_000),
     "body_timeout_ms": (10, 3_600_000),
@@ -154,7 +155,7 @@ OUT_OF_BOUNDS: list[dict[str, Any]] = [
     {"unix_owner": ""}, {"unix_owner": "a:"}, {"unix_owner": "a:b:c"}, {"unix_owner": "a b"},
     {"callers": ""}, {"features_folder": ""}, {"journal_folder": ""}, {"journal_key": ""},
     {"journal_kek": ""}, {"journal_kek": "kek"}, {"journal_kek": "command: "}, {"journal_kek": "env:A=B"},
-    {"cors_origins": ["*"] * 65},
+    {"cors_origins": ["*"] * 65}, {"hosts": ["*"] * 65},
     {"trust_root": ""}, {"state_folder": ""}, {"trust_policy": ""}, {"trust_policy": "trust.json"},
     {"unsigned": "maybe"}, {"unsigned": "Allow"},
     {"environment": ""}, {"environment": "a b"}, {"environment": ".a"}, {"environment": "a" * 129}, {"environment": "a\n"},
@@ -181,6 +182,11 @@ def test_what_is_no_tls_or_unix_address_is_refused_by_both(address: str) -> None
 @pytest.mark.parametrize("origin", ["", "a.example", "https://", "https://a/b", "ftp://a", "https://a b", "https://a\n"])
 def test_what_is_no_origin_is_refused_by_both(origin: str) -> None:
     assert python_paths({"cors_origins": [origin]}) == native_paths({"cors_origins": [origin]}) == ["cors_origins[0]"]
+
+
+@pytest.mark.parametrize("host", ["", "a b", "a.example:80", "http://a", "a/b", "[::1]:80", "[a]", "a\n", "*.example"])
+def test_what_is_no_host_is_refused_by_both(host: str) -> None:
+    assert python_paths({"hosts": [host]}) == native_paths({"hosts": [host]}) == ["hosts[0]"]
 
 
 def test_both_want_certificate_and_key_for_tls_and_only_there() -> None:

@@ -101,12 +101,22 @@ def test_every_act_and_every_refusal_is_one_line_of_the_log(tmp_path: Path, star
     RemoteRegistry(admin.url, house.tokens["deployer"]).register(house.package("fraud", 1), "fraud", actor=Actor("whoever"))
     RemoteRegistry(admin.url, house.tokens["reader"]).names()
     admin.end()
-    lines = [json.loads(line) for line in admin.log.all()]
+    lines = [fields for line in admin.log.all() if "method" in (fields := json.loads(line))]
     assert [(line["method"], line["status"], line["actor"]) for line in lines] == [
         ("GET", 401, None),
         ("POST", 200, "deployer"),
     ]
     assert house.tokens["deployer"] not in "".join(admin.log.all())
+
+
+def test_it_lives_on_after_it_was_stopped_and_continued(tmp_path: Path, start: Callable[..., Admin]) -> None:
+    house = homes.make(tmp_path)
+    admin = start(house.home)
+    remote = RemoteRegistry(admin.url, house.tokens["reader"])
+    serving.stop_and_continue(admin.process)
+    assert remote.head().sequence == 4
+    assert admin.process.poll() is None
+    assert admin.end() == 0
 
 
 def test_a_key_that_is_made_while_it_runs_is_valid_at_once(tmp_path: Path, start: Callable[..., Admin]) -> None:

@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 from crowd import crowd
 from models import Arrays, row
+from raw_h2 import Connection
 from serving import Server, until
 from wire import Http, Raw, infer_path, json_request, metrics, raw_post, raws, settled
 
 Reference = Callable[[str, Arrays], Arrays]
+GRPC_LIVE = "/inference.GRPCInferenceService/ServerLive"
 GOOD = json_request({"x": np.ones((1, 4), np.float32)})
 
 
@@ -129,7 +131,7 @@ def test_a_body_over_the_limit_is_refused_before_it_is_sent(strict: Server, refe
 
 
 def test_a_body_without_a_length_is_cut_off_at_the_limit(strict: Server, reference: Reference) -> None:
-    head = f"POST {infer_path('linear')} HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    head = f"POST {infer_path('linear')} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
     piece = b"8000\r\n" + b" " * 0x8000 + b"\r\n"
     with crowd(strict, "linear", reference, connections=2), Raw(strict) as raw:
         raw.send(head + piece * 3)
@@ -141,7 +143,7 @@ def test_a_body_without_a_length_is_cut_off_at_the_limit(strict: Server, referen
 def test_a_good_body_in_chunks_is_answered(strict: Server) -> None:
     body = json.dumps(GOOD).encode()
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:10], body[10:])) + b"0\r\n\r\n"
-    head = f"POST {infer_path('linear')} HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    head = f"POST {infer_path('linear')} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
     with Raw(strict) as raw:
         raw.send(head + chunks)
         reply = raw.reply()
@@ -162,6 +164,116 @@ def test_bytes_that_are_not_http_end_only_their_own_connection(strict: Server, r
             with Raw(strict) as raw:
                 raw.send(garbage)
                 raw.read_to_the_end()
+
+
+GET = b"GET /v2/health/live HTTP/1.1\r\n"
+POST = f"POST {infer_path('linear')} HTTP/1.1\r\nHost: localhost\r\n".encode()
+BODY = json.dumps(GOOD).encode()
+CHUNKED = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
+LENGTH_OF_BODY = b"Content-Length: %d\r\n" % len(BODY)
+# What is sent, and the status; none: the connection ends without an answer.
+HEADS: dict[str, tuple[bytes, int | None]] = {
+    "localhost": (GET + b"Host: localhost\r\n\r\n", 200),
+    "localhost with a port": (GET + b"Host: LOCALHOST:80\r\n\r\n", 200),
+    "a loopback address": (GET + b"Host: 127.1.2.3:80\r\n\r\n", 200),
+    "an IPv6 loopback address": (GET + b"Host: [::1]:80\r\n\r\n", 200),
+    "no host": (GET + b"\r\n", 400),
+    "no host by HTTP/1.0": (b"GET /v2/health/live HTTP/1.0\r\n\r\n", 200),
+    "two hosts": (GET + b"Host: localhost\r\nHost: localhost\r\n\r\n", 400),
+    "two different hosts": (GET + b"Host: localhost\r\nHost: evil.example\r\n\r\n", 400),
+    "two hosts in one": (GET + b"Host: localhost, evil.example\r\n\r\n", 400),
+    "a foreign host": (GET + b"Host: evil.example\r\n\r\n", 421),
+    "a foreign host with our name in it": (GET + b"Host: localhost.evil.example\r\n\r\n", 421),
+    "a foreign address": (GET + b"Host: 10.0.0.1\r\n\r\n", 421),
+    "an empty host": (GET + b"Host:\r\n\r\n", 421),
+    "a host with a user": (GET + b"Host: a@localhost\r\n\r\n", 400),
+    "a host with a path": (GET + b"Host: localhost/x\r\n\r\n", 400),
+    "a host with a port that is none": (GET + b"Host: localhost:x\r\n\r\n", 400),
+    "a host that is no text": (GET + b"Host: \xff\r\n\r\n", 400),
+    "a foreign target": (b"GET http://evil.example/v2 HTTP/1.1\r\nHost: localhost\r\n\r\n", 421),
+    "a foreign target with its own host": (b"GET http://evil.example/v2 HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
+    "a target that names us": (b"GET http://localhost/v2 HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
+    "bare line feeds": (b"GET /v2/health/live HTTP/1.1\nHost: localhost\n\n", 400),
+    "a bare line feed after the request line": (b"GET /v2/health/live HTTP/1.1\nHost: localhost\r\n\r\n", 400),
+    "a bare line feed after a field": (GET + b"Host: localhost\nx: y\r\n\r\n", 400),
+    "a bare line feed at the end of the head": (GET + b"Host: localhost\r\n\n", 400),
+    "a bare carriage return in a field": (GET + b"Host: localhost\r\nx: a\rb\r\n\r\n", 400),
+    "a folded field": (GET + b"Host: localhost\r\nx: a\r\n b\r\n\r\n", 400),
+    "a field without a colon": (GET + b"Host: localhost\r\nxy\r\n\r\n", 400),
+    "a space before a colon": (GET + b"Host : localhost\r\n\r\n", 400),
+    "a zero in a field": (GET + b"Host: localhost\r\nx: a\0b\r\n\r\n", 400),
+    "empty lines before a request": (b"\r\n\r\n" + GET + b"Host: localhost\r\n\r\n", 200),
+    "another version": (b"GET /v2 HTTP/3.0\r\nHost: localhost\r\n\r\n", 400),
+    "no version": (b"GET /v2\r\n\r\n", 400),
+    "no HTTP at all": (b"INVALID CONNECTION PREFACE\r\n\r\n", None),
+    "a length": (POST + LENGTH_OF_BODY + b"\r\n" + BODY, 200),
+    "a length twice": (POST + LENGTH_OF_BODY * 2 + b"\r\n" + BODY, 200),
+    "two lengths": (POST + LENGTH_OF_BODY + b"Content-Length: 3\r\n\r\n" + BODY, 400),
+    "a length with a sign": (POST + b"Content-Length: +3\r\n\r\n{} ", 400),
+    "a length below zero": (POST + b"Content-Length: -3\r\n\r\n", 400),
+    "a length in hex": (POST + b"Content-Length: 0x3\r\n\r\n{} ", 400),
+    "a list of lengths": (POST + b"Content-Length: 3, 3\r\n\r\n{} ", 400),
+    "an empty length": (POST + b"Content-Length: \r\n\r\n", 400),
+    "a length beyond numbers": (POST + b"Content-Length: 99999999999999999999999\r\n\r\n", 400),
+    "chunks": (POST + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED, 200),
+    "chunks in capitals": (POST + b"Transfer-Encoding: Chunked\r\n\r\n" + CHUNKED, 200),
+    "chunks with an extension": (
+        POST + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED.replace(b"\r\n", b";a=b\r\n", 1), 200,
+    ),
+    "chunks and a length": (POST + LENGTH_OF_BODY + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED, 400),
+    "a length after chunks": (POST + b"Transfer-Encoding: chunked\r\n" + LENGTH_OF_BODY + b"\r\n" + CHUNKED, 400),
+    "gzip and chunks": (POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n" + CHUNKED, 501),
+    "an unknown coding and chunks": (POST + b"Transfer-Encoding: x, chunked\r\n\r\n" + CHUNKED, 501),
+    "chunks twice": (POST + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKED, 501),
+    "an unknown coding alone": (POST + b"Transfer-Encoding: x\r\n\r\n" + CHUNKED, 400),
+    "chunks that are not last": (POST + b"Transfer-Encoding: chunked, gzip\r\n\r\n" + CHUNKED, 400),
+    "chunks by HTTP/1.0": (
+        POST.replace(b"1.1", b"1.0") + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED, 400,
+    ),
+    "a chunk with a bare line feed": (
+        POST + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED.replace(b"\r\n", b"\n", 1), 499,
+    ),
+    "a chunk whose size is none": (POST + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n{}\r\n0\r\n\r\n", 499),
+    "a chunk below zero": (POST + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n\r\n0\r\n\r\n", 499),
+    "a chunk beyond numbers": (POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 17 + b"\r\n", 499),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("sent", "status"), HEADS.values(), ids=HEADS.keys())
+def test_a_head_is_answered_as_rfc_9112_has_it(strict: Server, sent: bytes, status: int | None) -> None:
+    with Raw(strict) as raw:
+        raw.send(sent)
+        reply = raw.reply()
+        assert (reply.status if reply else None) == status, reply
+        if status != 200:
+            assert raw.reply() is None, "what follows a head that is refused is not read"
+
+
+@pytest.mark.parametrize("name", ["bare line feeds", "chunks and a length", "two hosts", "gzip and chunks"])
+def test_a_pipelined_head_is_judged_like_the_first_one(strict: Server, name: str) -> None:
+    sent, status = HEADS[name]
+    first = POST + LENGTH_OF_BODY + b"\r\n" + BODY
+    with Raw(strict) as raw:
+        raw.send(first + sent)
+        replies = [raw.reply() for _ in range(3)]
+    assert [reply.status if reply else None for reply in replies] == [200, status, None]
+
+
+def test_a_foreign_host_is_told_which_setting_would_allow_it(strict: Server) -> None:
+    with Raw(strict) as raw:
+        raw.send(GET + b"Host: evil.example\r\n\r\n")
+        reply = raw.reply()
+    assert reply is not None
+    assert reply.error == "host 'evil.example' is not served here; to allow it, add it to the setting hosts"
+
+
+def test_a_foreign_authority_is_refused_over_http_2_as_well(strict: Server) -> None:
+    for path, fields in ((GRPC_LIVE, {}), ("/v2/health/live", {"content_type": "application/json"})):
+        with Connection(strict) as connection:
+            answer = connection.answer(connection.open(path, **{":authority": "evil.example"}, **fields))
+        assert answer.status == 7 or answer.headers[":status"] == "421"
+        if path == GRPC_LIVE:
+            assert "hosts" in answer.message
 
 
 def test_half_a_request_then_silence_is_answered_408_after_the_body_timeout(strict: Server, reference: Reference) -> None:

@@ -1,6 +1,7 @@
 """What one peer may take: connections of an address, streams of a connection, resets; and what neighbours notice of it."""
 
 import contextlib
+import hashlib
 import http.client
 import json
 import socket
@@ -14,11 +15,12 @@ import pytest
 import serving
 import snapshots
 from models import row
-from raw_h2 import Connection
+from raw_h2 import INFER, Connection
 from serving import Server, until
-from wire import Http, metrics
+from wire import Http, Raw, json_request, metrics, raw_post
 
 LIVE = "/inference.GRPCInferenceService/ServerLive"
+GOAWAY = 7
 EMPTY = b"\x00" * 5
 
 
@@ -83,18 +85,89 @@ def test_a_listener_that_nobody_comes_to_keeps_no_place_from_another(limited: Ca
         connection.close()
 
 
-def test_who_is_beyond_the_limit_waits_unaccepted_and_is_served_later(limited: Callable[..., Server]) -> None:
+ASKED = b"GET /v2/health/live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+
+
+def test_who_is_beyond_the_limit_waits_while_all_others_are_busy_and_is_served_later(limited: Callable[..., Server]) -> None:
     server = limited(connections_max=1)
-    asked = b"GET /v2/health/live HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n"
-    with Http(server) as first:
-        first.infer("linear", row("linear", 1))
-        with socket.create_connection((server.host, server.port), 0.2) as second:
-            second.sendall(asked)
+    with Raw(server) as first:
+        body = json.dumps(json_request(row("linear", 1))).encode()
+        first.send(raw_post("linear", b"", headers="Expect: 100-continue\r\n", length=len(body)))
+        assert first.socket.recv(12) == b"HTTP/1.1 100", "from here on it has a request"
+        with socket.create_connection((server.host, server.port), 0.3) as second:
+            second.sendall(ASKED)
             with pytest.raises(TimeoutError):
                 second.recv(1)
-            first.connection.close()
+            first.send(body)
+            answer = b""
+            while b"outputs" not in answer:
+                answer += first.socket.recv(65536)
+            assert b"HTTP/1.1 200" in answer, "a connection with a request is never evicted"
             second.settimeout(10)
             assert second.recv(12) == b"HTTP/1.1 200"
+
+
+def test_at_the_limit_the_connection_that_was_idle_for_longest_makes_room(limited: Callable[..., Server]) -> None:
+    server = limited(connections_max=2)
+    with Http(server) as older, Http(server) as newer:
+        for connection in (older, newer, older, newer):
+            connection.infer("linear", row("linear", 1))
+        with Http(server) as third:
+            third.infer("linear", row("linear", 1))
+            assert newer.get("/v2/health/live").status == 200
+            assert older.connection.sock.recv(1) == b"", "it is closed"
+            assert "flyball_connections_evicted_total 1" in newer.get("/metrics").body.decode()
+
+
+def test_an_evicted_http_2_connection_is_told_goodbye(limited: Callable[..., Server]) -> None:
+    server = limited(connections_max=1)
+    with Connection(server) as idle:
+        assert idle.call(EMPTY, LIVE).status == 0
+        until("another one is served", lambda: served(server))
+        received = b""
+        while more := idle.socket.recv(65536):
+            received += more
+    kinds = []
+    while received:
+        kinds.append(received[3])
+        received = received[9 + int.from_bytes(received[:3]) :]
+    assert GOAWAY in kinds
+
+
+def test_streams_of_all_connections_together_have_a_limit(limited: Callable[..., Server]) -> None:
+    server = limited(streams_total_max=4)
+    with Connection(server) as first, Connection(server) as second:
+        for connection in (first, second):
+            assert connection.call(EMPTY, LIVE).status == 0
+        held = [first.open(LIVE) for _ in range(4)]
+        until("they are open", lambda: opened(server) == 4 or None)
+        assert second.answer(second.open(LIVE)).reset
+        for stream in held:
+            first.send(stream, EMPTY)
+            assert first.answer(stream).status == 0
+        assert second.call(EMPTY, LIVE).status == 0, "there is room again"
+        assert metrics(server).sum("flyball_streams_refused_total") == 1
+
+
+def opened(server: Server) -> float:
+    return metrics(server).sum("flyball_streams_open")
+
+
+def test_a_connection_gets_few_streams_until_a_known_caller_has_used_it(
+    limited: Callable[..., Server], tmp_path: Path
+) -> None:
+    key, callers = "k" * 43, tmp_path / "callers.json"
+    entry = {"name": "shop", "keys_sha256": [hashlib.sha256(key.encode()).hexdigest()]}
+    callers.write_text(json.dumps({"callers": [entry]}))
+    server = limited(callers=str(callers), allow_anonymous=False)
+    with Connection(server) as stranger:
+        streams = [stranger.open(INFER) for _ in range(17)]
+        assert stranger.answer(streams[16]).reset
+        known = stranger.open(INFER, x_api_key=key)
+        further = [stranger.open(INFER, x_api_key=key) for _ in range(20)]
+        for stream in (*further, known):
+            stranger.send(stream, EMPTY)
+            assert not stranger.answer(stream).reset
 
 
 def test_streams_beyond_the_limit_are_refused_and_the_others_answered(limited: Callable[..., Server]) -> None:

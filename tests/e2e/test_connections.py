@@ -34,7 +34,8 @@ def closed_by_server(connection: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize(
-    "sent", [b"", b"P", b"PRI ", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"POST /v2", b"POST /v2 HTTP/1.1\r\nHost: x\r\n"]
+    "sent",
+    [b"", b"P", b"PRI ", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"POST /v2", b"POST /v2 HTTP/1.1\r\nHost: localhost\r\n"],
 )
 def test_a_peer_that_stops_half_way_gives_its_place_back(impatient: Server, sent: bytes) -> None:
     held = [socket.create_connection((impatient.host, impatient.port)) for _ in range(8)]
@@ -43,6 +44,58 @@ def test_a_peer_that_stops_half_way_gives_its_place_back(impatient: Server, sent
     assert all(closed_by_server(connection) for connection in held)
     with Http(impatient) as connection:
         connection.infer("linear", row("linear", 1))
+
+
+@pytest.fixture
+def unhurried(serve: Callable[..., Server], tmp_path: Path) -> Server:
+    """A server that keeps idle connections, and none that dawdles in a head."""
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"idle_timeout_ms": 3_600_000, "header_timeout_ms": IDLE_MS}))
+    return serve("linear", more=("--config", str(config)))
+
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+HEADERS_WITHOUT_AN_END = bytes([0, 0, 1, 1, 0, 0, 0, 0, 1, 0x82])
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"P",
+        b"PRI ",
+        PREFACE,
+        PREFACE + SETTINGS[:5],
+        PREFACE + SETTINGS + HEADERS_WITHOUT_AN_END,
+        b"POST /v2 HTTP/1.1\r\nHo",
+    ],
+)
+def test_what_a_peer_has_begun_must_end_within_the_header_timeout_however_its_bytes_come(
+    unhurried: Server, sent: bytes
+) -> None:
+    with socket.create_connection((unhurried.host, unhurried.port), 10) as connection:
+        connection.sendall(sent)
+        connection.settimeout(0.2)
+        for _ in range(200):
+            try:
+                if connection.recv(65536) == b"":
+                    return
+            except TimeoutError:
+                with contextlib.suppress(OSError):
+                    connection.sendall(b"\0" if sent.startswith(PREFACE) and len(sent) > 30 else b"")
+            except ConnectionResetError:
+                return
+    raise AssertionError("it is still open")
+
+
+def test_an_http_2_connection_that_has_said_hello_may_idle(unhurried: Server) -> None:
+    with Connection(unhurried) as connection:
+        connection.socket.settimeout(3 * IDLE_MS / 1000)
+        while True:
+            try:
+                assert connection.socket.recv(65536), "it was closed"
+            except TimeoutError:
+                return
 
 
 def test_an_idle_http_2_connection_is_closed(impatient: Server) -> None:

@@ -220,7 +220,7 @@ def test_a_body_that_is_no_request_is_refused_whatever_remedy_is_declared(begin:
     server = begin(deployment(made, {"1": governed.thousandth(tmp_path)}))
     for body in (b"{", b"[]", b'{"input": {}, "extra": 1}', b'{"input": {}, "input": {}}'):
         with Raw(server) as raw:
-            head = f"POST /v1/decisions/pay HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+            head = f"POST /v1/decisions/pay HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
             raw.send(head.encode() + body)
             reply = raw.reply()
         assert reply is not None
@@ -268,7 +268,7 @@ def test_what_finds_the_queue_full_is_shed_or_gets_the_declared_outcome(begin: B
     server = begin(deployment(made, {"1": governed.weighty(tmp_path, steps=10)}, limits=limits))
     flood = 12
     body = json.dumps({"input": {"account": "a", "amount": 100}}).encode()
-    head = f"POST /v1/decisions/pay HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    head = f"POST /v1/decisions/pay HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     with raws(server, flood) as connections:
         for raw in connections:
             raw.send(head + body)

@@ -373,3 +373,19 @@ def tar(files: dict[str, bytes]) -> bytes:
 def test_problems_are_json_and_nothing_else(api: homes.Admin) -> None:
     answer = api.ask("GET", "/v1/registry/%00", role="reader")
     assert json.loads(answer.body)["status"] == answer.status
+
+
+def test_a_refused_package_is_told_without_the_server_s_folders_and_the_history_has_none_either(
+    api: homes.Admin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = tar(
+        {**{path.name: path.read_bytes() for path in api.house.package("odd", 1).iterdir()}, "model.onnx": b"no model"}
+    )
+    answer = api.ask("POST", "/v1/registry/odd/register", role="deployer", body=body, headers=TAR)
+    assert answer.status == 422
+    history = api.ask("GET", "/v1/events", role="auditor").document
+    for text in (json.dumps(answer.document), json.dumps(history)):
+        assert "model.onnx" in text
+        assert PREFIX not in text
+        assert str(api.house.folder) not in text
+    assert PREFIX in capsys.readouterr().err, "the server's own log says where it was"

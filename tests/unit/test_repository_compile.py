@@ -176,6 +176,14 @@ def test_weights_beside_a_model_come_with_it(tmp_path):
     assert [item.name for item in deployment.versions[0].artifact.external_data] == ["external-weights.bin"]
 
 
+def test_weights_behind_a_link_are_refused(tmp_path):
+    (tmp_path / "m/1").mkdir(parents=True)
+    models.external(tmp_path / "m/1").rename(tmp_path / "m/1/model.onnx")
+    (tmp_path / "m/1/external-weights.bin").rename(tmp_path.parent / f"{tmp_path.name}-weights")
+    (tmp_path / "m/1/external-weights.bin").symlink_to(tmp_path.parent / f"{tmp_path.name}-weights")
+    assert "is a link" in refusal(tmp_path)
+
+
 def test_one_model_holds_no_other_back(tmp_path):
     repositories.add(tmp_path, "good")
     repositories.add(tmp_path, "broken", "name: {")

@@ -19,7 +19,7 @@ config = ServerConfig(listen=["127.0.0.1:0"], log="error", unsigned="allow", all
 server = engine.Server(config, compile_models([]).to_bytes(), on_load)
 host, port = server.addresses()[0].split(":")
 with socket.create_connection((host, int(port))) as client:
-    client.sendall(b"POST /v2/repository/models/m/load HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 0\\r\\n\\r\\n")
+    client.sendall(b"POST /v2/repository/models/m/load HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Length: 0\\r\\n\\r\\n")
     assert asked.wait(10)
 server.drain()
 assert not server.wait(0.3)  # the drain waits for the thread that loads

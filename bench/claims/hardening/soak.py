@@ -78,7 +78,7 @@ def measure(stand: Stand) -> None:
     people, swing = _placed(stand, redis)
     key = _caller(stand.folder)
     journal, config = stand.folder / "journal", stand.folder / "soak.json"
-    config.write_text(json.dumps({"journal_folder": str(journal), "callers_file": str(stand.folder / "callers.json")}))
+    config.write_text(json.dumps({"journal_folder": str(journal), "callers": str(stand.folder / "callers.json")}))
     tally, trouble, stop = Tally(), Trouble(), threading.Event()
     try:
         with controlled(people, need(FLYBALLD), None, ["--config", str(config)]) as server:

@@ -25,8 +25,8 @@ _CONNECT_S = 10.0
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _HEADERS, _RST_STREAM, _END_HEADERS, _CANCEL = 1, 3, 4, 8
 _RESETS_A_STEP = 100
-_HEALTH = b"GET /v2/health/live HTTP/1.1\r\nHost: crowd\r\n\r\n"
-_HEAD = b"POST /v2/models/fraud/infer HTTP/1.1\r\nHost: crowd\r\n"
+_HEALTH = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+_HEAD = b"POST /v2/models/fraud/infer HTTP/1.1\r\nHost: localhost\r\n"
 
 
 class Crowd:
@@ -115,7 +115,7 @@ class Resets(Crowd):
 
     def __init__(self, address: tuple[str, int], count: int) -> None:
         self._streams = [1] * count
-        fields = [(":method", "POST"), (":scheme", "http"), (":authority", "crowd"), (":path", "/v2/models/fraud/infer")]
+        fields = [(":method", "POST"), (":scheme", "http"), (":authority", "localhost"), (":path", "/v2/models/fraud/infer")]
         self._block = Encoder().encode(fields, huffman=False)
         super().__init__(address, count)
 

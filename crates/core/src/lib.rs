@@ -9,6 +9,7 @@ mod dialect;
 mod digest;
 mod fault;
 mod limits;
+mod printable;
 mod priority;
 mod record;
 mod recorder;
@@ -31,6 +32,7 @@ pub use dialect::{
 pub use digest::{Digest, DigestError};
 pub use fault::{Blame, Fault, FaultKind, GrpcCode, Outcome};
 pub use limits::RequestLimits;
+pub use printable::printable;
 pub use priority::Priority;
 pub use record::{CallerIndex, DecisionRecord, Meters, RunRecord, Shadow, Shadowed, Sink, WalkRecord};
 pub use recorder::{Entry, EntryKind, LaneRecorder, Recorder, Registered, Served, Ticket, Unkept};

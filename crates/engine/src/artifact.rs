@@ -1,10 +1,11 @@
 //! A model's bytes, read once, checked against their digests, and from then on used from memory: what was verified is
 //! what runs, whatever happens to the files meanwhile.
 
+use crate::plain_file::PlainFile;
 use crate::{MemoryBudget, Refusal, ScanFacts, ScanLimits};
 use flyball_core::{Digest, snapshot};
 use serde::Serialize;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,21 +31,21 @@ impl Artifact {
     /// What would not fit into memory is refused before it is read.
     pub fn read(wanted: &snapshot::Artifact, base: &Path, memory: MemoryBudget) -> Result<Artifact, Refusal> {
         let path = base.join(&wanted.path);
-        let files = wanted.external_data.iter().map(|file| path.with_file_name(&file.name));
-        let size = |file: &Path| file.metadata().map_or(0, |metadata| metadata.len());
         let limits = ScanLimits::default();
-        limits.file(size(&path))?;
-        memory.room_for(size(&path) + files.map(|file| size(&file)).sum::<u64>())?;
-        let model = read_verified(&path, &wanted.digest)?;
+        let opened = PlainFile::open(&path)?;
+        limits.file(opened.size_bytes)?;
+        let beside = wanted.external_data.iter().map(|file| PlainFile::open_beside(&path, &file.name));
+        let beside = beside.filter_map(Result::ok).map(|file| file.size_bytes).sum::<u64>();
+        memory.room_for(opened.size_bytes.saturating_add(beside))?;
+        let model = verified(opened, &file_name(&path), &wanted.digest)?;
         let facts = ScanFacts::of(&model, &limits)?;
-        let folder = path.parent().unwrap_or(Path::new(""));
         let mut external_data = Vec::with_capacity(facts.external_data.len());
         for (name, &needs) in &facts.external_data {
             let listed = wanted.external_data.iter().find(|file| file.name == *name);
             let listed = listed.ok_or_else(|| Refusal::ExternalDataUnlisted(name.clone()))?;
-            let bytes = read_verified(&folder.join(name), &listed.digest)?;
-            reaches(name, bytes.len() as u64, needs)?;
-            external_data.push((name.clone(), bytes.into()));
+            let opened = PlainFile::open_beside(&path, name)?;
+            reaches(name, opened.size_bytes, needs)?;
+            external_data.push((name.clone(), verified(opened, name, &listed.digest)?.into()));
         }
         Ok(Artifact { digest: wanted.digest, facts, model, external_data })
     }
@@ -72,17 +73,14 @@ impl Artifact {
 /// says of itself.
 pub fn digest_files(path: &Path) -> Result<(ArtifactFile, Vec<ArtifactFile>, ScanFacts), Refusal> {
     let (bytes, facts) = scanned(path, &ScanLimits::default())?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let model = ArtifactFile { name, digest: Digest::of(&bytes), size_bytes: bytes.len() as u64 };
-    let folder = path.parent().unwrap_or(Path::new(""));
+    let model =
+        ArtifactFile { name: file_name(path), digest: Digest::of(&bytes), size_bytes: bytes.len() as u64 };
     let mut files = Vec::new();
     for (name, &needs) in &facts.external_data {
-        let path = folder.join(name);
-        let size_bytes = length(&path)?;
-        reaches(name, size_bytes, needs)?;
-        let file = File::open(&path).map_err(|cause| unreadable(&path, cause))?;
-        let digest = Digest::of_reader(file).map_err(|cause| unreadable(&path, cause))?;
-        files.push(ArtifactFile { name: name.clone(), digest, size_bytes });
+        let opened = PlainFile::open_beside(path, name)?;
+        reaches(name, opened.size_bytes, needs)?;
+        let digest = Digest::of_reader(opened.pieces()).map_err(|cause| opened.unreadable(cause))?;
+        files.push(ArtifactFile { name: name.clone(), digest, size_bytes: opened.size_bytes });
     }
     Ok((model, files, facts))
 }
@@ -92,33 +90,39 @@ pub fn digest_files(path: &Path) -> Result<(ArtifactFile, Vec<ArtifactFile>, Sca
 pub fn scan_file(path: &Path, limits: &ScanLimits) -> Result<ScanFacts, Refusal> {
     let (_, facts) = scanned(path, limits)?;
     for (name, &needs) in &facts.external_data {
-        reaches(name, length(&path.with_file_name(name))?, needs)?;
+        reaches(name, PlainFile::open_beside(path, name)?.size_bytes, needs)?;
     }
     Ok(facts)
 }
 
+/// Copies a file that a model names beside it, under the same checks as a load; whatever has `target`'s name is replaced.
+pub fn copy_beside(model: &Path, name: &str, target: &Path) -> Result<(), Refusal> {
+    let opened = PlainFile::open_beside(model, name)?;
+    let unwritable = |cause| Refusal::Unwritable { path: target.to_owned(), cause };
+    let file = OpenOptions::new().write(true).create(true).truncate(true).open(target);
+    std::io::copy(&mut opened.pieces(), &mut file.map_err(unwritable)?).map_err(unwritable)?;
+    Ok(())
+}
+
 fn scanned(path: &Path, limits: &ScanLimits) -> Result<(Vec<u8>, ScanFacts), Refusal> {
-    limits.file(length(path)?)?;
-    let bytes = std::fs::read(path).map_err(|cause| unreadable(path, cause))?;
+    let opened = PlainFile::open(path)?;
+    limits.file(opened.size_bytes)?;
+    let bytes = opened.read()?;
     let facts = ScanFacts::of(&bytes, limits)?;
     Ok((bytes, facts))
 }
 
-fn read_verified(path: &Path, wanted: &Digest) -> Result<Vec<u8>, Refusal> {
-    length(path)?;
-    let bytes = std::fs::read(path).map_err(|cause| unreadable(path, cause))?;
+fn verified(opened: PlainFile, name: &str, wanted: &Digest) -> Result<Vec<u8>, Refusal> {
+    let bytes = opened.read()?;
     let is = Digest::of(&bytes);
     if is == *wanted {
         return Ok(bytes);
     }
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    Err(Refusal::WrongDigest { name, is, wanted: *wanted })
+    Err(Refusal::WrongDigest { name: name.to_owned(), is, wanted: *wanted })
 }
 
-/// Of a plain file: opening a pipe would wait for whoever fills it, and a device may have no end.
-fn length(path: &Path) -> Result<u64, Refusal> {
-    let metadata = path.metadata().map_err(|cause| unreadable(path, cause))?;
-    if metadata.is_file() { Ok(metadata.len()) } else { Err(Refusal::NotAFile(path.to_owned())) }
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn reaches(name: &str, has: u64, needs: u64) -> Result<(), Refusal> {
@@ -126,8 +130,4 @@ fn reaches(name: &str, has: u64, needs: u64) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal::ExternalDataShort { name: name.to_owned(), has, needs })
-}
-
-fn unreadable(path: &Path, cause: std::io::Error) -> Refusal {
-    Refusal::Unreadable { path: path.to_owned(), cause }
 }

@@ -16,6 +16,7 @@ mod log;
 mod lone;
 mod memory;
 mod output;
+mod plain_file;
 mod probe;
 mod refusal;
 mod runner;
@@ -26,7 +27,7 @@ mod stop;
 mod strings;
 mod witness;
 
-pub use artifact::{Artifact, ArtifactFile, digest_files, scan_file};
+pub use artifact::{Artifact, ArtifactFile, copy_beside, digest_files, scan_file};
 pub use background::{be_nice, give_way};
 pub use ceiling::{Ceiling, ReadSpeed};
 pub use declared::DeclaredTensor;

@@ -8,12 +8,21 @@ use std::path::PathBuf;
 pub enum Refusal {
     #[error("cannot read {path}: {cause}", path = path.display())]
     Unreadable { path: PathBuf, cause: std::io::Error },
+    #[error("cannot write {path}: {cause}", path = path.display())]
+    Unwritable { path: PathBuf, cause: std::io::Error },
     #[error(
         "{name} is {is}, but {wanted} was asked for: the file changed since it was compiled into the snapshot"
     )]
     WrongDigest { name: String, is: Digest, wanted: Digest },
     #[error("{path} is not a plain file: give the model's own .onnx file", path = .0.display())]
     NotAFile(PathBuf),
+    #[error(
+        "{path} is a link, and a model's external data must be a plain file in the model's folder: replace the link by \
+         the file that it leads to (cp --remove-destination \"$(realpath FILE)\" FILE)", path = .0.display()
+    )]
+    ExternalDataLink(PathBuf),
+    #[error("{path} changed while it was read: try again when nobody writes to it", path = .0.display())]
+    Changing(PathBuf),
     #[error(transparent)]
     Scan(#[from] ScanRefusal),
     #[error(

@@ -4,6 +4,7 @@
 use anyhow::Context;
 use clap::Parser;
 use flyball_core::FaultKind;
+use flyball_core::printable;
 use flyball_core::snapshot::Bundle;
 use flyball_server::{Server, ServerConfig, build_info};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -105,7 +106,7 @@ fn main() -> ExitCode {
     match serve(&arguments) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("Refused: {error:#}");
+            eprintln!("Refused: {}", printable(&format!("{error:#}")));
             ExitCode::from(FaultKind::InvalidInput.exit_code())
         }
     }

@@ -5,7 +5,7 @@ use flyball_core::snapshot::{Deployment, Document, Index};
 use flyball_core::{Digest, TensorSpec};
 use flyball_engine::{
     Artifact, ArtifactFile, Batching, Ceiling, DeclaredTensor, LatencyPoint, LatencyTable, LoadOptions,
-    MemoryBudget, Opset, Refusal, Runtime, ScanLimits, digest_files, scan_file,
+    MemoryBudget, Opset, Refusal, Runtime, ScanLimits, copy_beside, digest_files, scan_file,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -65,6 +65,16 @@ pub(crate) fn model_files<'py>(py: Python<'py>, path: PathBuf) -> PyResult<Bound
         })
     })?;
     json(py, &files)
+}
+
+#[pyfunction]
+pub(crate) fn copy_external_data(
+    py: Python<'_>,
+    model: PathBuf,
+    name: String,
+    target: PathBuf,
+) -> PyResult<()> {
+    guarded(py, || copy_beside(&model, &name, &target).map_err(refused))
 }
 
 #[pyfunction]

@@ -27,6 +27,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engine::machine, module)?)?;
     module.add_function(wrap_pyfunction!(engine::ceiling, module)?)?;
     module.add_function(wrap_pyfunction!(engine::model_files, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::copy_external_data, module)?)?;
     module.add_function(wrap_pyfunction!(engine::scan_model, module)?)?;
     module.add_function(wrap_pyfunction!(engine::runtime_fingerprint, module)?)?;
     module.add_function(wrap_pyfunction!(engine::inspect, module)?)?;

@@ -1,18 +1,17 @@
-//! The thread beside the lanes. Takes connections in and hands each to the lane that has the fewest. Stops at the
-//! connection limit (the kernel's backlog then holds what comes) and for good when the drain begins; turns away at once
-//! who has too many of them. Also runs errands, which take longer than a lane may be held.
+//! The thread beside the lanes. Takes connections in and hands each to the lane that has the fewest. At the connection limit
+//! the connection that has been idle for longest makes room; where none is idle one waits here and the rest in the kernel's
+//! backlog. Turns away at once who has too many of them. Also runs errands, which take longer than a lane may be held.
 
 use crate::drain::Phase;
 use crate::errands::Errand;
 use crate::lane_thread::{Carrier, Handover, Shared};
 use crate::listen::{Listener, Socket};
+use crate::open_connections::{OpenConnections, TICK};
 use crate::unix_socket::SocketFile;
-use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
@@ -48,7 +47,14 @@ pub(crate) fn start(
                 accepted.await;
                 shared.drain.reached(Phase::Gone).await;
             };
-            tokio::select! { () = done => {}, () = run => {} }
+            let ticks = async {
+                let mut ticks = tokio::time::interval(TICK);
+                loop {
+                    ticks.tick().await;
+                    shared.open.tick();
+                }
+            };
+            tokio::select! { () = done => {}, () = run => {}, () = ticks => {} }
         });
     })
 }
@@ -59,17 +65,17 @@ async fn accept(
     listener: Listener,
     lanes: Vec<mpsc::Sender<Handover>>,
 ) {
-    let anonymous = listener.anonymous;
+    let (anonymous, hosts) = (listener.anonymous, listener.hosts);
     let door = match Door::open(listener.socket) {
         Ok(door) => door,
         Err(error) => return tracing::error!(%error, "a listener could not be used"),
     };
     loop {
         let accepted = tokio::select! {
-            accepted = door.accept(&places) => accepted,
+            accepted = door.accept() => accepted,
             () = shared.drain.reached(Phase::LameDuck) => return,
         };
-        let (place, carrier, address) = match accepted {
+        let (carrier, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -83,13 +89,34 @@ async fn accept(
             Some(seat) => seat,
             None => None,
         };
+        let place = tokio::select! {
+            place = place(&places, &shared.open) => place,
+            () = shared.drain.reached(Phase::LameDuck) => return,
+        };
+        let open = shared.open.enter();
         let near = address.is_none_or(|address| address.to_canonical().is_loopback());
         let load = |lane: &usize| shared.connections[*lane].load(Ordering::Relaxed);
         let Some(lane) = (0..lanes.len()).min_by_key(load) else { return };
         shared.connections[lane].fetch_add(1, Ordering::Relaxed);
+        let hosts = hosts.clone();
         // Bounded: a lane that does not take connections in holds the acceptor back, not the memory.
-        if lanes[lane].send(Handover { carrier, place, seat, anonymous, near }).await.is_err() {
+        if lanes[lane].send(Handover { carrier, place, seat, open, hosts, anonymous, near }).await.is_err() {
             shared.connections[lane].fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A place among the allowed ones; where all are taken, that of the connection which has been idle for longest.
+async fn place(places: &Arc<Semaphore>, open: &OpenConnections) -> OwnedSemaphorePermit {
+    loop {
+        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+            return place;
+        }
+        open.evict();
+        // Looked at again after a while: others become idle, and what was told to leave may have got a request.
+        let freed = tokio::time::timeout(TICK, Arc::clone(places).acquire_owned()).await;
+        if let Ok(Ok(place)) = freed {
+            return place;
         }
     }
 }
@@ -109,101 +136,54 @@ impl Door {
         })
     }
 
-    /// The next connection with its place, and the address that it counts for.
-    async fn accept(
-        &self,
-        places: &Arc<Semaphore>,
-    ) -> io::Result<(OwnedSemaphorePermit, Carrier, Option<IpAddr>)> {
+    /// The next connection, and the address that it counts for.
+    async fn accept(&self) -> io::Result<(Carrier, Option<IpAddr>)> {
         match self {
             Door::Tcp { listener, tls } => {
-                let (place, (stream, peer)) = next(places, |task| listener.poll_accept(task)).await?;
+                let (stream, peer) = listener.accept().await?;
                 stream.set_nodelay(true)?;
                 let stream = stream.into_std()?;
-                Ok((place, if *tls { Carrier::Tls(stream) } else { Carrier::Tcp(stream) }, Some(peer.ip())))
+                Ok((if *tls { Carrier::Tls(stream) } else { Carrier::Tcp(stream) }, Some(peer.ip())))
             }
             Door::Unix(listener, _file) => {
-                let (place, (stream, _peer)) = next(places, |task| listener.poll_accept(task)).await?;
-                Ok((place, Carrier::Unix(stream.into_std()?), None))
+                let (stream, _peer) = listener.accept().await?;
+                Ok((Carrier::Unix(stream.into_std()?), None))
             }
         }
     }
-}
-
-/// Nobody is accepted before there is a place: whoever is beyond the limit waits in the kernel's backlog. And where nobody
-/// waits the place is given back at once: a listener that nobody comes to would keep it from the others.
-async fn next<T>(
-    places: &Arc<Semaphore>,
-    accept: impl Fn(&mut Context<'_>) -> Poll<io::Result<T>>,
-) -> io::Result<(OwnedSemaphorePermit, T)> {
-    loop {
-        let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
-        if let Poll::Ready(accepted) = poll_fn(|task| Poll::Ready(accept(task))).await {
-            return Ok((place, accepted?));
-        }
-        drop(place);
-        woken().await;
-    }
-}
-
-/// Until the task is woken, which `accept` has seen to when it found nobody. To be woken for something else does no harm.
-async fn woken() {
-    let mut asked = false;
-    poll_fn(|_task| if std::mem::replace(&mut asked, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpStream;
 
     async fn soon<T>(what: impl Future<Output = T>) -> T {
         tokio::time::timeout(Duration::from_secs(10), what).await.expect("it comes in time")
     }
 
     #[tokio::test]
-    async fn a_listener_that_nobody_comes_to_holds_no_place() {
-        let places = Arc::new(Semaphore::new(1));
-        let idle = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let busy = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = busy.local_addr().unwrap();
-        let served = async {
-            for _ in 0..3 {
-                let _client = TcpStream::connect(address).unwrap();
-                let _accepted = next(&places, |task| busy.poll_accept(task)).await.unwrap();
-            }
+    async fn where_all_places_are_taken_an_idle_connection_gives_its_own() {
+        let (places, open) = (Arc::new(Semaphore::new(1)), Arc::new(OpenConnections::default()));
+        let first = (soon(place(&places, &open)).await, open.enter());
+        let leaves = async {
+            first.1.usage.evicted().await;
+            drop(first);
         };
-        tokio::select! {
-            biased;
-            _ = next(&places, |task| idle.poll_accept(task)) => panic!("nobody came to this one"),
-            () = soon(served) => {}
-        }
+        let (_second, ()) = soon(async { tokio::join!(place(&places, &open), leaves) }).await;
+        assert_eq!(open.evictions(), 1);
     }
 
-    #[tokio::test]
-    async fn whoever_is_beyond_the_limit_is_left_to_the_backlog_until_a_place_is_free() {
-        let places = Arc::new(Semaphore::new(1));
-        let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = door.local_addr().unwrap();
-        let accept = || next(&places, |task| door.poll_accept(task));
-        let (_first, _second) = (TcpStream::connect(address).unwrap(), TcpStream::connect(address).unwrap());
-        let (place, _stream) = soon(accept()).await.unwrap();
-        let beyond = tokio::time::timeout(Duration::from_millis(50), accept()).await;
-        assert!(beyond.is_err(), "there is no place");
-        drop(place);
-        assert!(soon(accept()).await.is_ok(), "the kernel has kept it");
-    }
-
-    #[tokio::test]
-    async fn somebody_who_comes_later_wakes_the_listener() {
-        let places = Arc::new(Semaphore::new(1));
-        let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = door.local_addr().unwrap();
-        let later = async {
-            tokio::task::yield_now().await;
-            TcpStream::connect(address).unwrap()
+    #[tokio::test(start_paused = true)]
+    async fn where_none_is_idle_the_next_waits_until_one_is() {
+        let (places, open) = (Arc::new(Semaphore::new(1)), Arc::new(OpenConnections::default()));
+        let (held, busy) = (place(&places, &open).await, open.enter());
+        busy.usage.begin();
+        assert!(tokio::time::timeout(TICK * 5, place(&places, &open)).await.is_err(), "there is no place");
+        busy.usage.end();
+        let leaves = async {
+            busy.usage.evicted().await;
+            drop(held);
         };
-        let (accepted, _client) =
-            soon(async { tokio::join!(next(&places, |task| door.poll_accept(task)), later) }).await;
-        assert!(accepted.is_ok());
+        soon(async { tokio::join!(place(&places, &open), leaves) }).await;
     }
 }

@@ -3,26 +3,28 @@
 //! And a connection that was refused may be left unread for a while: where most requests are refused, refusing is what
 //! takes the time that answers need.
 
-use crate::stream::Stream;
+use crate::open_connections::Usage;
+use crate::spoken::Spoken;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::time::Sleep;
 
 /// Time is counted in the ticks of the connection's watch, so that requests cost no clock reading.
 pub(crate) struct Activity {
-    /// Bytes outside a request belong to a head. Not so on HTTP/2, which has control frames.
-    bytes_are_heads: bool,
     requests: Cell<usize>,
-    /// Bytes of a head came that has not been whole since.
-    in_head: Cell<bool>,
+    /// Ticks since the first byte of a head, or on HTTP/2 of the preface or a frame, that has not been whole since.
+    in_head: Cell<Option<u32>>,
     /// Ticks since anything changed.
     still: Cell<u32>,
+    /// What others see of it.
+    usage: Arc<Usage>,
     /// Nothing is read before this has rung.
     parked: RefCell<Option<Pin<Box<Sleep>>>>,
     /// When bytes came that were not read because of that.
@@ -30,10 +32,11 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    pub(crate) fn new(bytes_are_heads: bool) -> Rc<Activity> {
-        let (requests, in_head, still) = (Cell::new(0), Cell::new(false), Cell::new(0));
+    /// `in_head_for`: the ticks since the connection's first byte, where one came.
+    pub(crate) fn new(usage: Arc<Usage>, in_head_for: Option<u32>) -> Rc<Activity> {
+        let (requests, in_head, still) = (Cell::new(0), Cell::new(in_head_for), Cell::new(0));
         let (parked, unread_since) = (RefCell::new(None), Cell::new(None));
-        Rc::new(Activity { bytes_are_heads, requests, in_head, still, parked, unread_since })
+        Rc::new(Activity { requests, in_head, still, usage, parked, unread_since })
     }
 
     /// Leaves the connection unread for a while.
@@ -64,10 +67,16 @@ impl Activity {
         Poll::Pending
     }
 
+    /// How many requests are under way.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.get()
+    }
+
     /// A head is whole and its request begins; it ends when the guard is dropped.
     pub(crate) fn request(self: &Rc<Activity>) -> InRequest {
         self.requests.set(self.requests.get() + 1);
-        self.in_head.set(false);
+        self.usage.begin();
+        self.in_head.set(None);
         self.still.set(0);
         InRequest(Rc::clone(self))
     }
@@ -78,20 +87,38 @@ impl Activity {
             return false;
         }
         self.still.set(self.still.get().saturating_add(1));
-        self.still.get() > if self.in_head.get() { head_ticks_max } else { idle_ticks_max }
+        match self.in_head.get() {
+            Some(ticks) => {
+                self.in_head.set(Some(ticks.saturating_add(1)));
+                ticks >= head_ticks_max
+            }
+            None => self.still.get() > idle_ticks_max,
+        }
     }
 
-    fn bytes_came(&self) {
-        if self.bytes_are_heads && self.requests.get() == 0 && !self.in_head.replace(true) {
-            self.still.set(0);
+    /// Bytes came, after which a head, or something else that the peer began, is whole or is not.
+    fn bytes_came(&self, unfinished: bool) {
+        if self.requests.get() > 0 {
+            return;
+        }
+        match (unfinished, self.in_head.get()) {
+            (true, None) => self.in_head.set(Some(0)),
+            (false, Some(_)) => self.in_head.set(None),
+            _ => {}
         }
     }
 
     /// A peer that takes an answer in, however slowly, is not idle.
-    fn bytes_went(&self) {
+    fn bytes_went(&self, count: usize) {
         self.still.set(0);
+        // Less than that may be answers to HTTP/2's pings, by which a connection that nobody uses would seem to be used.
+        if count >= ANSWER_BYTES_MIN {
+            self.usage.touch();
+        }
     }
 }
+
+const ANSWER_BYTES_MIN: usize = 1024;
 
 pub(crate) struct InRequest(Rc<Activity>);
 
@@ -99,6 +126,9 @@ impl Drop for InRequest {
     fn drop(&mut self) {
         self.0.requests.set(self.0.requests.get().saturating_sub(1));
         self.0.still.set(0);
+        if self.0.requests.get() == 0 {
+            self.0.usage.end();
+        }
     }
 }
 
@@ -108,7 +138,7 @@ pub(crate) struct Watched<T> {
     pub(crate) activity: Rc<Activity>,
 }
 
-impl Read for Watched<TokioIo<Stream>> {
+impl Read for Watched<TokioIo<Spoken>> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -118,7 +148,7 @@ impl Read for Watched<TokioIo<Stream>> {
         ready!(self.activity.poll_unparked(context, |context| stream.bytes_are_here(context)));
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if read.is_ready() {
-            self.activity.bytes_came();
+            self.activity.bytes_came(self.stream.inner().unfinished());
         }
         read
     }
@@ -131,8 +161,8 @@ impl<T: Write + Unpin> Write for Watched<T> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        if written.is_ready() {
-            self.activity.bytes_went();
+        if let Poll::Ready(Ok(count)) = written {
+            self.activity.bytes_went(count);
         }
         written
     }
@@ -149,37 +179,56 @@ impl<T: Write + Unpin> Write for Watched<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::open_connections::OpenConnections;
+    use crate::stream::Stream;
     use hyper::rt::ReadBuf;
     use std::future::poll_fn;
     use std::pin::pin;
     use tokio::io::AsyncWriteExt;
 
+    fn activity() -> Rc<Activity> {
+        Activity::new(Arc::clone(&Arc::new(OpenConnections::default()).enter().usage), None)
+    }
+
     #[test]
     fn a_connection_is_overdue_after_its_idle_ticks_and_sooner_inside_a_head() {
-        let activity = Activity::new(true);
+        let activity = activity();
         let ticks = |count: usize| (0..count).filter(|_| activity.overdue_at_tick(2, 5)).count();
         assert_eq!(ticks(5), 0);
         assert_eq!(ticks(1), 1, "idle for more than five ticks");
-        activity.bytes_came();
+        activity.bytes_came(true);
         assert_eq!(ticks(2), 0);
-        activity.bytes_came();
+        activity.bytes_came(true);
         assert_eq!(ticks(1), 1, "a head that dribbles in does not start anew with every byte");
     }
 
     #[test]
-    fn control_frames_are_no_heads_and_what_is_written_keeps_a_connection() {
-        let activity = Activity::new(false);
+    fn whole_control_frames_do_not_keep_an_idle_connection_and_what_is_written_does() {
+        let activity = activity();
         let ticks = |count: usize| (0..count).filter(|_| activity.overdue_at_tick(2, 5)).count();
-        activity.bytes_came();
-        assert_eq!(ticks(5), 0, "bytes on HTTP/2 do not begin a head");
-        activity.bytes_went();
+        activity.bytes_came(true);
+        activity.bytes_came(false);
+        assert_eq!(ticks(5), 0, "a whole frame ends what it began");
+        activity.bytes_came(true);
+        activity.bytes_came(false);
+        assert_eq!(ticks(1), 1, "and is no reason to stay");
+        activity.bytes_went(1);
         assert_eq!(ticks(5), 0);
         assert_eq!(ticks(1), 1);
     }
 
     #[test]
+    fn time_that_passed_since_the_first_byte_counts_towards_the_first_head() {
+        let usage = Arc::clone(&Arc::new(OpenConnections::default()).enter().usage);
+        let activity = Activity::new(usage, Some(2));
+        activity.bytes_came(true);
+        assert!(!activity.overdue_at_tick(3, 9));
+        assert!(activity.overdue_at_tick(3, 9));
+    }
+
+    #[test]
     fn a_connection_with_a_request_is_never_overdue() {
-        let activity = Activity::new(true);
+        let activity = activity();
         let request = activity.request();
         assert!((0..100).all(|_| !activity.overdue_at_tick(2, 5)));
         drop(request);
@@ -191,9 +240,11 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let socket = listener.accept().await.unwrap().0;
-        let activity = Activity::new(true);
-        let mut watched =
-            Watched { stream: TokioIo::new(Stream::Tcp(socket)), activity: Rc::clone(&activity) };
+        let activity = activity();
+        let mut watched = Watched {
+            stream: TokioIo::new(Spoken::http1(Stream::Tcp(socket))),
+            activity: Rc::clone(&activity),
+        };
         activity.park(Duration::from_secs(3600));
         client.write_all(b"again").await.unwrap();
         assert!(
@@ -216,7 +267,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_parked_connection_is_not_read_and_knows_how_long_its_bytes_lay_there() {
-        let activity = Activity::new(true);
+        let activity = activity();
         let look = |here: bool| poll_fn(move |context| Poll::Ready((here, context.waker().clone())));
         let unparked = |here: bool| {
             let activity = Rc::clone(&activity);

@@ -185,6 +185,16 @@ pub(crate) fn gone(why: &str) -> Fault {
     Fault::new(FaultKind::ClientGone, Stage::Parse, format!("the body broke off: {why}"))
 }
 
+/// Hears a body out that nothing is made of.
+pub(crate) async fn pass_over(body: &mut Incoming, config: &ServerConfig) -> Result<(), Fault> {
+    let passed = within(config.body_timeout(), async {
+        discard(body, config.body_bytes_max).await;
+        Ok(Bytes::new())
+    });
+    passed.await?;
+    if body.is_end_stream() { Ok(()) } else { Err(gone("it is cancelled, or larger than body_bytes_max")) }
+}
+
 async fn discard(body: &mut Incoming, bytes_max: usize) {
     let mut left = bytes_max;
     while let Some(Ok(frame)) = body.frame().await {

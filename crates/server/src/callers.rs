@@ -8,6 +8,7 @@
 mod file;
 
 use crate::config::ConfigFault;
+use crate::hosts::Hosts;
 use ::http::{HeaderMap, HeaderName, header};
 use arc_swap::ArcSwap;
 use file::{ANONYMOUS, Entry, Terms, canonical_san};
@@ -48,6 +49,8 @@ pub(crate) struct Peer {
     pub(crate) anonymous: bool,
     /// Whether it is on this machine.
     pub(crate) near: bool,
+    /// The hosts that are served where it came in; none where its requests need not name any.
+    pub(crate) hosts: Option<Arc<Hosts>>,
     pub(crate) mark: Mark,
 }
 

@@ -1,6 +1,7 @@
 //! The server's settings: what was written, checked as a whole. `python/flyball/config` has the same keys, defaults
 //! and limits, and `docs/reference/server-config.md` is made from those.
 
+use crate::hosts;
 use flyball_core::snapshot::sound_name;
 use flyball_journal::KekPlace;
 use flyball_telemetry::LogLevel;
@@ -34,6 +35,8 @@ pub struct ServerConfig {
     pub unix_owner: Option<String>,
     /// Who may call, and how much: a JSON file that is read again when it changes.
     pub callers: Option<PathBuf>,
+    /// Hosts that requests may name beside this machine's own; `*` for any. None given: on loopback no others, elsewhere any.
+    pub hosts: Vec<String>,
     /// Serve those who are no known callers; none given means on loopback and Unix sockets only.
     pub allow_anonymous: Option<bool>,
     /// One lane is one thread that serves; none given means one for each core that this process may use.
@@ -55,6 +58,8 @@ pub struct ServerConfig {
     pub connections_per_address_max: usize,
     /// Requests at once on one HTTP/2 connection.
     pub streams_max: usize,
+    /// Requests at once on all HTTP/2 connections.
+    pub streams_total_max: usize,
     pub in_flight_max: usize,
     pub header_timeout_ms: u64,
     pub body_timeout_ms: u64,
@@ -112,6 +117,7 @@ impl Default for ServerConfig {
             unix_mode: "0600".to_owned(),
             unix_owner: None,
             callers: None,
+            hosts: Vec::new(),
             allow_anonymous: None,
             lanes: None,
             compute_lanes: None,
@@ -124,6 +130,7 @@ impl Default for ServerConfig {
             connections_max: 4096,
             connections_per_address_max: 1024,
             streams_max: 1024,
+            streams_total_max: 4096,
             in_flight_max: 4096,
             header_timeout_ms: 10_000,
             body_timeout_ms: 10_000,
@@ -193,6 +200,7 @@ impl ServerConfig {
         bound("connections_max", self.connections_max as u64, 1..=1_000_000);
         bound("connections_per_address_max", self.connections_per_address_max as u64, 1..=1_000_000);
         bound("streams_max", self.streams_max as u64, 1..=100_000);
+        bound("streams_total_max", self.streams_total_max as u64, 1..=1_000_000);
         bound("in_flight_max", self.in_flight_max as u64, 1..=1_000_000);
         bound("header_timeout_ms", self.header_timeout_ms, 10..=3_600_000);
         bound("body_timeout_ms", self.body_timeout_ms, 10..=3_600_000);
@@ -200,6 +208,7 @@ impl ServerConfig {
         bound("grace_ms", self.grace_ms, 0..=3_600_000);
         bound("previous_kept", self.previous_kept as u64, 0..=PREVIOUS_KEPT_MAX);
         self.journal_bounds().into_iter().for_each(|(path, is, range)| bound(path, is, range));
+        bound("hosts", self.hosts.len() as u64, 0..=64);
         bound("cors_origins", self.cors_origins.len() as u64, 0..=64);
         bound("compress_bytes_min", self.compress_bytes_min as u64, 0..=(1 << 31) - 1);
         let mut refuse = |path: String, is: &str, allowed: &str| {
@@ -217,6 +226,9 @@ impl ServerConfig {
             self.cors_origins.iter().enumerate().filter(|(_, origin)| !sound_origin(origin))
         {
             refuse(format!("cors_origins[{place}]"), origin, "* or http[s]://host[:port]");
+        }
+        for (place, host) in self.hosts.iter().enumerate().filter(|(_, host)| !hosts::sound(host)) {
+            refuse(format!("hosts[{place}]"), host, "* or a host name or address without a port");
         }
         for (path, allowed, is) in self.tls_faults() {
             refuse(path.to_owned(), &is, allowed);

@@ -34,6 +34,24 @@ fn transports(shared: &Shared) -> Vec<Family> {
         },
         shared.unwalked.family(),
         Family {
+            name: "flyball_connections_evicted_total",
+            kind: "counter",
+            help: "idle connections closed to make room because connections_max of them were open",
+            samples: one(Some(shared.open.evictions())),
+        },
+        Family {
+            name: "flyball_streams_open",
+            kind: "gauge",
+            help: "HTTP/2 requests that are open on all connections",
+            samples: one(Some(shared.streams.open() as u64)),
+        },
+        Family {
+            name: "flyball_streams_refused_total",
+            kind: "counter",
+            help: "HTTP/2 requests refused unread because too many are open, or too many of unknown callers",
+            samples: one(Some(shared.streams.refusals())),
+        },
+        Family {
             name: "flyball_tls_handshakes_failed_total",
             kind: "counter",
             help: "TLS handshakes that failed or took too long",

@@ -208,6 +208,11 @@ fn status(code: GrpcCode, text: &str) -> Reply {
     refused(&GrpcReply::Status { code, text: text.to_owned().into(), retry_after_ms: None })
 }
 
+/// To a call that names a host which is not served, or none.
+pub(crate) fn misdirected(text: &str) -> Reply {
+    status(GrpcCode::PermissionDenied, text)
+}
+
 /// An error without a message: status in the headers, no body ("trailers only").
 fn refused(status: &GrpcReply) -> Reply {
     let mut reply = response(ReplyBody::empty());

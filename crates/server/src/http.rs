@@ -9,20 +9,21 @@ mod journal;
 mod path;
 mod wishes;
 
+use crate::body;
 use crate::build::build_info;
 use crate::callers::{Peer, Visit};
 use crate::counted;
 use crate::errands::aside;
 use crate::lane_thread::{LaneContext, Shared};
 use crate::reply::{Reply, whole};
-use ::http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use ::http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, header};
 use bytes::Bytes;
 use flyball_core::{Access, Fault, FaultKind, ModelRef, Protocol, Verb};
 use flyball_plane::{Applied, ready, route};
 use flyball_telemetry::{BuildFacts, Gauges};
 use flyball_wire::Problem;
 use flyball_wire::metadata::{self, Allowed, ModelMetadata, ServerMetadata};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use path::{Extension, Ledger, Target};
 use std::time::Duration;
 use wishes::Wishes;
@@ -51,6 +52,9 @@ enum Work {
     /// With whether it comes from this machine.
     Ledger(Ledger, Visit, bool, Request<Incoming>),
     Answered(Reply),
+    /// A request that takes no body, and whose stream its peer has not ended. Answered once it has: an answer before would end the stream from
+    /// this side, and what the peer still says of it, say that it cancels, could no longer be judged (RFC 9113, 5.1).
+    Unended(Peer, Request<Incoming>),
 }
 
 impl Call {
@@ -69,9 +73,21 @@ pub(crate) fn enter(
     let wishes = Wishes::read(&context.shared.config, request.headers());
     let work = match wishes.preflight(&request) {
         Some(reply) => Work::Answered(reply),
+        None if unended(&request) => Work::Unended(peer.clone(), request),
         None => routed(context, peer, request, lay_unread),
     };
     Call { work, wishes }
+}
+
+/// Whether a request's stream is open from its peer's side, and nobody will read what comes on it.
+fn unended(request: &Request<Incoming>) -> bool {
+    if request.version() != Version::HTTP_2 || request.body().is_end_stream() {
+        return false;
+    }
+    let read = path::target(request.uri().path()).is_some_and(|target| {
+        target.allows(request.method()) && *request.method() != Method::GET && target.takes_a_body()
+    });
+    !read
 }
 
 fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_unread: Duration) -> Work {
@@ -130,12 +146,21 @@ fn may_ask(visit: &Visit) -> Result<(), Fault> {
     }
 }
 
-pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
+pub(crate) async fn finish(context: &LaneContext, mut call: Call) -> Reply {
+    if let Work::Unended(peer, mut request) = call.work {
+        let ended = body::pass_over(request.body_mut(), &context.shared.config).await;
+        call.work = match ended {
+            Ok(()) => routed(context, &peer, request, Duration::ZERO),
+            Err(fault) => Work::Answered(refuse(&fault)),
+        };
+    }
     // Triton compresses inference alone, and its clients do not look for it elsewhere, whatever their library accepts.
     let (wishes, walks) = match &call.work {
         Work::Infer(_) | Work::Decide(_) => (call.wishes, true),
         Work::Metrics(_) => (call.wishes, false),
-        Work::Extension(..) | Work::Ledger(..) | Work::Answered(_) => (call.wishes.uncoded(), false),
+        Work::Extension(..) | Work::Ledger(..) | Work::Answered(_) | Work::Unended(..) => {
+            (call.wishes.uncoded(), false)
+        }
     };
     let reply = match call.work {
         Work::Infer(infer) => infer.finish(context).await,
@@ -152,6 +177,7 @@ pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
             answered.unwrap_or_else(|fault| decisions::refuse(&fault, None))
         }
         Work::Answered(reply) => reply,
+        Work::Unended(..) => error(false, StatusCode::BAD_REQUEST, "the body did not end"),
     };
     if !walks {
         context.shared.unwalked.count(Protocol::Http, &reply);
@@ -171,6 +197,13 @@ fn error(ours: bool, status: StatusCode, text: &str) -> Reply {
         return decisions::problem(&Problem::plain(status.as_u16(), text));
     }
     whole(status, JSON, metadata::error_json(text))
+}
+
+/// To a request whose head is refused. Its connection ends: what follows may be part of it, or of another.
+pub(crate) fn malformed(status: StatusCode, text: &str) -> Reply {
+    let mut reply = error(false, status, text);
+    reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    reply
 }
 
 fn ready_status(ready: bool) -> StatusCode {

@@ -5,8 +5,11 @@ use crate::callers::{Callers, Mark, Peer, Visit, Visitor};
 use crate::control::Order;
 use crate::drain::{Drain, Phase};
 use crate::errands::Errand;
+use crate::hosts::Hosts;
 use crate::journal::Tellings;
 use crate::machine::Machine;
+use crate::open_connections::{OpenConnection, OpenConnections, Usage};
+use crate::open_streams::OpenStreams;
 use crate::refusals::{self, Refusals};
 use crate::reply::Reply;
 use crate::seats::{Seat, Seats};
@@ -58,6 +61,10 @@ pub(crate) struct Shared {
     pub(crate) unwalked: Unwalked,
     /// Connections of each address.
     pub(crate) seats: Arc<Seats>,
+    /// All of them, and which are idle.
+    pub(crate) open: Arc<OpenConnections>,
+    /// HTTP/2 requests on all of them.
+    pub(crate) streams: OpenStreams,
     /// Open connections of each lane.
     pub(crate) connections: Vec<AtomicUsize>,
 }
@@ -116,6 +123,8 @@ pub(crate) struct Handover {
     pub(crate) carrier: Carrier,
     pub(crate) place: OwnedSemaphorePermit,
     pub(crate) seat: Option<Seat>,
+    pub(crate) open: OpenConnection,
+    pub(crate) hosts: Option<Arc<Hosts>>,
     /// Whether those who are no known caller are served where it came in.
     pub(crate) anonymous: bool,
     /// Whether it comes from this machine.
@@ -212,15 +221,16 @@ async fn serve(
 async fn connection(context: Rc<LaneContext>, handover: Handover) {
     let open = &context.shared.connections[context.lane.id];
     let _closed = OnDrop(|| open.fetch_sub(1, Ordering::Relaxed));
-    if let Some((stream, mark)) = open_up(&context, handover.carrier).await {
-        let peer = Peer { anonymous: handover.anonymous, near: handover.near, mark };
-        stack::connection(Rc::clone(&context), stream, peer).await;
+    let usage = &handover.open.usage;
+    if let Some((stream, mark)) = open_up(&context, handover.carrier, usage).await {
+        let peer = Peer { anonymous: handover.anonymous, near: handover.near, hosts: handover.hosts, mark };
+        stack::connection(Rc::clone(&context), stream, peer, usage).await;
     }
-    drop((handover.place, handover.seat));
+    drop((handover.place, handover.seat, handover.open));
 }
 
 /// The connection's bytes, once TLS has shaken hands where it must, and whose they are.
-async fn open_up(context: &LaneContext, carrier: Carrier) -> Option<(Stream, Mark)> {
+async fn open_up(context: &LaneContext, carrier: Carrier, usage: &Usage) -> Option<(Stream, Mark)> {
     let shared = &context.shared;
     match carrier {
         Carrier::Tcp(stream) => Some((Stream::Tcp(TcpStream::from_std(stream).ok()?), Mark::Nothing)),
@@ -235,6 +245,7 @@ async fn open_up(context: &LaneContext, carrier: Carrier) -> Option<(Stream, Mar
             let stream = tokio::select! {
                 shaken = tls.accept(stream, patience, &context.turns) => shaken?,
                 () = shared.drain.reached(Phase::Closing) => return None,
+                () = usage.evicted() => return None,
             };
             let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let mark = certificate.map_or(Mark::Nothing, |first| Mark::of_certificate(first));

@@ -2,10 +2,12 @@
 //! is none of this file's business.
 
 use crate::config::{Endpoint, ServerConfig};
+use crate::hosts::Hosts;
 use crate::unix_socket::{self, SocketFile};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::{fmt, io};
 
 /// How many connections the kernel keeps for us that are not accepted yet.
@@ -74,6 +76,8 @@ pub(crate) struct Listener {
     pub(crate) address: Address,
     /// Whether those who are no known caller are served here.
     pub(crate) anonymous: bool,
+    /// The hosts that requests may name here; none where they need not name any.
+    pub(crate) hosts: Option<Arc<Hosts>>,
 }
 
 /// Binds one entry of `listen`.
@@ -97,7 +101,8 @@ pub(crate) fn bind(entry: &str, config: &ServerConfig) -> io::Result<Listener> {
         None => return Err(io::Error::other("it is no address")),
     };
     let anonymous = config.allow_anonymous.unwrap_or_else(|| address.is_local());
-    Ok(Listener { socket, address, anonymous })
+    let hosts = Hosts::of(&address, &config.hosts).map(Arc::new);
+    Ok(Listener { socket, address, anonymous, hosts })
 }
 
 fn bind_tcp(address: &str) -> io::Result<TcpListener> {

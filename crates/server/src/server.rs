@@ -12,6 +12,7 @@ use crate::journal::{self, Tellings};
 use crate::lane_thread::{self, Handover, Shared};
 use crate::listen::{self, Address, Listener};
 use crate::machine::{Machine, lock_memory, machine};
+use crate::open_streams::OpenStreams;
 use crate::seats::Seats;
 use crate::settled::settled;
 use crate::tls::{Tls, TlsError, TlsFiles};
@@ -129,7 +130,7 @@ impl Server {
         if !faults.is_empty() {
             return Err(StartError::Config(faults));
         }
-        init_logs(config.log_level().unwrap_or(LogLevel::Info));
+        begin_to_log(&config);
         let runtime = open_runtime(&config)?;
         let mut watches = Vec::new();
         let (judge, trust) = trust::open(&config, &bundle.base, &mut watches)?;
@@ -154,10 +155,14 @@ impl Server {
         let regions = config.allow_shared_memory.then(|| Arc::new(Regions::default()));
         let previous_kept = config.previous_kept;
         let shared = Arc::new(Shared {
+            bodies: BodyBudget::new(config.body_bytes_max),
+            seats: Seats::new(config.connections_per_address_max),
+            streams: OpenStreams::new(config.streams_total_max),
+            open: Arc::default(),
+            config,
             tls,
             callers,
             trust,
-            seats: Seats::new(config.connections_per_address_max),
             journal,
             tellings: Tellings::default(),
             unwalked: Unwalked::default(),
@@ -166,13 +171,11 @@ impl Server {
             drain: Drain::new(),
             ort_version: runtime.version().to_owned(),
             machine,
-            bodies: BodyBudget::new(config.body_bytes_max),
             errands,
             orders,
             regions,
             connections: (0..sockets).map(|_| AtomicUsize::new(0)).collect(),
             // Last: the others are made by it.
-            config,
         });
         let running = Arc::new(Running { shared: Arc::clone(&shared), threads: Mutex::new(Vec::new()) });
         let senders = start_lanes(&running, inboxes)?;
@@ -289,6 +292,16 @@ impl Drop for Server {
 fn open_runtime(config: &ServerConfig) -> Result<Runtime, LibraryError> {
     let library = config.ort_path.clone().map_or_else(flyball_engine::beside_executable, Ok)?;
     Runtime::open(&library)
+}
+
+fn begin_to_log(config: &ServerConfig) {
+    init_logs(config.log_level().unwrap_or(LogLevel::Info));
+    if !config.offline && rustix::process::geteuid().is_root() {
+        tracing::warn!(
+            "the server runs as root, and needs no such rights; start it as another user: User= in a systemd unit, \
+             docker run --user 65532; a port below 1024 needs CAP_NET_BIND_SERVICE alone"
+        );
+    }
 }
 
 fn limits(config: &ServerConfig) -> PlaneLimits {

@@ -1,23 +1,29 @@
-//! What a connection passes, in order: first bytes → protocol → time limits → drain; and a request on it: enter (its
-//! head was read) → finish (its reply). Transport concerns only; nothing here knows of models.
+//! What a connection passes, in order: first bytes → protocol → time limits → eviction → drain; and a request on it: room for
+//! its stream → host → enter (its head was read) → finish (its reply). Transport concerns only; nothing here knows of models.
 
 use crate::activity::{Activity, Watched};
-use crate::callers::Peer;
+use crate::callers::{Peer, Visitor};
 use crate::drain::Phase;
 use crate::lane_thread::LaneContext;
+use crate::open_connections::Usage;
+use crate::open_streams::STRANGER_MAX;
 use crate::reply::{Lasting, Reply};
+use crate::spoken::Spoken;
 use crate::stream::Stream;
-use crate::{grpc, http};
+use crate::{grpc, hosts, http};
 use ::http::{HeaderValue, Request, StatusCode, Version, header};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
-use std::convert::Infallible;
+use std::cell::Cell;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::Duration;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
 /// Streams that a peer opened and reset before they were looked at; more of them end the connection ("rapid reset").
 const RESETS_WAITING_MAX: usize = 20;
@@ -28,34 +34,47 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 const PREFACE: &[u8] = b"PRI ";
 
 /// Serves one connection until it ends.
-pub(crate) async fn connection(context: Rc<LaneContext>, stream: Stream, peer: Peer) {
+pub(crate) async fn connection(context: Rc<LaneContext>, stream: Stream, peer: Peer, usage: &Arc<Usage>) {
     let config = &context.shared.config;
-    let idle_timeout = Duration::from_millis(config.idle_timeout_ms);
-    let Some(protocol) = spoken(&context, &stream).await else { return };
-    let activity = Activity::new(matches!(protocol, Protocol::Http1));
-    let io = Watched { stream: TokioIo::new(stream), activity: Rc::clone(&activity) };
+    let first = tokio::select! {
+        first = spoken(&context, &stream) => first,
+        () = usage.evicted() => return,
+    };
+    let Some((protocol, first_byte_at)) = first else { return };
+    let in_head_for = first_byte_at.map(|at: Instant| whole_ticks(at.elapsed()));
+    let activity = Activity::new(Arc::clone(usage), in_head_for);
+    let (head, idle) = (ticks(config.header_timeout_ms), ticks(config.idle_timeout_ms));
+    let overdue = || activity.overdue_at_tick(head, idle);
     let http1 = matches!(protocol, Protocol::Http1);
+    let spoken = if http1 { Spoken::http1(stream) } else { Spoken::http2(stream) };
+    let io = Watched { stream: TokioIo::new(spoken), activity: Rc::clone(&activity) };
     let service = {
         let (context, activity) = (Rc::clone(&context), Rc::clone(&activity));
+        let known = Cell::new(http1 || context.shared.callers.is_none());
         service_fn(move |request| {
-            let in_request = activity.request();
-            let context = Rc::clone(&context);
             // Entered here and not in the future: hyper drops that without a poll when the client has already left,
             // and a request whose head was read must be counted.
-            let call = enter(&context, &peer, request, activity.lay_unread());
-            let activity = Rc::clone(&activity);
+            let entered = match Room::take(&context, &activity, &peer, &known, &request, http1) {
+                None => Err(h2::Error::from(h2::Reason::REFUSED_STREAM)),
+                Some(room) => {
+                    let in_request = activity.request();
+                    Ok((room, in_request, enter(&context, &peer, request, activity.lay_unread())))
+                }
+            };
+            let (context, activity) = (Rc::clone(&context), Rc::clone(&activity));
             async move {
+                let (room, in_request, call) = entered?;
                 let reply = finish(&context, call).await;
                 // A connection that others' streams share is never left unread.
                 if let Some(pause) = context.pause_after(&reply).filter(|_| http1) {
                     activity.park(pause);
                 }
                 // A request lasts until its last byte is handed over: a watch on health does not make a connection idle.
-                Ok::<_, Infallible>(reply.map(|body| Lasting { body, _until_sent: in_request }))
+                let _until_sent = (in_request, room);
+                Ok::<_, h2::Error>(reply.map(|body| Lasting { body, _until_sent }))
             }
         })
     };
-    let (head, idle) = (ticks(config.header_timeout_ms), ticks(config.idle_timeout_ms));
     match protocol {
         Protocol::Http1 => {
             let connection = http1::Builder::new()
@@ -65,7 +84,7 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: Stream, peer: P
                 // Answers are small: one buffer costs the kernel less than two (1 % more requests a second).
                 .writev(false)
                 .serve_connection(io, service);
-            drive(&context, connection, Phase::Closing, || activity.overdue_at_tick(head, idle)).await;
+            drive(&context, connection, Phase::Closing, overdue, usage).await;
         }
         Protocol::Http2 => {
             let connection = http2::Builder::new(LocalExecutor)
@@ -76,10 +95,49 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: Stream, peer: P
                 .max_header_list_size(u32::try_from(config.header_bytes_max).unwrap_or(u32::MAX))
                 .initial_stream_window_size(WINDOW_BYTES)
                 .initial_connection_window_size(WINDOW_BYTES * 4)
-                .keep_alive_interval(idle_timeout)
+                .keep_alive_interval(Duration::from_millis(config.idle_timeout_ms))
                 .serve_connection(io, service);
-            // Control frames are no heads: only the time without a request counts, also before the first one.
-            drive(&context, connection, Phase::LameDuck, || activity.overdue_at_tick(idle, idle)).await;
+            drive(&context, connection, Phase::LameDuck, overdue, usage).await;
+        }
+    }
+}
+
+/// An HTTP/2 request's room among all open streams, given back when dropped. HTTP/1 has a connection for each request, and
+/// those are counted.
+struct Room(Option<(Rc<LaneContext>, usize)>);
+
+impl Room {
+    /// Nothing where there is none. A connection is a stranger's until a known caller has used it.
+    fn take(
+        context: &Rc<LaneContext>,
+        activity: &Activity,
+        peer: &Peer,
+        known: &Cell<bool>,
+        request: &Request<Incoming>,
+        http1: bool,
+    ) -> Option<Room> {
+        if http1 {
+            return Some(Room(None));
+        }
+        let headers = request.headers();
+        if !known.get() {
+            known.set(!matches!(context.visitor(peer, headers), Visitor::Nobody(_)));
+        }
+        let streams = &context.shared.streams;
+        if !known.get() && activity.requests() >= STRANGER_MAX {
+            streams.refuse();
+            return None;
+        }
+        let head_bytes = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>();
+        let entered = streams.enter(head_bytes, !known.get());
+        entered.then(|| Room(Some((Rc::clone(context), head_bytes))))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Some((context, head_bytes)) = &self.0 {
+            context.shared.streams.leave(*head_bytes);
         }
     }
 }
@@ -89,30 +147,35 @@ fn ticks(ms: u64) -> u32 {
     u32::try_from(u128::from(ms).div_ceil(WATCH_INTERVAL.as_millis())).unwrap_or(u32::MAX)
 }
 
+/// How many of them are over.
+fn whole_ticks(time: Duration) -> u32 {
+    u32::try_from(time.as_millis() / WATCH_INTERVAL.as_millis()).unwrap_or(u32::MAX)
+}
+
 #[derive(Clone, Copy)]
 enum Protocol {
     Http1,
     Http2,
 }
 
-/// What the peer speaks: as TLS agreed, else as its first bytes show.
-async fn spoken(context: &LaneContext, stream: &Stream) -> Option<Protocol> {
+/// What the peer speaks: as TLS agreed, else as its first bytes show; and when the first of these came.
+async fn spoken(context: &LaneContext, stream: &Stream) -> Option<(Protocol, Option<Instant>)> {
     match stream.agreed_on_http2() {
-        Some(true) => Some(Protocol::Http2),
-        Some(false) => Some(Protocol::Http1),
-        None => first_bytes(context, stream).await,
+        Some(true) => Some((Protocol::Http2, None)),
+        Some(false) => Some((Protocol::Http1, None)),
+        None => first_bytes(context, stream).await.map(|(protocol, at)| (protocol, Some(at))),
     }
 }
 
 /// Looks at the first bytes without taking them. `None` when the peer left or dawdled, or when the server leaves.
-async fn first_bytes(context: &LaneContext, stream: &Stream) -> Option<Protocol> {
+async fn first_bytes(context: &LaneContext, stream: &Stream) -> Option<(Protocol, Instant)> {
     const RETRY_FIRST: Duration = Duration::from_millis(5);
     let config = &context.shared.config;
     let mut bytes = [0; PREFACE.len()];
     // A byte that is there makes a peek return at once, so what is missing of the preface is waited for with growing
     // pauses; they add up to no more than the time for a head.
     let mut pause = RETRY_FIRST;
-    let mut left = Duration::from_millis(config.header_timeout_ms);
+    let mut first_byte_at = None;
     loop {
         let peek =
             tokio::time::timeout(Duration::from_millis(config.idle_timeout_ms), stream.peek(&mut bytes));
@@ -120,29 +183,32 @@ async fn first_bytes(context: &LaneContext, stream: &Stream) -> Option<Protocol>
             peeked = peek => peeked.ok()?.ok()?,
             () = context.shared.drain.reached(Phase::Closing) => return None,
         };
+        let since = *first_byte_at.get_or_insert_with(Instant::now);
         let seen = &bytes[..length];
         match seen {
             [] => return None,
-            PREFACE => return Some(Protocol::Http2),
+            PREFACE => return Some((Protocol::Http2, since)),
             _ if PREFACE.starts_with(seen) => {
-                left = left.checked_sub(pause)?;
-                tokio::time::sleep(pause).await;
+                let left = Duration::from_millis(config.header_timeout_ms).checked_sub(since.elapsed())?;
+                tokio::time::sleep(pause.min(left)).await;
                 pause *= 2;
             }
-            _ => return Some(Protocol::Http1),
+            _ => return Some((Protocol::Http1, since)),
         }
     }
 }
 
-/// Polls a connection to its end; asks it to finish when `leave_at` is reached, drops it when it is overdue.
+/// Polls a connection to its end; asks it to finish when `leave_at` is reached, drops it when it is overdue or evicted.
 async fn drive<C: GracefulConnection>(
     context: &LaneContext,
     connection: C,
     leave_at: Phase,
     overdue: impl Fn() -> bool,
+    usage: &Usage,
 ) {
     let mut connection = pin!(connection);
     let mut leave = pin!(context.shared.drain.reached(leave_at));
+    let mut evicted = pin!(usage.evicted());
     let mut leaving = false;
     let mut watch = tokio::time::interval(WATCH_INTERVAL);
     loop {
@@ -155,6 +221,12 @@ async fn drive<C: GracefulConnection>(
                 connection.as_mut().graceful_shutdown();
             }
             _tick = watch.tick() => if overdue() { return },
+            () = evicted.as_mut() => {
+                // Once more, so that an HTTP/2 peer reads GOAWAY; somebody waits for the place, so no answer is waited for.
+                connection.as_mut().graceful_shutdown();
+                poll_fn(|context| Poll::Ready(connection.as_mut().poll(context).is_ready())).await;
+                return;
+            }
         }
     }
 }
@@ -168,11 +240,21 @@ struct Call {
 enum Surface {
     Http(http::Call),
     Grpc(grpc::Call),
+    /// Refused for its head, before anything was looked at.
+    Refused(Reply),
 }
 
 fn enter(context: &Rc<LaneContext>, peer: &Peer, request: Request<Incoming>, lay_unread: Duration) -> Call {
     let version = request.version();
-    let surface = if grpc::is_grpc(request.headers()) {
+    let grpc = grpc::is_grpc(request.headers());
+    let misdirected = peer
+        .hosts
+        .as_deref()
+        .and_then(|served| hosts::check(served, version, request.uri(), request.headers()).err());
+    let surface = if let Some((status, text)) = misdirected {
+        let grpc = grpc && version == Version::HTTP_2;
+        Surface::Refused(if grpc { grpc::misdirected(&text) } else { http::malformed(status, &text) })
+    } else if grpc {
         if version == Version::HTTP_2 {
             Surface::Grpc(grpc::enter(context, peer, request))
         } else {
@@ -189,6 +271,7 @@ async fn finish(context: &LaneContext, call: Call) -> Reply {
     let mut reply = match call.surface {
         Surface::Http(call) => http::finish(context, call).await,
         Surface::Grpc(call) => grpc::finish(context, call).await,
+        Surface::Refused(reply) => reply,
     };
     if reply.status() == StatusCode::UNAUTHORIZED {
         reply.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -75,7 +75,7 @@ class Package:
 def put_package(store: Store, folder: Path, *, name: str = "package") -> Package:
     """Keeps every file of a folder, which has a meta.json, and their manifest last; hashed while they are copied."""
     files = []
-    for path, handle in _walk(folder):
+    for path, handle in plain_files(folder):
         with open(handle, "rb") as file:
             blob = store.put_file(file)
         files.append(PackageFile(path, blob.digest, blob.size))
@@ -171,8 +171,8 @@ def checked_name(name: Any) -> str:
     return str(name)
 
 
-def _walk(folder: Path) -> Iterator[tuple[str, int]]:
-    """Every file with an open handle. Links are refused, also one that takes a folder's place while this runs."""
+def plain_files(folder: Path) -> Iterator[tuple[str, int]]:
+    """Every file with an open handle. Links are refused, also where one takes a file's or a folder's place meanwhile."""
     found = 0
     with telling(str(folder)):
         for place, folders, names, handle in os.fwalk(folder, follow_symlinks=False, onerror=_raise):
@@ -186,6 +186,11 @@ def _walk(folder: Path) -> Iterator[tuple[str, int]]:
                 if found > FILES_MAX:
                     raise ArtifactRefusedError(f"{folder} has more than {FILES_MAX} files", code="artifact_too_large")
                 opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handle)
+                try:
+                    _plain(path, os.fstat(opened).st_mode)  # what was looked at above may have been replaced since
+                except ArtifactRefusedError:
+                    os.close(opened)
+                    raise
                 yield checked_name((within / name).as_posix()), opened
 
 

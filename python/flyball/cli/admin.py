@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flyball.cli.output import warn_of_root
 from flyball.cli.registry.options import WHERE, Home, home
+from flyball.cli.signals import Signals
 from flyball.errors import MissingExtraError, ServerFaultError
 
 if TYPE_CHECKING:
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from flyball.control.admin.listener import AdminListener
     from flyball.registry.at_home import HomeRegistry
 
-_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 _POLL_S = 1.0
 _GIB = 1 << 30
 
@@ -55,14 +56,15 @@ def admin(
             upload_bytes_max=upload_gib_max * _GIB,
         )
         # Blocked before the listener's thread starts, which inherits the mask: only this thread takes them.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        signals = Signals(signal.SIGTERM, signal.SIGINT)
+        warn_of_root("flyball admin")
         listener.start()
         sys.stdout.write(f"ready {listener.url} registry={registry}\n")
         sys.stdout.flush()
         if not found.keys():
             sys.stderr.write("nobody has a key yet:  flyball registry key add NAME --role deployer\n")
         try:
-            _until_signalled(listener)
+            _until_signalled(listener, signals)
         finally:
             listener.stop()
 
@@ -101,8 +103,8 @@ def listener_of(
     return AdminListener(admin_app(registry, registry, uploads), address)
 
 
-def _until_signalled(listener: AdminListener) -> None:
-    while signal.sigtimedwait(_SIGNALS, _POLL_S) is None:
+def _until_signalled(listener: AdminListener, signals: Signals) -> None:
+    while signals.next(_POLL_S) is None:
         if not listener.alive:
             raise ServerFaultError(
                 "the admin listener stopped by itself; its log on stderr tells why", code="server_stopped"

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import wraps
 from importlib import import_module
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flyball.cli.output import report
 from flyball.errors import FlyballError, UsageError
+from flyball.printable import printing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Click's base of all usage errors; typer exports only this one of its children, from click or from its own copy of it.
 _ClickError: type[Exception] = typer.BadParameter.__mro__[2]
@@ -69,10 +74,35 @@ def application(verb: str | None = None) -> typer.Typer:
             module, _, found = place.partition(":")
             joined = getattr(import_module(f"flyball.cli.{module}"), found)
             if isinstance(joined, typer.Typer):
+                _escape_all(joined)
                 app.add_typer(joined, name=name, rich_help_panel=panel)
             else:
-                app.command(name, rich_help_panel=panel)(joined)
+                app.command(name, rich_help_panel=panel)(_escaping(joined))
     return app
+
+
+def _escape_all(group: typer.Typer) -> None:
+    for command in group.registered_commands:
+        if command.callback is not None:
+            command.callback = _escaping(command.callback)
+    for inner in group.registered_groups:
+        if inner.typer_instance is not None:
+            _escape_all(inner.typer_instance)
+
+
+def _escaping(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """The verb with its output escaped: whatever it prints may come from a caller, a file or another server."""
+
+    @wraps(verb)
+    def escaped(*arguments: Any, **options: Any) -> Any:
+        out, err = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = printing(out), printing(err)
+        try:
+            return verb(*arguments, **options)
+        finally:
+            sys.stdout, sys.stderr = out, err
+
+    return escaped
 
 
 def _show_version(wanted: bool) -> None:

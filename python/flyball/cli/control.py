@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+from flyball.cli.output import warn_of_root
+from flyball.cli.signals import Signals
 
 
 def control(
@@ -29,13 +30,14 @@ def control(
     from flyball.cli.following import loop_of
     from flyball.control.planes import FolderPlane
 
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    warn_of_root("flyball control")
     loop = loop_of(registry, environment, publisher_key, out, trust_root)
     plane = FolderPlane(out.absolute(), node or [])
     plane.apply(loop.first())
     loop.begin(plane)
     sys.stdout.write(f"following {registry} for {environment} into {out}\n")
     sys.stdout.flush()
-    while signal.sigwait(_SIGNALS) == signal.SIGHUP:
+    while signals.next(None) in {None, signal.SIGHUP}:
         loop.wake()
     loop.stop()

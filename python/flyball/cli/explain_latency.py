@@ -87,7 +87,8 @@ def _show(told: Explanation, model: Path, top: int) -> None:
     out.print(f"  this machine, one thread: {told.ceiling.flops / 1e9:.0f} Gflop/s; reads {speeds}", style="dim")
     out.print("\n[bold]What to try next[/bold]")
     for one in told.advice:
-        out.print(f"  • {escape(one.do)}\n    [dim]{escape(one.why)}[/dim]")
+        out.print(f"  • {escape(one.do)}")
+        out.print(f"    [dim]{escape(one.why)}[/dim]")
 
 
 def _operators(told: Explanation, top: int) -> Table:

@@ -12,6 +12,7 @@ import typer
 
 from flyball.cli.repository import ModelRepository
 from flyball.errors import UsageError
+from flyball.printable import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -87,7 +88,7 @@ def _signature(found: Inspection) -> Table:
         table.add_column(head)
     for role, specs in (("input", found.inputs), ("output", found.outputs)):
         for spec in specs:
-            table.add_row(role, escape(spec.name), spec.datatype, escape(_shape(spec)))
+            table.add_row(role, escape(printable(spec.name)), spec.datatype, escape(_shape(spec)))
     return table
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from flyball.printable import printable, printable_lines, unescaped
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import Console
 
     from flyball.errors import FlyballError
@@ -17,10 +22,36 @@ _REFUSED = (3, 4)
 def console(*, stderr: bool = False) -> Console:
     """A console that colours only where a terminal is; wide enough elsewhere that no table is cut."""
     from rich.console import Console
+    from rich.segment import Segment
 
-    stream = sys.stderr if stderr else sys.stdout
+    class Escaping(Console):
+        """Text is escaped before colours are added, which are control characters themselves. What is printed is one line."""
+
+        def print(self, *objects: Any, **options: Any) -> None:
+            super().print(*map(_one_line, objects), **options)
+
+        def render(self, *arguments: Any, **options: Any) -> Iterator[Segment]:
+            for segment in super().render(*arguments, **options):
+                yield segment if segment.control else Segment(printable_lines(segment.text), segment.style)
+
+    stream = unescaped(sys.stderr if stderr else sys.stdout)
     width = None if stream.isatty() else 160
-    return Console(file=stream, width=width, highlight=False, soft_wrap=not stream.isatty(), emoji=False)
+    return Escaping(file=stream, width=width, highlight=False, soft_wrap=not stream.isatty(), emoji=False)
+
+
+def _one_line(printed: Any) -> Any:
+    """Text with its inner line ends escaped; those before and after it are the command's own."""
+    from rich.text import Text
+
+    plain = printed.plain if isinstance(printed, Text) else printed if isinstance(printed, str) else ""
+    inner = plain.strip("\n")
+    if "\n" not in inner:
+        return printed
+    before, after = (len(plain) - len(end) for end in (plain.lstrip("\n"), plain.rstrip("\n")))
+    if isinstance(printed, str):
+        return "\n" * before + inner.replace("\n", "\\u000a") + "\n" * after
+    escaped = Text("\\u000a").join(printed[before : len(plain) - after].split("\n", allow_blank=True))
+    return Text("\n" * before) + escaped + Text("\n" * after)
 
 
 def print_json(document: Any) -> None:
@@ -44,8 +75,16 @@ def report(error: FlyballError, *, as_json: bool = False) -> None:
 
     word = "Refused" if error.exit_code in _REFUSED else "Error"
     out = console(stderr=True)
-    out.print(Text.assemble((f"{word}:", "bold red"), f" {error.message}"))
+    out.print(Text.assemble((f"{word}:", "bold red"), f" {printable(error.message)}"))
     for fault in error.faults:
-        out.print(Text(f"  {fault}"))
+        out.print(Text(f"  {printable(fault)}"))
     if error.next_step:
-        out.print(Text(f"  {error.next_step}", style="dim"))
+        out.print(Text(f"  {printable_lines(error.next_step)}", style="dim"))
+
+
+def warn_of_root(command: str) -> None:
+    """Say so where a server was started with rights that it does not need."""
+    if os.geteuid() == 0:
+        advice = "start it as another user: User= in a systemd unit, docker run --user 65532"
+        line = {"level": "WARN", "message": f"{command} runs as root, and needs no such rights; {advice}"}
+        sys.stderr.write(json.dumps(line) + "\n")

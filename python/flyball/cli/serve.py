@@ -1,7 +1,7 @@
 """`flyball serve`: the data plane in this process, until a signal ends it.
 
 Signals are blocked before the data plane's threads start, so that they inherit the mask and only the main thread takes
-them, in `sigtimedwait`. Must never import `onnxruntime`.
+them (`signals.py`). Must never import `onnxruntime`.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from flyball.cli.listening import (
     flag_of,
 )
 from flyball.cli.repository import ModelRepository
+from flyball.cli.signals import Signals
 from flyball.cli.sources import source_of
 from flyball.cli.terms import BatchRowsMax, BatchSize, BatchWindowMs, DeadlineMs, QueueWaitMsMax, terms_of
 from flyball.errors import FlyballError, ModelRefusedError, ServerFaultError, SnapshotRefusedError, UsageError
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from flyball.engine import Server
     from flyball.snapshot import Bundle
 
-_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _POLL_S = 1.0
 _DRAIN_POLL_S = 0.05
 _REFUSED_STOP_S = 5.0
@@ -147,11 +147,11 @@ def _run(
 ) -> None:
     """From the source's first snapshot to the signal that ends the server."""
     bundle = source.read()
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     from flyball.engine import Server
 
     server = Server(settings, bundle.to_bytes(), source.on_load if settings.allow_model_control else None)
-    _stop_if_interrupted(server)
+    _stop_if_interrupted(server, signals)
     closer = _closer(models, decisions, bundle)
     if source.follower is None:
         _refuse_if_not_served(server, closer, must_all_serve=bool(models or decisions))
@@ -159,12 +159,12 @@ def _run(
         source.follower.begin(server)
     sys.stdout.write(server.ready_line() + "\n")
     sys.stdout.flush()
-    _until_signalled(server, source, schedule)
+    _until_signalled(server, source, schedule, signals)
 
 
-def _stop_if_interrupted(server: Server) -> None:
+def _stop_if_interrupted(server: Server, signals: Signals) -> None:
     """Ctrl-C while models were loaded."""
-    if signal.SIGINT in signal.sigpending():
+    if signals.pending(signal.SIGINT):
         server.drain()
         server.wait(_REFUSED_STOP_S)
         raise typer.Exit(_INTERRUPTED)
@@ -224,16 +224,16 @@ def _refuse_if_not_served(server: Server, closer: dict[str, tuple[str, str]], *,
         raise ModelRefusedError(reasons, next_step=f"look closer:  flyball {verb} {shlex.quote(file)}" if verb else None)
 
 
-def _until_signalled(server: Server, source: Source, schedule: Schedule | None) -> None:
+def _until_signalled(server: Server, source: Source, schedule: Schedule | None, signals: Signals) -> None:
     """Wait for signals: SIGHUP reads the snapshot or the repository again, SIGTERM and SIGINT drain."""
     while True:
-        received = signal.sigtimedwait(_SIGNALS, _POLL_S)
+        received = signals.next(_POLL_S)
         if schedule is not None:
             schedule.tick()
         if received is None:
             if server.wait(0):
                 raise ServerFaultError("the server stopped by itself; its log on stderr tells why", code="server_stopped")
-        elif received.si_signo == signal.SIGHUP:
+        elif received == signal.SIGHUP:
             if source.can_change:
                 _apply_again(server, source)
             elif source.follower is not None:
@@ -241,7 +241,7 @@ def _until_signalled(server: Server, source: Source, schedule: Schedule | None) 
         else:
             if source.follower is not None:
                 source.follower.end()
-            _drain(server)
+            _drain(server, signals)
             if schedule is not None:
                 schedule.stop()
             return
@@ -255,11 +255,10 @@ def _apply_again(server: Server, source: Source) -> None:
         sys.stderr.write(json.dumps({"level": "ERROR", "message": "snapshot refused", "reason": str(error)}) + "\n")
 
 
-def _drain(server: Server) -> None:
+def _drain(server: Server, signals: Signals) -> None:
     """Let requests in flight finish. The server itself bounds this by its grace; a second signal ends it at once."""
     server.drain()
     while not server.wait(_DRAIN_POLL_S):
-        again = signal.sigtimedwait(_SIGNALS - {signal.SIGHUP}, 0)
-        if again is not None:
+        if signals.next(0, among=(signal.SIGTERM, signal.SIGINT)) is not None:
             sys.stderr.flush()
             os._exit(1)  # "at once": no destructor may wait for the drain that was just given up

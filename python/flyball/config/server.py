@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^\[\]:/\s]+):([0-9]{1,5})\Z")
 _ORIGIN = r"^(?:\*|https?://[!-.0-~]+)$"
+_HOST = re.compile(r"(?:\*|[A-Za-z0-9._-]+)\Z")
 _OWNER = r"^[A-Za-z0-9_.-]+(?::[A-Za-z0-9_.-]+)?$"
 _UNIX_PATH_MOST = 107  # the kernel's limit on the path of a socket, less its closing zero
 _TLS_FILE = "a path where listen has a tls:// address, else null"
@@ -37,6 +39,14 @@ def _address(text: str) -> str:
     match = _ADDRESS.match(text.removeprefix("tls://"))
     if match is None or int(match[1]) > 65535:
         raise ValueError("not host:port")
+    return text
+
+
+def _host(text: str) -> str:
+    if not _HOST.match(text):
+        address = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+        if IPv6Address(address).scope_id is not None:
+            raise ValueError("a Host header has no zone")
     return text
 
 
@@ -89,6 +99,7 @@ Address = Annotated[
     Allowed('"host:port", "tls://host:port" or "unix:/path"; an IPv6 host in brackets, port 0 for any free port'),
 ]
 Origin = Annotated[str, Field(pattern=_ORIGIN), Allowed('"*", or "http[s]://host[:port]"')]
+Host = Annotated[str, AfterValidator(_host), Allowed('"*", or a host name or address without a port')]
 _TlsFile = Annotated[
     str | None, Field(min_length=1, validate_default=True, json_schema_extra={"unit": "path"}), Allowed(_TLS_FILE)
 ]
@@ -144,6 +155,14 @@ class ServerConfig(BaseModel):
         Field(description="JSON file of who may call and how much (`flyball caller` writes it); read when it changes."),
         Allowed("null, or the path of a file"),
     ] = None
+    hosts: Annotated[
+        list[Host],
+        Field(max_length=64, json_schema_extra={"unit": "host", "limit": "up to 64 of `*` or a host without a port"}),
+        Field(
+            description="Hosts that requests may name beside localhost and this machine's addresses. With none, a loopback "
+            "listener serves no others and an outer one serves any; `*` for any. Requests by Unix socket need none."
+        ),
+    ] = []
     allow_anonymous: Annotated[
         bool | None,
         Field(json_schema_extra={"unit": "switch"}),
@@ -197,7 +216,11 @@ class ServerConfig(BaseModel):
         "bytes", 8 * _KIB, _KIB * _KIB, 64 * _KIB, "A request head up to this is taken; one of twice the size gets 431."
     )
     connections_max: Annotated[int, _range(1, 1_000_000)] = _whole(
-        "connections", 1, 1_000_000, 4096, "Open connections of the whole server; more wait unaccepted."
+        "connections",
+        1,
+        1_000_000,
+        4096,
+        "Open connections; one more closes the one that has been idle for longest, or waits where none is.",
     )
     connections_per_address_max: Annotated[int, _range(1, 1_000_000)] = _whole(
         "connections", 1, 1_000_000, 1024, "Open connections from one IP address, loopback apart; more are closed at once."
@@ -205,11 +228,23 @@ class ServerConfig(BaseModel):
     streams_max: Annotated[int, _range(1, 100_000)] = _whole(
         "requests", 1, 100_000, 1024, "Requests at once on one HTTP/2 connection."
     )
+    streams_total_max: Annotated[int, _range(1, 1_000_000)] = _whole(
+        "requests",
+        1,
+        1_000_000,
+        4096,
+        "Requests at once on all HTTP/2 connections, of 4 KiB of headers each on average; more are refused unread "
+        "(`REFUSED_STREAM`). Unknown callers get half of them, and 16 of a connection.",
+    )
     in_flight_max: Annotated[int, _range(1, 1_000_000)] = _whole(
         "requests", 1, 1_000_000, 4096, "Requests in the server at once, over all models; more are refused with 503."
     )
     header_timeout_ms: Annotated[int, _TIMEOUT] = _whole(
-        "ms", 10, 3_600_000, 10_000, "Longest wait for a request head that has begun."
+        "ms",
+        10,
+        3_600_000,
+        10_000,
+        "Longest time from a head's first byte to its last; also for a TLS handshake and HTTP/2's preface.",
     )
     body_timeout_ms: Annotated[int, _TIMEOUT] = _whole(
         "ms", 10, 3_600_000, 10_000, "Longest wait for a whole body; then 408."

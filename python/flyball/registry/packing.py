@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from flyball.engine import TensorSpec, model_files, scan_model
+from flyball.artifacts.packages import plain_files
+from flyball.engine import TensorSpec, copy_external_data, model_files, scan_model
 from flyball.equivalence.certificate import CERTIFICATE, read_certificate
-from flyball.errors import InvalidInputError, RegistryRefusedError, UsageError
+from flyball.errors import ArtifactRefusedError, InvalidInputError, RegistryRefusedError, UsageError
 from flyball.registry.certified import reach
 from flyball.registry.meta import (
     DECISION,
@@ -33,6 +34,7 @@ from flyball.registry.meta import (
     now_text,
 )
 from flyball.registry.served import PackageFolder, is_reference, main_model, served
+from flyball.snapshot.store import digest_of
 from flyball.spec.model_documents import only_name
 from flyball.spec.moving import with_paths
 from flyball.spec.read import read_spec
@@ -173,15 +175,16 @@ def _copy_model(source: Path, target: Path) -> None:
     files = model_files(source)
     _copy_file(source, target)
     for item in files.external_data:
-        _copy_file(source.parent / item.name, target.parent / item.name)
+        beside = target.parent / item.name
+        if beside.exists() and digest_of(beside.read_bytes()) != item.digest:
+            raise _taken(source.parent / item.name, beside)
+        copy_external_data(source, item.name, beside)
 
 
 def _copy_file(source: Path, target: Path) -> None:
     try:
         if target.exists() and target.read_bytes() != source.read_bytes():
-            raise RegistryRefusedError(
-                f"two files would be {target.name} in the package: {source} is the second", next_step="rename one of them"
-            )
+            raise _taken(source, target)
         shutil.copyfile(source, target)
     except OSError as error:
         raise InvalidInputError(
@@ -189,20 +192,28 @@ def _copy_file(source: Path, target: Path) -> None:
         ) from error
 
 
+def _taken(source: Path, target: Path) -> RegistryRefusedError:
+    return RegistryRefusedError(
+        f"two files would be {target.name} in the package: {source} is the second", next_step="rename one of them"
+    )
+
+
 def _copy_folder(source: Path, target: Path) -> None:
     if not source.is_dir():
         raise InvalidInputError(f"{source} is no folder", next_step="name a folder, an ONNX file or a decision")
-    paths = sorted(source.rglob("*"))
-    if len(paths) > _FILES_MAX:
-        raise InvalidInputError(f"{source} has more than {_FILES_MAX} files", next_step="register one package at a time")
-    for path in paths:
-        inside = path.relative_to(source)
-        if path.is_symlink() or not (path.is_dir() or path.is_file()):
-            raise InvalidInputError(f"{path} is no plain file", next_step="copy what it leads to into the folder")
-        if path.is_dir():
-            (target / inside).mkdir(exist_ok=True)
-        elif inside.as_posix() != META:
-            shutil.copyfile(path, target / inside)
+    try:
+        for copied, (name, handle) in enumerate(plain_files(source)):
+            with open(handle, "rb") as file:
+                if copied >= _FILES_MAX:
+                    raise InvalidInputError(
+                        f"{source} has more than {_FILES_MAX} files", next_step="register one package at a time"
+                    )
+                if name != META:
+                    (target / name).parent.mkdir(parents=True, exist_ok=True)
+                    with (target / name).open("wb") as kept:
+                        shutil.copyfileobj(file, kept)
+    except ArtifactRefusedError as error:
+        raise InvalidInputError(error.message, next_step="copy what it leads to into the folder") from error
 
 
 def _copy_json(sources: Sequence[Path], folder: Path, *, name: str | None = None) -> None:

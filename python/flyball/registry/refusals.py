@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flyball.names import is_name
+from flyball.registry.hidden_paths import without_paths
 from flyball.registry.kinds import printable
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Refusals:
         self.settle()
         if self._fits(actor):
             known = is_name(name) and self._log.revision(name) > 0
-            body = {"act": act, "code": error.code[:256], "words": _plain(words)}
+            body = {"act": act, "code": error.code[:256], "words": _plain(without_paths(words))}
             stream = name if known else REFUSED_STREAM
             self._log.append(stream, None, "refused", body, actor=actor, reason=_plain(reason))
         error.recorded = True

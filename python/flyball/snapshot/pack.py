@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flyball.engine import copy_external_data
 from flyball.errors import SnapshotRefusedError
 from flyball.snapshot.compile import ModelSource, compile_models
 from flyball.snapshot.store import Bundle, digest_of, writing_to
@@ -28,12 +29,17 @@ _FOLDER_DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A file to bring into the folder, as it was when its model was compiled."""
+    """A file to bring into the folder, as it was when its model was compiled; `beside`: a file of the model's weights."""
 
-    source: Path
+    model: Path
     target: Path
     digest: str
     size_bytes: int
+    beside: str | None = None
+
+    @property
+    def source(self) -> Path:
+        return self.model.parent / self.beside if self.beside else self.model
 
 
 def pack_models(
@@ -52,7 +58,7 @@ def pack_models(
         target = home / f"{name}.onnx"
         copies.append(_Copy(path, folder / target, files.digest, files.size_bytes))
         for item in files.external_data:
-            copies.append(_Copy(path.parent / item.name, folder / home / item.name, item.digest, item.size_bytes))
+            copies.append(_Copy(path, folder / home / item.name, item.digest, item.size_bytes, beside=item.name))
         return target.as_posix()
 
     bundle = compile_models(sources, generation=generation, terms=terms, place=place, read=read)
@@ -78,7 +84,10 @@ def _bring(copy: _Copy) -> None:
     copy.target.parent.mkdir(parents=True, exist_ok=True)
     beside = copy.target.with_name(f".{copy.target.name}.{os.getpid()}")
     try:
-        shutil.copyfile(copy.source, beside)
+        if copy.beside:
+            copy_external_data(copy.model, copy.beside, beside)
+        else:
+            shutil.copyfile(copy.model, beside)
         if _digest(beside) != copy.digest:
             raise SnapshotRefusedError(f"{copy.source} changed while it was copied", next_step="make the snapshot again")
         beside.replace(copy.target)

@@ -67,6 +67,11 @@ pub(crate) enum MemoryVerb {
 }
 
 impl Target {
+    /// Whether its handler reads what is posted to it.
+    pub(crate) fn takes_a_body(&self) -> bool {
+        matches!(self, Target::Infer(_) | Target::Decision(_) | Target::Extension(_) | Target::Ledger(_))
+    }
+
     pub(crate) fn allows(&self, method: &Method) -> bool {
         self.allowed().split(", ").any(|allowed| method.as_str() == allowed)
     }

@@ -46,7 +46,9 @@ def print_report(record: BenchRecord | Summary, out: Console, path: Path | None 
     if path is not None:
         again = f"flyball bench --from {path}"
         together = len(str(path)) + len(again) + 24 <= out.width
-        out.print(Text.assemble(f"Raw data: {path}", "    " if together else "\n", "Again:  ", (again, "bold")))
+        raw, repeat = Text(f"Raw data: {path}"), Text.assemble("Again:  ", (again, "bold"))
+        for line in [Text("    ").join([raw, repeat])] if together else [raw, repeat]:
+            out.print(line)
 
 
 def _print_headline(summary: Summary, out: Console) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Reveal, open_log
 from flyball.errors import MissingExtraError, UsageError
+from flyball.printable import printable
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -147,7 +148,7 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.6g}"
-    return json_.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | bool) else str(value)
+    return json_.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | bool) else printable(value)
 
 
 def _columns(*, json: bool) -> None:

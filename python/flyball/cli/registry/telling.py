@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flyball.cli.output import console, counted
+from flyball.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,7 +59,7 @@ def table(*columns: str) -> Table:
 
 def row(shown: Table, *cells: Any) -> None:
     """One row; what is typed by people is never read as markup."""
-    shown.add_row(*(cell if isinstance(cell, Text) else Text("" if cell is None else str(cell)) for cell in cells))
+    shown.add_row(*(cell if isinstance(cell, Text) else Text("" if cell is None else printable(cell)) for cell in cells))
 
 
 def say(line: str | Text, style: str = "") -> None:

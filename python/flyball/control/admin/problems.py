@@ -32,6 +32,7 @@ from flyball.errors import (
     UsageError,
 )
 from flyball.faults import Fault
+from flyball.registry.hidden_paths import without_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +88,7 @@ def problem_of(error: FlyballError, request_id: str) -> dict[str, Any]:
         "type": f"urn:flyball:fault:{error.code}",
         "title": error.code.replace("_", " "),
         "status": status,
-        "detail": error.message,
+        "detail": without_paths(error.message),
         "code": error.code,
         "exit_code": error.exit_code,
         "request_id": request_id,
@@ -95,10 +96,17 @@ def problem_of(error: FlyballError, request_id: str) -> dict[str, Any]:
     if isinstance(error, SignatureError):
         document["reason"] = error.reason
     if error.next_step:
-        document["next"] = error.next_step
+        document["next"] = without_paths(error.next_step)
     if error.faults:
-        document["faults"] = [fault.document() for fault in error.faults[:FAULTS_MAX]]
+        document["faults"] = [_shown(fault) for fault in error.faults[:FAULTS_MAX]]
     return document
+
+
+def _shown(fault: Fault) -> dict[str, object]:
+    document = fault.document()
+    return {
+        key: without_paths(value) if key != "is" and isinstance(value, str) else value for key, value in document.items()
+    }
 
 
 def answer_problems(app: FastAPI) -> None:
@@ -115,6 +123,14 @@ def respond(error: FlyballError, request_id: str) -> JSONResponse:
     if isinstance(error, OverloadedError) and error.retry_after_s is not None:
         headers["retry-after"] = str(max(1, round(error.retry_after_s)))
     document = problem_of(error, request_id)
+    if document["detail"] != error.message:
+        line = {
+            "level": "INFO",
+            "message": "admin request refused",
+            "request_id": request_id,
+            "reason": error.message[:2000],
+        }
+        sys.stderr.write(json.dumps(line) + "\n")
     return JSONResponse(document, document["status"], headers, MEDIA_TYPE)
 
 

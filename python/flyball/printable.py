@@ -1,0 +1,59 @@
+"""Text for a terminal, whoever wrote it: characters that would move the cursor, change the reading direction or begin a
+line are shown as escapes. `crates/core/src/printable.rs` does the same for logs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import IO, TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_OVERRIDES = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
+_ACTS = re.compile(f"[\x00-\x1f\x7f-\x9f{_OVERRIDES}]")
+_ACTS_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_OVERRIDES}]")
+
+
+def printable(text: object) -> str:
+    """One line of text, with every character that a terminal would obey as an escape: a new line is `\\u000a`."""
+    return _ACTS.sub(_escape, str(text))
+
+
+def printable_lines(text: str) -> str:
+    """The same for text whose own new lines and tabs are meant."""
+    return _ACTS_IN_LINES.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found.group()):04x}"
+
+
+class PrintableStream:
+    """A text stream that escapes what is written to it; everything else is the stream's own."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write the text, escaped."""
+        self._stream.write(printable_lines(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write each of them, escaped."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def printing(stream: IO[str]) -> IO[str]:
+    """The stream with what is written to it escaped."""
+    return stream if isinstance(stream, PrintableStream) else cast("IO[str]", PrintableStream(stream))
+
+
+def unescaped(stream: IO[str]) -> IO[str]:
+    """The stream itself, for whoever escapes before it colours."""
+    return stream._stream if isinstance(stream, PrintableStream) else stream
