@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from flyball.engine import model_files
 from flyball.snapshot import Limits, ModelSource, Slo, Terms, compile_models
+from flyball.snapshot.compile import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 
 def deployment_of(compiled: Compiled, queue_wait_ms_max: int | None = None) -> ModelSource:
     """What the snapshot's compiler takes: every model is a version, the decision stands beside them."""
-    first, *others = compiled.artifacts
+    first, *others = compiled.artifacts or [None]
     limits = Limits() if queue_wait_ms_max is None else Limits(queue_wait_ms_max=queue_wait_ms_max)
     return ModelSource(
         compiled.name,
-        first.path,
-        version=first.version,
-        older={other.version: other.path for other in others},
+        None if first is None else first.path,
+        version=VERSION if first is None else first.version,
+        older={other.version: other.path for other in others if other is not None},
         terms=Terms(limits=limits, slo=Slo(deadline_ms=compiled.timeout_ms)),
         decision=compiled.document,
     )
