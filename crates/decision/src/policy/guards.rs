@@ -1,7 +1,7 @@
 //! Guards: the ranges in which numbers must lie for a decision to be made at all.
 
-use super::bands::Range;
 use super::NO_SCORE;
+use super::bands::Range;
 use crate::document::GuardDocument;
 use crate::faults::Faults;
 use crate::names::Names;

@@ -30,7 +30,12 @@ impl Dialect for Unversioned {
         false
     }
 
-    fn parse(&self, body: &Bytes, _limits: &RequestLimits, _spare: Vec<Tensor>) -> Result<InferRequest, Fault> {
+    fn parse(
+        &self,
+        body: &Bytes,
+        _limits: &RequestLimits,
+        _spare: Vec<Tensor>,
+    ) -> Result<InferRequest, Fault> {
         if body.is_empty() {
             return Err(Fault::malformed("the test's own"));
         }

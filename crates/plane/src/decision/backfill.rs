@@ -5,7 +5,7 @@
 
 use super::compile;
 use crate::stages::features::window_event;
-use flyball_core::{Clock, TakeRows};
+use flyball_core::Clock;
 use flyball_decision::{DecisionDocument, KeyBuffer, Program, RowReader, Rows};
 use flyball_features::{FeatureSettings, Features, LaneFeatures, Wall, Why, Window, Windowed};
 use std::path::{Path, PathBuf};
@@ -59,25 +59,38 @@ impl Backfill {
             feature.window.as_ref().is_some_and(|window| window.source.is_none()) && folder.is_none()
         });
         if let Some(feature) = embedded {
-            return Err(refused(format!("the window {} is kept by the server, and no folder is named", feature.name)));
+            return Err(refused(format!(
+                "the window {} is kept by the server, and no folder is named",
+                feature.name
+            )));
         }
         let wall = Wall::manual(Wall::system().now_ms());
-        let settings = FeatureSettings { folder, wall: wall.clone(), clock: Clock::system(), ..FeatureSettings::default() };
+        let settings = FeatureSettings {
+            folder,
+            wall: wall.clone(),
+            clock: Clock::system(),
+            ..FeatureSettings::default()
+        };
         let features = Features::new(settings);
         let sources = compile::sources(&program, Path::new("."), &features).map_err(refused)?;
         let windows = compile::windows(decision, document, &program, &sources, &features).map_err(refused)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| refused(format!("cannot start a runtime: {error}")))?;
         let decision = decision.to_owned();
-        Ok(Backfill { decision, program, windows, features, wall, runtime, last_ms: None, filled: Filled::default() })
+        Ok(Backfill {
+            decision,
+            program,
+            windows,
+            features,
+            wall,
+            runtime,
+            last_ms: None,
+            filled: Filled::default(),
+        })
     }
 
     /// Counts rows, each with the time of its event in milliseconds. Times ascend, from one call to the next too.
-    pub fn put(
-        &mut self,
-        times: &[i64],
-        give: impl FnOnce(&mut RowReader<'_>),
-    ) -> Result<(), BackfillFault> {
+    pub fn put(&mut self, times: &[i64], give: impl FnOnce(&mut RowReader<'_>)) -> Result<(), BackfillFault> {
         let mut rows = Rows::default();
         self.program.begin(&mut rows);
         let mut reader = self.program.reader(&mut rows);
@@ -90,7 +103,9 @@ impl Backfill {
                 return Err(BackfillFault::Refused(text));
             }
             if self.last_ms.is_some_and(|last| at_ms < last) {
-                return Err(BackfillFault::Refused("the events are not in the order of their times".to_owned()));
+                return Err(BackfillFault::Refused(
+                    "the events are not in the order of their times".to_owned(),
+                ));
             }
             self.last_ms = Some(at_ms);
         }

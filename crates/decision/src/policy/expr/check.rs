@@ -3,9 +3,9 @@
 
 use super::ExprFault;
 use super::node::{Calc, Instant, Pick, Real, Relation, Truth, Typed, Whole, Words};
-use crate::policy::NO_SCORE;
 use crate::names::{Name, Names};
 use crate::nearest::did_you_mean;
+use crate::policy::NO_SCORE;
 use crate::value::Kind;
 use cel::common::ast::{CallExpr, Expr as Tree, IdedExpr, LiteralValue, SourceInfo, operators};
 use std::cell::{Cell, RefCell};
