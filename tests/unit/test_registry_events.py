@@ -56,7 +56,9 @@ def test_a_new_registry_ends_at_nothing(log):
 def test_a_writer_who_has_not_seen_the_newest_is_told_who_did_what(log):
     log.append_all([registered("fraud", 1), registered("fraud", 2)])
     log.append_all([replace(promoted("fraud", 2, actor="bo"), expected_revision=2)])
-    with pytest.raises(RegistryConflictError, match=r"bo \(not authenticated\) promoted fraud@2 to production \(better\)") as refused:
+    with pytest.raises(
+        RegistryConflictError, match=r"bo \(not authenticated\) promoted fraud@2 to production \(better\)"
+    ) as refused:
         log.append_all([replace(promoted("fraud", 1, actor="di"), expected_revision=2)])
     assert refused.value.code == "registry_conflict"
     assert "flyball registry history fraud" in str(refused.value)

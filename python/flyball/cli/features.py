@@ -116,7 +116,9 @@ def backfill(
     from flyball.spec.backfill import WindowsToFill, events_of_rows
 
     if (data is None) == (journal is None):
-        raise UsageError("name either --data or --journal", next_step="--data rows.parquet   or   --journal FOLDER --from 7d")
+        raise UsageError(
+            "name either --data or --journal", next_step="--data rows.parquet   or   --journal FOLDER --from 7d"
+        )
     windows, left_out = WindowsToFill(Decision.load(spec).check().compiled), Counter[str]()
     if journal is not None:
         events = _recorded(windows, journal, since, until, kek, left_out)

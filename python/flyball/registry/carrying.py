@@ -178,9 +178,7 @@ class _Judge:
 
     def _draft(self, version: CarriedVersion, act: str, **body: object) -> Draft:
         said = {"version": version.version, **body}
-        return Draft(
-            version.name, act, said, self._actor.name, self._reason, authenticated=self._actor.authenticated
-        )
+        return Draft(version.name, act, said, self._actor.name, self._reason, authenticated=self._actor.authenticated)
 
     def _by(self, owner: str, draft: Draft) -> Draft:
         """A signature is its key's owner's act, whoever imports it."""

@@ -72,7 +72,9 @@ class Nodes:
             if report.live:
                 connection.execute(insert(nodes), [one._asdict() for one in report.live])
             stream = node_stream(environment)
-            drafts = [Draft(stream, "acknowledged", body, actor, authenticated="server") for body in report.said[:_EVENTS_AT_ONCE]]
+            drafts = [
+                Draft(stream, "acknowledged", body, actor, authenticated="server") for body in report.said[:_EVENTS_AT_ONCE]
+            ]
             return self._log.append_in(connection, drafts) if drafts else []
 
     def forget(self, node: str, *, actor: Actor, reason: str = "") -> list[Event]:

@@ -72,9 +72,7 @@ class Refusals:
                 del self._hours[name]
 
     def _append(self, stream: str, body: dict[str, Any], actor: Actor, reason: str = "") -> None:
-        self._log.append(
-            stream, None, "refused", body, actor=actor.name, reason=reason, authenticated=actor.authenticated
-        )
+        self._log.append(stream, None, "refused", body, actor=actor.name, reason=reason, authenticated=actor.authenticated)
 
     def _fits(self, actor: Actor) -> bool:
         with self._lock:

@@ -47,6 +47,11 @@ class ModelSource:
     decision: Mapping[str, object] | None = None
     """What is decided with its versions, as `flyball.spec` compiles it; none: they are served as they are."""
 
+    @property
+    def files(self) -> dict[str, Path]:
+        """The file of each version."""
+        return {**self.older, **({} if self.path is None else {self.version: self.path})}
+
     @classmethod
     def from_argument(cls, text: str) -> ModelSource:
         """Read `PATH`, which is named after its stem, or `NAME=PATH`. A file that exists wins over the second reading."""
@@ -90,7 +95,7 @@ def compile_models(
 
 
 def _deployment(model: ModelSource, terms: Terms, place: Place | None, read: Read) -> dict[str, object]:
-    versions = {**model.older, **({} if model.path is None else {model.version: model.path})}
+    versions = model.files
     return {
         "name": model.name,
         "route": {"version": model.version},

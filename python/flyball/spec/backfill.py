@@ -68,7 +68,7 @@ class WindowsToFill:
         folder: Path | None,
         told: Callable[[int, int], None] | None = None,
     ) -> Backfilled:
-        """Count the events in the order of their times. `folder`: the server's features_folder, for windows that it keeps."""
+        """Count the events in the order of their times. `folder`: the server's features_folder, for embedded windows."""
         if self.embedded and folder is None:
             raise UsageError(
                 f"{', '.join(self.embedded)}: kept by the server itself, in its features_folder",

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 def deployment_of(compiled: Compiled, queue_wait_ms_max: int | None = None) -> ModelSource:
     """What the snapshot's compiler takes: every model is a version, the decision stands beside them."""
-    first, *others = compiled.artifacts or [None]
+    first, others = compiled.artifacts[:1], compiled.artifacts[1:]
     limits = Limits() if queue_wait_ms_max is None else Limits(queue_wait_ms_max=queue_wait_ms_max)
     return ModelSource(
         compiled.name,
-        None if first is None else first.path,
-        version=VERSION if first is None else first.version,
-        older={other.version: other.path for other in others if other is not None},
+        first[0].path if first else None,
+        version=first[0].version if first else VERSION,
+        older={other.version: other.path for other in others},
         terms=Terms(limits=limits, slo=Slo(deadline_ms=compiled.timeout_ms)),
         decision=compiled.document,
     )

@@ -40,9 +40,7 @@ def fit_spec(spec: Spec, base: Path, origin: Origin, data: Path, *, target: str 
     return fit_transforms(steps, columns, target=truth)
 
 
-def training_rows(
-    decision: str | Path, data: str | Path, *, target: str
-) -> tuple[list[str], NDArray[np.float32], Column]:
+def training_rows(decision: str | Path, data: str | Path, *, target: str) -> tuple[list[str], NDArray[np.float32], Column]:
     """What the model is trained on: the names of its columns, its rows as float32, and the target.
 
     The columns are made by the decision's own transforms with their fitted parameters, and computed features by the program

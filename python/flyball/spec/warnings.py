@@ -42,7 +42,10 @@ def _adverse(document: Mapping[str, Any]) -> Iterator[Warned]:
     adverse = set(policy["adverse"])
     for place, rule in enumerate(policy["rules"]):
         if rule.get("then") in adverse and rule.get("reason") is None:
-            yield ("policy", "rules", place), f"gives {rule['then']!r}, which is adverse, without a reason; add  reason: CODE"
+            yield (
+                ("policy", "rules", place),
+                f"gives {rule['then']!r}, which is adverse, without a reason; add  reason: CODE",
+            )
     banded = {band.get("outcome", band["name"]) for band in _bands(policy)}
     if (silent := sorted(adverse & banded)) and (why := _unexplained(document)):
         yield ("policy", "reasons"), f"{_listed(silent)} by the score alone has no reasons: {why}"

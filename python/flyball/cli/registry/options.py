@@ -126,7 +126,7 @@ def _gates(subject: Subject) -> list[Gate]:
 
 
 def actor(named: str | None) -> Actor:
-    """Who acts: who was named, which nobody authenticates, else who runs the command. At home everybody may do everything."""
+    """Who acts: who was named, whom nobody authenticates, else who runs the command. At home everybody may do all."""
     from flyball.registry.acting import Actor
 
     user = _user()
