@@ -387,9 +387,12 @@ def backfill_windows(options: dict[str, Any], batches: Iterable[bytes]) -> dict[
         from flyball import _native
 
         backfill = _native.WindowBackfill(json.dumps(options).encode())
-        for batch in batches:
-            backfill.put(batch)
-        return TypeAdapter(dict[str, int]).validate_json(backfill.finish())
+        try:
+            for batch in batches:
+                backfill.put(batch)
+        finally:
+            filled = backfill.finish()  # where it failed, too: it holds the windows' folder
+        return TypeAdapter(dict[str, int]).validate_json(filled)
 
 
 def feature_record(options: dict[str, Any], key: str) -> bytes | None:
