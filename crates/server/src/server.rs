@@ -175,7 +175,6 @@ impl Server {
             orders,
             regions,
             connections: (0..sockets).map(|_| AtomicUsize::new(0)).collect(),
-            // Last: the others are made by it.
         });
         let running = Arc::new(Running { shared: Arc::clone(&shared), threads: Mutex::new(Vec::new()) });
         let senders = start_lanes(&running, inboxes)?;

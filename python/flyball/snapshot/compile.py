@@ -36,7 +36,8 @@ class ModelSource:
     """A model file and the name to serve it under, with what only this model has."""
 
     name: str
-    path: Path
+    path: Path | None
+    """None: a decision without a model."""
     version: str = VERSION
     older: Mapping[str, Path] = field(default_factory=dict)
     """Further versions, for callers who name one."""
@@ -45,6 +46,11 @@ class ModelSource:
     """Instead of those for all models."""
     decision: Mapping[str, object] | None = None
     """What is decided with its versions, as `flyball.spec` compiles it; none: they are served as they are."""
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The file of each version."""
+        return {**self.older, **({} if self.path is None else {self.version: self.path})}
 
     @classmethod
     def from_argument(cls, text: str) -> ModelSource:
@@ -89,7 +95,7 @@ def compile_models(
 
 
 def _deployment(model: ModelSource, terms: Terms, place: Place | None, read: Read) -> dict[str, object]:
-    versions = {**model.older, model.version: model.path}
+    versions = model.files
     return {
         "name": model.name,
         "route": {"version": model.version},
@@ -124,7 +130,7 @@ def _stated(terms: Terms, model: ModelSource) -> dict[str, object]:
 
 
 def _refuse_duplicates(models: Sequence[ModelSource]) -> None:
-    seen: dict[str, Path] = {}
+    seen: dict[str, Path | None] = {}
     for model in models:
         if model.name in seen:
             raise UsageError(

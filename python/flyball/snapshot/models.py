@@ -203,6 +203,9 @@ class ThirdDeployment(SecondDeployment):
 class FourthDeployment(ThirdDeployment):
     """One deployment, as format 4 knows it."""
 
+    versions: list[ModelVersion] = Field(
+        max_length=16, description="a list of 1 to 16 versions; empty for a decision without a model"
+    )
     decision: dict[str, Any] | None = Field(
         default=None,
         description="an object: what is decided with its models, which has checks of its own; null to serve models as such",
