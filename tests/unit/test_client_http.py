@@ -310,3 +310,15 @@ def test_no_inputs_are_refused_before_anything_is_sent(client, server):
     with pytest.raises(errors.InvalidInputError, match="no inputs"):
         client.infer("m", {})
     assert server.seen == []
+
+
+def test_a_caller_s_key_comes_from_the_argument_or_the_environment(server, monkeypatch):
+    monkeypatch.setenv("FLYBALL_API_KEY", "of the environment")
+    for given, wanted in ((None, "of the environment"), ("given", "given")):
+        with Client(server.url, api_key=given) as client:
+            client.live()
+        assert server.seen[-1][1]["Authorization"] == f"Bearer {wanted}"
+    monkeypatch.delenv("FLYBALL_API_KEY")
+    with Client(server.url) as client:
+        client.live()
+    assert "Authorization" not in server.seen[-1][1]

@@ -152,7 +152,7 @@ class ServerConfig(BaseModel):
     callers: Annotated[
         str | None,
         Field(min_length=1, json_schema_extra={"unit": "path"}),
-        Field(description="JSON file of who may call and how much (`flyball caller` writes it); read when it changes."),
+        Field(description="JSON file of callers and their rights (`flyball caller` writes it); read when it changes."),
         Allowed("null, or the path of a file"),
     ] = None
     hosts: Annotated[
@@ -166,7 +166,7 @@ class ServerConfig(BaseModel):
     allow_anonymous: Annotated[
         bool | None,
         Field(json_schema_extra={"unit": "switch"}),
-        Field(description="Serve those who are no known caller; null for on loopback and Unix sockets only."),
+        Field(description="Serve callers that are not known; null for on loopback and Unix sockets only."),
         Allowed("null, true or false"),
     ] = None
     lanes: Annotated[

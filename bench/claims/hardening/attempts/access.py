@@ -104,6 +104,7 @@ def _with_callers(build: Build, folder: Path, callers: list[dict[str, Any]]) -> 
 
 def _recorded(server: Server) -> Seen:
     answer = server.ask("POST", f"/v2/models/{DECISION}/infer", INPUTS)
+    server.ask("POST", "/v1/journal/seals", {})  # answers once all of it is on the disk
     facts = server.ask("GET", "/v1/journal").text
     recorded = '"tensors":1' in facts.replace(" ", "")
     return Seen(f"{answer.status}, {'one record' if recorded else 'no record'}", holds=answer.status == 200 and recorded)
