@@ -47,9 +47,7 @@ def test_weights_behind_a_link_are_refused(way: Callable[[Path, Path], object], 
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
-def test_a_pipe_for_weights_is_refused_and_nobody_waits_for_it(
-    way: Callable[[Path, Path], object], tmp_path: Path
-) -> None:
+def test_a_pipe_for_weights_is_refused_and_nobody_waits_for_it(way: Callable[[Path, Path], object], tmp_path: Path) -> None:
     (tmp_path / "made").mkdir()
     path = models.external(tmp_path / "made")
     (tmp_path / "made" / WEIGHTS).unlink()

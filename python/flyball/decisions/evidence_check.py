@@ -388,6 +388,11 @@ def opened(place: Path) -> Files:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
+def one_line(text: object) -> str:
+    """One line, without what a terminal would obey: the pack's words must not look like this program's."""
+    return "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in str(text))
+
+
 def main(arguments: list[str]) -> int:
     """Prints what was found; 0 only where everything holds."""
     words = list(arguments)
@@ -397,12 +402,13 @@ def main(arguments: list[str]) -> int:
     try:
         told, unproven = check(opened(place), key)
     except NotProvenError as error:
-        sys.stdout.write(f"NOT PROVEN: {error}\n")
+        sys.stdout.write(f"NOT PROVEN: {one_line(error)}\n")
         return 1
     except (OSError, KeyError, ValueError, TypeError, AttributeError, IndexError, zipfile.BadZipFile, struct.error) as error:
-        sys.stdout.write(f"NOT PROVEN: the pack is damaged: {type(error).__name__} {error}\n")
+        sys.stdout.write(f"NOT PROVEN: the pack is damaged: {type(error).__name__} {one_line(error)}\n")
         return 1
-    sys.stdout.write("".join(f"ok  {line}\n" for line in told) + "".join(f"--  not proven: {line}\n" for line in unproven))
+    lines = [f"ok  {one_line(line)}\n" for line in told] + [f"--  not proven: {one_line(line)}\n" for line in unproven]
+    sys.stdout.write("".join(lines))
     sys.stdout.write("PROVEN\n" if key else "PROVEN under the pack's own key; compare it with the one that you were given\n")
     return 0
 
