@@ -24,6 +24,7 @@ mod journal;
 mod lane_thread;
 mod listen;
 mod machine;
+mod memory_watch;
 mod refusals;
 mod reply;
 mod seats;
