@@ -35,10 +35,10 @@ class Answer:
 class Callers:
     """Each over a connection of its own, until that breaks; leaving ends them."""
 
-    def __init__(self, url: str, questions: Sequence[Callable[[int], Question]]) -> None:
+    def __init__(self, url: str, questions: Sequence[Callable[[int], Question]], timeout_s: float = _TIMEOUT_S) -> None:
         """`questions`: of each caller, its question by number, from 1."""
         self.answers: list[list[Answer]] = [[] for _ in questions]
-        self._host, self._stop = urlsplit(url).netloc, threading.Event()
+        self._host, self._stop, self._timeout_s = urlsplit(url).netloc, threading.Event(), timeout_s
         self._threads = [threading.Thread(target=self._ask, args=pair) for pair in zip(questions, self.answers, strict=True)]
 
     def __enter__(self) -> Self:
@@ -56,7 +56,7 @@ class Callers:
         return [answer for answers in self.answers for answer in list(answers) if answer.asked >= since]
 
     def _ask(self, question: Callable[[int], Question], answers: list[Answer]) -> None:
-        connection = http.client.HTTPConnection(self._host, timeout=_TIMEOUT_S)
+        connection = http.client.HTTPConnection(self._host, timeout=self._timeout_s)
         number = 0
         status: int | None = 0
         while status is not None and not self._stop.is_set():

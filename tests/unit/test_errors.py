@@ -31,6 +31,9 @@ KINDS = [
     ("client_gone", 499, None, "CANCELLED", 5),
     ("deadline_passed", 504, None, "DEADLINE_EXCEEDED", 6),
     ("answer_not_representable", 422, None, "FAILED_PRECONDITION", 3),
+    ("answer_too_large", 422, None, "FAILED_PRECONDITION", 3),
+    ("run_memory_exceeded", 422, None, "FAILED_PRECONDITION", 3),
+    ("memory_full", 503, 1.0, "RESOURCE_EXHAUSTED", 7),
     ("run_failed", 500, None, "INTERNAL", 8),
     ("panicked", 500, None, "INTERNAL", 8),
 ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from bench.claims.hardening import again, bypass, soak
+from bench.claims.hardening import again, bypass, hostile_models, soak
 from bench.claims.topics import run_topics
 
 TOPICS = {
     "attempts": again.measure,
     "bypass": bypass.measure,
+    "models": hostile_models.measure,
     "soak": soak.measure,
 }
 

@@ -168,6 +168,52 @@ pub struct Decisions {
     pub timings: Option<[Option<Duration>; Stage::COUNT]>,
 }
 
+/// A text in JSON: at worst each of its bytes is escaped, `\u0000`.
+fn text_size(text: &str) -> usize {
+    text.len() * 6 + 2
+}
+
+/// What stands around the texts of each row, reason, score or field in an answer, at most: keys, numbers, ids, digests.
+const ITEM_BYTES: usize = 512;
+
+impl Decisions {
+    /// Bytes that the answer takes at most, whichever protocol it is written in.
+    pub fn size_max(&self) -> usize {
+        let models = self.models.iter().map(|by| ITEM_BYTES + text_size(&by.model) + text_size(&by.version));
+        let rows = self.rows.iter().map(DecidedRow::size_max);
+        4 * ITEM_BYTES + text_size(&self.decision) + models.sum::<usize>() + rows.sum::<usize>()
+    }
+}
+
+impl DecidedRow {
+    fn size_max(&self) -> usize {
+        let optional = |text: &Option<Arc<str>>| text.as_deref().map_or(0, text_size);
+        let outcome = match &self.outcome {
+            RowOutcome::Decided(decided) => {
+                let scores = decided.scores.iter().map(|(name, _)| ITEM_BYTES + text_size(name));
+                let reasons = decided.reasons.iter().map(|reason| {
+                    let field = reason.contribution.as_ref().map_or(0, |(field, _)| text_size(field));
+                    ITEM_BYTES + text_size(&reason.code) + optional(&reason.text) + field
+                });
+                text_size(&decided.outcome)
+                    + optional(&decided.band)
+                    + optional(&decided.variant)
+                    + scores.sum::<usize>()
+                    + reasons.sum::<usize>()
+            }
+            RowOutcome::Invalid(fields) => {
+                let field = |fault: &FieldFault| {
+                    let is = fault.is.as_deref().map_or(0, text_size);
+                    ITEM_BYTES + text_size(&fault.field) + is + text_size(&fault.allowed)
+                };
+                fields.iter().map(field).sum()
+            }
+            RowOutcome::Failed { text, .. } => text_size(text),
+        };
+        2 * ITEM_BYTES + self.id.as_deref().map_or(0, text_size) + outcome
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -113,6 +113,9 @@ pub trait Dialect {
     /// Reads a request. `spare` is empty; the inputs go into it, so that its capacity is used again.
     fn parse(&self, body: &Bytes, limits: &RequestLimits, spare: Vec<Tensor>) -> Result<InferRequest, Fault>;
 
+    /// Bytes that an answer takes at most, known before any of them is written.
+    fn size_max(&self, answer: &Answer<'_>) -> usize;
+
     /// Writes an answer into `out`, which is empty, and takes what it wrote: the rest of its capacity is used again.
     /// It may still fail: JSON has no NaN.
     fn answer(&self, answer: &Answer<'_>, out: &mut BytesMut) -> Result<Self::Reply, Fault>;

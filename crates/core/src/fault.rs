@@ -88,9 +88,12 @@ pub enum FaultKind {
     LaneFull,
     WaitTooLong,
     BreakerOpen,
+    MemoryFull,
     DeadlineUnreachable,
     DeadlinePassed,
     AnswerNotRepresentable,
+    AnswerTooLarge,
+    RunMemoryExceeded,
     RunFailed,
     RunStopped,
     Panicked,
@@ -118,7 +121,7 @@ const fn row(
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 29] = [
+    pub const ALL: [FaultKind; 32] = [
         FaultKind::MalformedRequest,
         FaultKind::InvalidInput,
         FaultKind::ModelNotFound,
@@ -142,9 +145,12 @@ impl FaultKind {
         FaultKind::LaneFull,
         FaultKind::WaitTooLong,
         FaultKind::BreakerOpen,
+        FaultKind::MemoryFull,
         FaultKind::DeadlineUnreachable,
         FaultKind::DeadlinePassed,
         FaultKind::AnswerNotRepresentable,
+        FaultKind::AnswerTooLarge,
+        FaultKind::RunMemoryExceeded,
         FaultKind::RunFailed,
         FaultKind::RunStopped,
         FaultKind::Panicked,
@@ -180,9 +186,12 @@ impl FaultKind {
             FaultKind::LaneFull               => row("lane_full",                503, G::ResourceExhausted,  7, Us,     Refused),
             FaultKind::WaitTooLong            => row("wait_too_long",            503, G::ResourceExhausted,  7, Us,     Refused),
             FaultKind::BreakerOpen            => row("breaker_open",             503, G::Unavailable,        7, Us,     Refused),
+            FaultKind::MemoryFull             => row("memory_full",              503, G::ResourceExhausted,  7, Us,     Refused),
             FaultKind::DeadlineUnreachable    => row("deadline_unreachable",     504, G::DeadlineExceeded,   6, Client, Refused),
             FaultKind::DeadlinePassed         => row("deadline_passed",          504, G::DeadlineExceeded,   6, Client, Refused),
             FaultKind::AnswerNotRepresentable => row("answer_not_representable", 422, G::FailedPrecondition, 3, Client, Failed),
+            FaultKind::AnswerTooLarge         => row("answer_too_large",         422, G::FailedPrecondition, 3, Client, Failed),
+            FaultKind::RunMemoryExceeded      => row("run_memory_exceeded",      422, G::FailedPrecondition, 3, Client, Failed),
             FaultKind::RunFailed              => row("run_failed",               500, G::Internal,           8, Us,     Failed),
             FaultKind::RunStopped             => row("run_stopped",              500, G::Internal,           8, Us,     Failed),
             FaultKind::Panicked               => row("panicked",                 500, G::Internal,           8, Us,     Failed),

@@ -8,7 +8,11 @@ use ort::session::SessionInputValue;
 use ort::value::{PrimitiveTensorElementType, TensorRef};
 use std::fmt::Debug;
 
-/// `u64` words keep every element type aligned. They only grow; `length_bytes` says how many bytes are in use.
+/// Memory that is kept for the next batch; what a larger one took is freed.
+const KEPT_WORDS_MAX: usize = (4 << 20) / size_of::<u64>();
+const KEPT_STRINGS_MAX: usize = 4096;
+
+/// `u64` words keep every element type aligned; `length_bytes` says how many bytes are in use.
 #[derive(Default)]
 pub(crate) struct Column {
     shape: Shape,
@@ -22,6 +26,12 @@ impl Column {
         self.shape.clear();
         self.length_bytes = 0;
         self.strings.clear();
+        if self.words.len() > KEPT_WORDS_MAX {
+            self.words = Vec::new();
+        }
+        if self.strings.capacity() > KEPT_STRINGS_MAX {
+            self.strings = Vec::new();
+        }
     }
 
     /// Lays a request's rows behind those that are here. Shapes differ at most in the first axis.

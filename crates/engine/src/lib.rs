@@ -4,6 +4,7 @@
 //! Knows nothing of requests, lanes or protocols: tensors in, tensors out, or a reason why not.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod allocator;
 mod artifact;
 mod background;
 mod ceiling;
@@ -15,6 +16,7 @@ mod load;
 mod log;
 mod lone;
 mod memory;
+mod operator_new;
 mod output;
 mod plain_file;
 mod probe;
@@ -36,7 +38,7 @@ pub use library::{LibraryError, Runtime, beside_executable};
 pub use load::{LoadOptions, LoadedModel, Surveyor};
 pub use log::{LogSeverity, log_counts};
 pub use lone::{LoneError, LoneFacts, LoneModel, Misfit, RUNS_MAX, RunFigures};
-pub use memory::{MemoryBudget, give_back, resident_bytes};
+pub use memory::{MemoryBudget, give_back, large_run_ended, look, resident_bytes};
 pub use probe::Batching;
 pub use refusal::Refusal;
 pub use runner::{GraphLevel, INTER_THREADS, INTRA_THREADS, PROVIDER, RunError, Runner, SessionOptions};

@@ -1,7 +1,7 @@
 //! Finds and opens `libonnxruntime`. Python passes the path of the wheel's own library (found without importing it);
 //! `flyballd` takes `ORT_DYLIB_PATH` or looks beside itself. Nothing is downloaded, nothing is linked at build time.
 
-use crate::log;
+use crate::{MemoryBudget, allocator, log, memory, operator_new};
 use ort::environment::Environment;
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
@@ -34,6 +34,9 @@ pub struct Runtime {
     pub(crate) environment: Environment,
     path: Arc<PathBuf>,
     version: Arc<str>,
+    /// Whether sessions may use our allocator.
+    pub(crate) counted: bool,
+    pub(crate) memory: MemoryBudget,
 }
 
 /// ONNX Runtime allows one environment in a process, so the first open wins and later ones share it.
@@ -60,6 +63,8 @@ impl Runtime {
         if minor < MINOR_OLDEST {
             return Err(LibraryError::TooOld { found: version });
         }
+        memory::tune();
+        operator_new::prefer();
         let environment = ort::init_from(path)
             .map_err(|error| unloadable(error.to_string()))?
             .with_name("flyball")
@@ -70,7 +75,21 @@ impl Runtime {
             .build()
             .map_err(|error| unloadable(error.to_string()))?;
         environment.set_log_level(ort::logging::LogLevel::Warning);
-        Ok(Runtime { environment, path: Arc::new(path.to_owned()), version: version.into() })
+        let counted =
+            allocator::register(&environment, path).map_err(|error| unloadable(error.to_string()))?;
+        if !counted {
+            tracing::warn!(
+                "this ONNX Runtime library hides C++'s operator new: the memory of runs is not limited; use the one that \
+                 pip install onnxruntime brings"
+            );
+        }
+        let (path, memory) = (Arc::new(path.to_owned()), MemoryBudget::UNLIMITED);
+        Ok(Runtime { environment, path, version: version.into(), counted, memory })
+    }
+
+    /// The same runtime, whose sessions' runs keep within a budget.
+    pub fn within(self, memory: MemoryBudget) -> Runtime {
+        Runtime { memory, ..self }
     }
 
     /// Such as `1.31.1`.

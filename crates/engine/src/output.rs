@@ -1,17 +1,19 @@
-//! A run's outputs, copied out of ONNX Runtime into one buffer that is used again once the answers made of it are gone.
+//! A run's outputs. Small ones are copied into one buffer that is used again once the answers made of it are gone; large ones
+//! stay where ONNX Runtime put them.
 
 use bytemuck::NoUninit;
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
-use flyball_core::{DataType, Tensor, TensorData, TensorSpec};
+use flyball_core::{DataType, Shape, Tensor, TensorData, TensorSpec};
 use half::{bf16, f16};
 use ort::session::SessionOutputs;
-use ort::value::{DynValue, PrimitiveTensorElementType, Shape};
+use ort::value::{DynValue, PrimitiveTensorElementType};
+use std::marker::PhantomData;
 
 pub(crate) struct OutputBuffer {
     specs: Vec<(ByteString, DataType)>,
     bytes: BytesMut,
-    /// What the largest run so far took.
+    /// What the copied outputs of a run took at most so far.
     run_bytes: usize,
 }
 
@@ -19,6 +21,8 @@ pub(crate) struct OutputBuffer {
 /// this many of them, and of large ones fewer.
 const RUNS: usize = 64;
 pub(crate) const RUNS_BYTES_MAX: usize = 16 << 10;
+/// Outputs of so many bytes are not copied.
+const HELD_BYTES_MIN: usize = 1 << 20;
 
 impl OutputBuffer {
     pub(crate) fn new(specs: &[TensorSpec]) -> OutputBuffer {
@@ -27,19 +31,20 @@ impl OutputBuffer {
     }
 
     /// Appends what a run gave to `outputs`.
-    pub(crate) fn read(&mut self, given: &SessionOutputs<'_>, outputs: &mut Vec<Tensor>) -> ort::Result<()> {
+    pub(crate) fn read(&mut self, given: SessionOutputs<'_>, outputs: &mut Vec<Tensor>) -> ort::Result<()> {
         if self.bytes.capacity() < self.run_bytes {
             // Takes the whole buffer back if no answer holds a part of it, else a new one.
             let several = self.run_bytes.saturating_mul(RUNS).min(RUNS_BYTES_MAX);
             self.bytes.reserve(several.max(self.run_bytes));
         }
         let mut run_bytes = 0;
-        for ((name, datatype), value) in self.specs.iter().zip(given.values()) {
-            let (shape, data) = data(*datatype, &value, &mut self.bytes)?;
-            if let TensorData::Fixed(bytes) = &data {
+        for ((name, datatype), (_, value)) in self.specs.iter().zip(given) {
+            let (shape, data) = data(*datatype, value, &mut self.bytes)?;
+            if let TensorData::Fixed(bytes) = &data
+                && bytes.len() < HELD_BYTES_MIN
+            {
                 run_bytes += bytes.len();
             }
-            let shape = shape.iter().copied().collect();
             outputs.push(Tensor { name: name.clone(), datatype: *datatype, shape, data });
         }
         self.run_bytes = self.run_bytes.max(run_bytes);
@@ -47,11 +52,7 @@ impl OutputBuffer {
     }
 }
 
-fn data<'v>(
-    datatype: DataType,
-    value: &'v DynValue,
-    buffer: &mut BytesMut,
-) -> ort::Result<(&'v Shape, TensorData)> {
+fn data(datatype: DataType, value: DynValue, buffer: &mut BytesMut) -> ort::Result<(Shape, TensorData)> {
     let (shape, bytes) = match datatype {
         DataType::Bool => fixed::<bool>(value, buffer)?,
         DataType::Uint8 => fixed::<u8>(value, buffer)?,
@@ -68,17 +69,34 @@ fn data<'v>(
         DataType::Fp64 => fixed::<f64>(value, buffer)?,
         DataType::Bytes => {
             let (shape, strings) = value.try_extract_strings()?;
-            return Ok((shape, TensorData::Strings(strings)));
+            return Ok((shape.iter().copied().collect(), TensorData::Strings(strings)));
         }
     };
     Ok((shape, TensorData::Fixed(bytes)))
 }
 
-fn fixed<'v, T: PrimitiveTensorElementType + NoUninit>(
-    value: &'v DynValue,
+fn fixed<T: PrimitiveTensorElementType + NoUninit>(
+    value: DynValue,
     buffer: &mut BytesMut,
-) -> ort::Result<(&'v Shape, Bytes)> {
+) -> ort::Result<(Shape, Bytes)> {
     let (shape, elements) = value.try_extract_tensor::<T>()?;
+    let shape = shape.iter().copied().collect();
+    if size_of_val(elements) >= HELD_BYTES_MIN {
+        return Ok((shape, Bytes::from_owner(Held::<T> { value, elements: PhantomData })));
+    }
     buffer.extend_from_slice(bytemuck::cast_slice(elements));
     Ok((shape, buffer.split().freeze()))
+}
+
+/// A large output in ONNX Runtime's own memory, which is freed with the last answer made of it.
+struct Held<T> {
+    value: DynValue,
+    elements: PhantomData<fn() -> T>,
+}
+
+impl<T: PrimitiveTensorElementType + NoUninit> AsRef<[u8]> for Held<T> {
+    fn as_ref(&self) -> &[u8] {
+        let (_, elements) = self.value.try_extract_tensor::<T>().expect("it was read as such before");
+        bytemuck::cast_slice(elements)
+    }
 }

@@ -1,7 +1,9 @@
 //! One ONNX Runtime session with its reused buffers. A runner belongs to one lane at a time: ONNX Runtime's `Run` is
 //! not to be trusted from several threads at once, and `&mut self` says so.
 
+use crate::allocator::{self, Denied};
 use crate::column::Column;
+use crate::memory::{self, MemoryBudget};
 use crate::output::OutputBuffer;
 use crate::stop::{Stop, Stopper};
 use crate::{Refusal, Runtime, Signature};
@@ -19,6 +21,10 @@ pub enum RunError {
     Failed(String),
     #[error("the run was stopped")]
     Stopped,
+    #[error("the run wanted {} MiB of memory, and may have {} MiB", .wanted >> 20, .bytes_max >> 20)]
+    MemoryExceeded { wanted: u64, bytes_max: u64 },
+    #[error("the process would have taken more than the {} MiB of memory that it may", .bytes_max >> 20)]
+    MemoryFull { bytes_max: u64 },
 }
 
 pub struct Runner {
@@ -29,6 +35,7 @@ pub struct Runner {
     values: Vec<SessionInputValue<'static>>,
     outputs: OutputBuffer,
     stop: Arc<Stop>,
+    memory: MemoryBudget,
 }
 
 /// How much a session says. Lanes' sessions keep quiet: some converted models warn at every run, and ONNX Runtime
@@ -82,7 +89,8 @@ impl Runner {
         let columns = signature.inputs.iter().map(|_| Column::default()).collect();
         let outputs = OutputBuffer::new(&signature.outputs);
         let stop = Stop::new().map_err(refuse)?;
-        Ok(Runner { session, signature, columns, values: Vec::new(), outputs, stop })
+        let memory = runtime.memory;
+        Ok(Runner { session, signature, columns, values: Vec::new(), outputs, stop, memory })
     }
 
     pub fn signature(&self) -> &Arc<Signature> {
@@ -94,7 +102,7 @@ impl Runner {
         self.stop.stopper()
     }
 
-    /// Begins a new batch.
+    /// Forgets the rows that are here; memory that large ones took is freed.
     pub fn clear(&mut self) {
         self.columns.iter_mut().for_each(Column::clear);
     }
@@ -118,8 +126,18 @@ impl Runner {
         for (column, spec) in self.columns.iter().zip(&self.signature.inputs) {
             values.push(column.value(spec.datatype).map_err(failed)?);
         }
-        let given = self.session.run_with_options(values.as_slice(), &stop.options).map_err(failed)?;
-        self.outputs.read(&given, outputs).map_err(failed)?;
+        let (session, inputs) = (&mut self.session, values.as_slice());
+        let (given, taken) =
+            allocator::within(self.memory, move || session.run_with_options(inputs, &stop.options));
+        memory::run_ended(taken.peak_bytes, given.is_ok());
+        let given = given.map_err(|error| match taken.denied {
+            Some(Denied::Run { wanted }) => {
+                RunError::MemoryExceeded { wanted, bytes_max: self.memory.run_bytes_max }
+            }
+            Some(Denied::Process) => RunError::MemoryFull { bytes_max: self.memory.bytes_max },
+            None => stop.error(&error),
+        })?;
+        self.outputs.read(given, outputs).map_err(failed)?;
         self.values = used_again(values);
         Ok(())
     }
@@ -167,6 +185,9 @@ fn session(
         .with_intra_op_spinning(false)?
         .with_inter_op_spinning(false)?
         .with_log_level(level)?;
+    if runtime.counted {
+        builder = builder.with_env_allocators()?;
+    }
     for (name, bytes) in &artifact.external_data {
         builder = builder.with_external_initializer_file_in_memory(name, Arc::clone(bytes))?;
     }

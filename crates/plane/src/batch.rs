@@ -10,6 +10,7 @@ mod parts;
 use crate::admission::Permit;
 use crate::job::Job;
 use crate::loaded::{Home, Model};
+use crate::pressure::memory_full;
 use crate::reply::Answered;
 use crate::schedule::{Queued, Taken};
 use crate::{Lane, LaneInbox, share};
@@ -255,11 +256,16 @@ pub(crate) fn settle<S: Sink>(
     match result {
         Ok(()) => parts::reply(lane, batch, run.rows, run.began, run.ended),
         // One bad row must not fail its neighbours: each waits for a run of its own, once.
-        Err(fault) if fault.kind == FaultKind::RunFailed && batch.len() > 1 => {
+        Err(fault) if may_fit_alone(fault.kind) && batch.len() > 1 => {
             batch.drain(..).for_each(|job| lane.push(Job { alone: true, ..job }));
         }
         Err(fault) => batch.drain(..).for_each(|job| lane.answer(job, Err(fault.clone()))),
     }
+}
+
+/// Whether a fault of a batch may be one row's alone.
+fn may_fit_alone(kind: FaultKind) -> bool {
+    matches!(kind, FaultKind::RunFailed | FaultKind::RunMemoryExceeded | FaultKind::MemoryFull)
 }
 
 /// What a run tells of its model. A run that fails may well be its input's fault, and costs no more than one that does
@@ -314,6 +320,19 @@ fn join_and_run<S: Sink>(
         Ok(Some(Err(RunError::Failed(text)))) => {
             fault(FaultKind::RunFailed, format!("the model failed on this input: {text}"))
         }
+        Ok(Some(Err(RunError::MemoryExceeded { wanted, bytes_max }))) => fault(
+            FaultKind::RunMemoryExceeded,
+            format!(
+                "the model wanted {} MiB of memory on this input, and a run may have {} MiB (run_memory_bytes_max); send \
+                 smaller input, or raise the limit",
+                wanted >> 20,
+                bytes_max >> 20
+            ),
+        ),
+        Ok(Some(Err(RunError::MemoryFull { bytes_max }))) => Some(Err(memory_full(Stage::Infer, bytes_max))),
+        Ok(Some(Err(RunError::Stopped))) if lane.plane.pressure.is_on() => {
+            Some(Err(memory_full(Stage::Infer, lane.plane.limits.memory.bytes_max)))
+        }
         Ok(Some(Err(RunError::Stopped))) => {
             let ms = run_max.as_millis();
             fault(
@@ -343,7 +362,10 @@ fn run_on<S: Sink>(
     batch.iter().for_each(|job| runner.add(&job.inputs));
     // Its time begins here: a compute lane may have waited for the session.
     lane.plane.runs.begin(lane.id, &model.name, &home.stop, lane.now().after(run_max));
-    Some(runner.run(&mut lane.outputs.borrow_mut()))
+    let ran = runner.run(&mut lane.outputs.borrow_mut());
+    // What large inputs took is not kept until the next batch.
+    runner.clear();
+    Some(ran)
 }
 
 #[cfg(test)]

@@ -182,7 +182,7 @@ impl<S: Sink, D: Dialect> Request<S> for Inference<'_, D> {
         let id = request.id.as_deref();
         let answer =
             Answer { model: &model.name, version: &model.version, id, outputs: &outputs, places: &places };
-        let reply = self.0.answer(&answer, lane.out.borrow_mut().with_room());
+        let reply = lane.write(self.0.size_max(&answer), |out| self.0.answer(&answer, out));
         lane.keep(outputs);
         walk.stage(Stage::Respond, reply)
     }

@@ -82,7 +82,7 @@ impl<S: Sink, D: DecisionDialect> Request<S> for Governed<'_, D> {
         };
         let mut case = Case::new(lane, &decision, &ask, work, turn);
         let decisions = case.decide(walk).await?;
-        let reply = self.0.answer(&decisions, lane.out.borrow_mut().with_room());
+        let reply = lane.write(decisions.size_max(), |out| self.0.answer(&decisions, out));
         let reply = walk.stage(Stage::Respond, reply)?;
         let (work, turn) = case.end();
         if let Some(turn) = turn {
@@ -137,7 +137,7 @@ impl<D: DecisionDialect> Governed<'_, D> {
     ) -> Result<D::Reply, Fault> {
         walk.stage(Stage::Route, ());
         let again = Decisions { repeated: true, timings: None, ..earlier.clone() };
-        let reply = self.0.answer(&again, lane.out.borrow_mut().with_room());
+        let reply = lane.write(again.size_max(), |out| self.0.answer(&again, out));
         let reply = walk.stage(Stage::Respond, reply)?;
         lane.sink.repeated(&decision.meter, again.rows.len());
         Ok(reply)

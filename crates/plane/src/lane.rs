@@ -6,9 +6,11 @@ use crate::governed::shadow;
 use crate::job::Job;
 use crate::out::OutBuffers;
 use crate::plane::{LaneInbox, Plane};
+use crate::pressure::memory_full;
 use crate::reply::Slots;
 use crate::schedule::{RunLimit, Schedule};
 use crate::share::SocketCost;
+use bytes::BytesMut;
 use flyball_core::{Fault, FaultKind, LaneRecorder, Nanos, Sink, Stage, Tensor};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -19,6 +21,8 @@ use tokio::sync::Notify;
 /// Batches on a compute lane grow up to this time; a model that takes longer runs its requests one by one, so that others
 /// get their turn.
 const COMPUTE_RUN_MAX: Duration = Duration::from_millis(10);
+/// Smaller answers are written without a look at the process's memory.
+const COUNTED_ANSWER_BYTES: usize = 1 << 20;
 /// Vectors that are kept for the next requests.
 const SPARE_MAX: usize = 1024;
 
@@ -167,6 +171,22 @@ impl<S: Sink> Lane<S> {
         }
     }
 
+    /// Writes an answer of so many bytes at most, or refuses to where that is more than allowed.
+    pub(crate) fn write<T>(
+        &self,
+        bytes_max: usize,
+        write: impl FnOnce(&mut BytesMut) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let limits = &self.plane.limits;
+        if bytes_max > limits.answer_bytes_max {
+            return Err(too_large(bytes_max, limits.answer_bytes_max));
+        }
+        if bytes_max > COUNTED_ANSWER_BYTES && !limits.memory.has_room(bytes_max as u64) {
+            return Err(memory_full(Stage::Respond, limits.memory.bytes_max));
+        }
+        self.out.borrow_mut().write(bytes_max, write)
+    }
+
     /// An empty vector for a request's tensors, with the memory of one that is done.
     pub(crate) fn spare(&self) -> Vec<Tensor> {
         self.spare.borrow_mut().pop().unwrap_or_default()
@@ -179,6 +199,15 @@ impl<S: Sink> Lane<S> {
             spare.push(tensors);
         }
     }
+}
+
+fn too_large(bytes: usize, bytes_max: usize) -> Fault {
+    let text = format!(
+        "the answer takes up to {bytes} bytes, and {bytes_max} are allowed (answer_bytes_max): ask for fewer rows or \
+         outputs, for binary outputs where they are JSON (binary_data_output), for outputs in shared memory, or raise the \
+         limit"
+    );
+    Fault::new(FaultKind::AnswerTooLarge, Stage::Respond, text)
 }
 
 pub(crate) fn lane_full() -> Fault {

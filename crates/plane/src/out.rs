@@ -18,8 +18,17 @@ impl OutBuffers {
         OutBuffers { current: buffer(), other: buffer() }
     }
 
+    /// An empty buffer for an answer of so many bytes at most. A large one gets its own: what is cut from these two holds
+    /// the whole buffer.
+    pub(crate) fn write<T>(&mut self, bytes_max: usize, write: impl FnOnce(&mut BytesMut) -> T) -> T {
+        if bytes_max > BUFFER_BYTES {
+            return write(&mut BytesMut::with_capacity(bytes_max));
+        }
+        write(self.with_room())
+    }
+
     /// An empty buffer with room for a usual answer.
-    pub(crate) fn with_room(&mut self) -> &mut BytesMut {
+    fn with_room(&mut self) -> &mut BytesMut {
         let room = |buffer: &BytesMut| buffer.capacity() - buffer.len() >= ROOM_BYTES;
         if !room(&self.current) && !self.current.try_reclaim(BUFFER_BYTES) {
             std::mem::swap(&mut self.current, &mut self.other);

@@ -6,11 +6,12 @@ use crate::admission::Gate;
 use crate::backlog::Backlog;
 use crate::job::Job;
 use crate::loaded::{Home, Model};
+use crate::pressure::Pressure;
 use crate::states::Applied;
 use crate::watchdog::Runs;
 use arc_swap::ArcSwap;
 use flyball_core::{Clock, Nanos, Priority, Recorder, RequestLimits, nanos};
-use flyball_engine::thread_cpu_time;
+use flyball_engine::{MemoryBudget, thread_cpu_time};
 use flyball_features::{FeatureSettings, Features, Wall};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -23,6 +24,9 @@ pub struct PlaneLimits {
     pub in_flight_max: usize,
     /// The longest run that may hold a lane's sockets back.
     pub inline_run_max: Duration,
+    /// A larger answer is not written.
+    pub answer_bytes_max: usize,
+    pub memory: MemoryBudget,
 }
 
 /// What decisions need beside models.
@@ -79,6 +83,7 @@ pub struct Plane<M> {
     pub lanes: Lanes,
     pub(crate) gate: Arc<Gate>,
     pub(crate) runs: Runs,
+    pub(crate) pressure: Pressure,
     peers: Vec<Peer<M>>,
 }
 
@@ -138,8 +143,21 @@ impl<M> Plane<M> {
         let gate = Gate::new(limits.in_flight_max);
         let runs = Runs::new(count);
         let (applied, loads) = (ArcSwap::default(), AtomicU64::new(0));
-        let plane =
-            Plane { routes, applied, loads, limits, clock, means, thread_time, lanes, gate, runs, peers };
+        let pressure = Pressure::default();
+        let plane = Plane {
+            routes,
+            applied,
+            loads,
+            limits,
+            clock,
+            means,
+            thread_time,
+            lanes,
+            gate,
+            runs,
+            pressure,
+            peers,
+        };
         (Arc::new(plane), inboxes)
     }
 

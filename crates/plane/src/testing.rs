@@ -11,7 +11,7 @@ use flyball_core::{
     Clock, DataType, DecisionRecord, Digest, Meters, RequestLimits, RunRecord, Shadow, Shadowed, Sink,
     Tensor, TensorData, TensorSpec, WalkRecord,
 };
-use flyball_engine::{Batching, LatencyPoint, LatencyTable, RunError, Signature};
+use flyball_engine::{Batching, LatencyPoint, LatencyTable, MemoryBudget, RunError, Signature};
 use flyball_features::Wall;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -71,7 +71,7 @@ impl Sink for Runs {
     }
 }
 
-/// Adds one to every byte; fails on 250, panics on 251.
+/// Adds one to every byte; wants too much memory on 249, fails on 250, panics on 251.
 #[derive(Default)]
 pub(crate) struct AddOne(Vec<u8>);
 
@@ -89,6 +89,9 @@ impl Run for AddOne {
     fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
         assert!(!self.0.contains(&251), "the test's own panic");
         outputs.clear();
+        if self.0.contains(&249) {
+            return Err(RunError::MemoryExceeded { wanted: 3 << 20, bytes_max: 2 << 20 });
+        }
         if self.0.contains(&250) {
             return Err(RunError::Failed("250 is out of range".into()));
         }
@@ -191,6 +194,8 @@ pub(crate) fn lanes_by(
         request: RequestLimits::for_body(1 << 20),
         in_flight_max: 1000,
         inline_run_max: Duration::from_millis(1),
+        answer_bytes_max: 64 << 20,
+        memory: MemoryBudget::UNLIMITED,
     };
     let clock = Clock::manual();
     let mut means = Means::in_memory(clock.clone(), Wall::manual(WALL_MS));

@@ -149,6 +149,8 @@ fn failure(error: LoneError) -> Failure {
         LoneError::Refused(_) => FaultKind::InvalidInput,
         LoneError::Run(RunError::Stopped) => FaultKind::RunStopped,
         LoneError::Run(RunError::Failed(_)) => FaultKind::RunFailed,
+        LoneError::Run(RunError::MemoryExceeded { .. }) => FaultKind::RunMemoryExceeded,
+        LoneError::Run(RunError::MemoryFull { .. }) => FaultKind::MemoryFull,
     };
     Failure { code: kind.label(), message, exit_code: kind.exit_code(), faults: None }
 }

@@ -48,10 +48,14 @@ pub struct ServerConfig {
     /// A load that would take the process beyond this is refused; none given means the cgroup's limit, else the
     /// machine's memory.
     pub memory_bytes_max: Option<u64>,
+    /// A run that would take more fails alone; none given means half of the above.
+    pub run_memory_bytes_max: Option<u64>,
     /// Keep the process's memory from being swapped out; without the right to it the server does not start.
     pub mlock: bool,
     pub ort_path: Option<PathBuf>,
     pub body_bytes_max: usize,
+    /// An answer that may take more is refused before it is written.
+    pub answer_bytes_max: usize,
     pub header_bytes_max: usize,
     pub connections_max: usize,
     /// Of one peer's address; Unix sockets have none, and loopback is not counted.
@@ -123,9 +127,11 @@ impl Default for ServerConfig {
             compute_lanes: None,
             inline_run_us_max: 1000,
             memory_bytes_max: None,
+            run_memory_bytes_max: None,
             mlock: false,
             ort_path: None,
             body_bytes_max: 64 << 20,
+            answer_bytes_max: 256 << 20,
             header_bytes_max: 64 << 10,
             connections_max: 4096,
             connections_per_address_max: 1024,
@@ -195,7 +201,9 @@ impl ServerConfig {
             self.memory_bytes_max.unwrap_or(MEMORY_BYTES_LEAST),
             MEMORY_BYTES_LEAST..=(1 << 53) - 1,
         );
+        bound("run_memory_bytes_max", self.run_memory_bytes_max.unwrap_or(1 << 20), 1 << 20..=(1 << 53) - 1);
         bound("body_bytes_max", self.body_bytes_max as u64, 1 << 10..=(1 << 31) - 1);
+        bound("answer_bytes_max", self.answer_bytes_max as u64, 1 << 20..=(1 << 31) - 1);
         bound("header_bytes_max", self.header_bytes_max as u64, 8 << 10..=1 << 20);
         bound("connections_max", self.connections_max as u64, 1..=1_000_000);
         bound("connections_per_address_max", self.connections_per_address_max as u64, 1..=1_000_000);

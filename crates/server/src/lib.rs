@@ -27,6 +27,7 @@ mod journal;
 mod lane_thread;
 mod listen;
 mod machine;
+mod memory_watch;
 mod open_connections;
 mod open_streams;
 mod refusals;

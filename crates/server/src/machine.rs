@@ -117,7 +117,19 @@ fn memory() -> u64 {
 }
 
 fn memory_limit() -> Option<u64> {
-    cgroup_files("memory.max").filter_map(|text| text.trim().parse().ok()).min()
+    let newer = cgroup_files("memory.max").filter_map(|text| text.trim().parse().ok());
+    newer.chain(memory_limit_of_version_1()).min()
+}
+
+/// Where the memory controller is one of version 1, as on older hosts; a limit that nobody set is beyond any memory.
+fn memory_limit_of_version_1() -> Option<u64> {
+    let own = read_to_string("/proc/self/cgroup").ok()?;
+    let own = own.lines().find_map(|line| line.split_once(":memory:"))?.1;
+    let folder = std::path::Path::new("/sys/fs/cgroup/memory");
+    // Inside a container the own group is often mounted as the root.
+    let inside = [folder.join(own.trim_start_matches('/')), folder.to_owned()];
+    let limits = inside.iter().filter_map(|at| read_to_string(at.join("memory.limit_in_bytes")).ok());
+    limits.filter_map(|text| text.trim().parse().ok()).min()
 }
 
 fn cgroup_files(name: &str) -> impl Iterator<Item = String> {

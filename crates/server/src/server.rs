@@ -18,7 +18,7 @@ use crate::settled::settled;
 use crate::tls::{Tls, TlsError, TlsFiles};
 use crate::trust::{self, TrustError};
 use crate::unwalked::Unwalked;
-use crate::{ServerConfig, acceptor, errands, watch};
+use crate::{ServerConfig, acceptor, errands, memory_watch, watch};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, Recorder, RequestLimits};
 use flyball_engine::{LibraryError, MemoryBudget, Runtime};
@@ -147,7 +147,7 @@ impl Server {
         let clock = Clock::system();
         let journal = journal::open(&config, sockets)?;
         let means = means(&config, clock.clone(), journal.clone());
-        let (plane, inboxes) = Plane::new(lanes, limits(&config), clock, means);
+        let (plane, inboxes) = Plane::new(lanes, limits(&config, memory), clock, means);
         let telemetry = Telemetry::new(inboxes.len());
         let callers = open_callers(&config, &telemetry, &mut watches)?;
         let (errands, errands_in) = mpsc::channel(errands::ERRANDS_MAX);
@@ -182,7 +182,7 @@ impl Server {
             running.add(files::start(Arc::clone(&shared), watches)?);
         }
         running.add(acceptor::start(Arc::clone(&shared), listeners, senders, errands_in)?);
-        let loader = Loader::new(runtime, plane, memory, telemetry, judge, previous_kept)?;
+        let loader = Loader::new(runtime.within(memory), plane, memory, telemetry, judge, previous_kept)?;
         let (control, acks) = start_control(&running, loader, bundle, orders_in)?;
         tell_unrecorded(&shared);
         shared.drain.enter(Phase::Serving);
@@ -303,11 +303,13 @@ fn begin_to_log(config: &ServerConfig) {
     }
 }
 
-fn limits(config: &ServerConfig) -> PlaneLimits {
+fn limits(config: &ServerConfig, memory: MemoryBudget) -> PlaneLimits {
     PlaneLimits {
         request: RequestLimits::for_body(config.body_bytes_max),
         in_flight_max: config.in_flight_max,
         inline_run_max: config.inline_run_max(),
+        answer_bytes_max: config.answer_bytes_max,
+        memory,
     }
 }
 
@@ -334,10 +336,12 @@ fn tell_unrecorded(shared: &Shared) {
 /// What was set, else what the cgroup allows, else what the machine has.
 fn memory_budget(config: &ServerConfig, machine: &Machine) -> MemoryBudget {
     let allowed = machine.memory_limit_bytes.unwrap_or(u64::MAX).min(machine.memory_bytes);
-    MemoryBudget { bytes_max: config.memory_bytes_max.unwrap_or(allowed) }
+    let bytes_max = config.memory_bytes_max.unwrap_or(allowed);
+    // Half of it: a run that takes more leaves too little for everything else.
+    MemoryBudget { bytes_max, run_bytes_max: config.run_memory_bytes_max.unwrap_or(bytes_max / 2) }
 }
 
-/// One thread for each lane; gives where each lane with sockets takes its connections from.
+/// One thread for each lane, and the one that looks at their memory; gives where each lane with sockets takes its connections from.
 fn start_lanes(
     running: &Running,
     inboxes: Vec<LaneInbox<ModelMeter>>,
@@ -345,6 +349,7 @@ fn start_lanes(
     let shared = &running.shared;
     let (sockets, cpus) = (shared.plane.lanes.sockets, &shared.machine.cpus);
     let mut senders = Vec::with_capacity(sockets);
+    running.add(memory_watch::start(Arc::clone(shared))?);
     for (id, inbox) in inboxes.into_iter().enumerate() {
         if !shared.plane.has_sockets(id) {
             running.add(lane_thread::start_compute(Arc::clone(shared), id, inbox)?);

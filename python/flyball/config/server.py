@@ -189,10 +189,19 @@ class ServerConfig(BaseModel):
         int | None,
         Field(ge=_MEMORY_LEAST, le=_MEMORY_MOST, json_schema_extra={"unit": "bytes"}),
         Field(
-            description="A load that would take the process beyond this is refused; "
+            description="A load that would take the process beyond this is refused, and so are runs while it is exceeded; "
             "null for the cgroup's limit, else the machine's memory."
         ),
         Allowed(f"null, or a whole number, {_MEMORY_LEAST} to {_MEMORY_MOST}"),
+    ] = None
+    run_memory_bytes_max: Annotated[
+        int | None,
+        Field(ge=_KIB * _KIB, le=_MEMORY_MOST, json_schema_extra={"unit": "bytes"}),
+        Field(
+            description="A run of a model that would take more memory fails, alone, with 422; "
+            "null for half of memory_bytes_max."
+        ),
+        Allowed(f"null, or a whole number, {_KIB * _KIB} to {_MEMORY_MOST}"),
     ] = None
     mlock: Annotated[
         bool,
@@ -211,6 +220,13 @@ class ServerConfig(BaseModel):
     ] = None
     body_bytes_max: Annotated[int, _range(_KIB, 2**31 - 1)] = _whole(
         "bytes", _KIB, 2**31 - 1, 64 * _KIB * _KIB, "Largest request body; a larger one is refused with 413."
+    )
+    answer_bytes_max: Annotated[int, _range(_KIB * _KIB, 2**31 - 1)] = _whole(
+        "bytes",
+        _KIB * _KIB,
+        2**31 - 1,
+        256 * _KIB * _KIB,
+        "Largest answer, numbers in JSON counted at their longest; a larger one is refused with 422 before it is written.",
     )
     header_bytes_max: Annotated[int, _range(8 * _KIB, _KIB * _KIB)] = _whole(
         "bytes", 8 * _KIB, _KIB * _KIB, 64 * _KIB, "A request head up to this is taken; one of twice the size gets 431."

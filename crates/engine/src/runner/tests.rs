@@ -3,7 +3,7 @@
 pub(crate) mod onnx;
 
 use super::{RunError, Runner, Voice, used_again};
-use crate::{Artifact, Runtime, ScanFacts, ScanLimits, beside_executable};
+use crate::{Artifact, MemoryBudget, Runtime, ScanFacts, ScanLimits, beside_executable};
 use bytes::Bytes;
 use flyball_core::{DataType, Digest, Tensor, TensorData};
 
@@ -164,6 +164,49 @@ fn a_run_that_would_never_end_is_stopped_from_another_thread_and_the_next_one_ru
     assert_eq!(stopped, Err(RunError::Stopped));
     let outputs = run(&mut runner, 3).unwrap();
     assert_eq!(outputs[0].data, TensorData::Fixed(Bytes::copy_from_slice(&3.0_f32.to_le_bytes())));
+}
+
+/// What a run of the model gives that makes so many zeros.
+fn zeros(runner: &mut Runner, count: i64) -> Result<Tensor, RunError> {
+    runner.clear();
+    let count = TensorData::Fixed(Bytes::copy_from_slice(&count.to_le_bytes()));
+    runner.add(&[tensor(DataType::Int64, &[1], count)]);
+    let mut outputs = Vec::new();
+    runner.run(&mut outputs).map(|()| outputs.swap_remove(0))
+}
+
+#[test]
+fn a_run_that_wants_more_memory_than_it_may_have_fails_alone() {
+    let bytes_max = 8 << 20;
+    let budget = MemoryBudget { run_bytes_max: bytes_max, ..MemoryBudget::UNLIMITED };
+    let runtime = runtime().within(budget);
+    let mut runner = Runner::new(&runtime, &artifact(onnx::grown()), Voice::ErrorsOnly).unwrap();
+    for _ in 0..3 {
+        let failed = zeros(&mut runner, 900_000_000).unwrap_err();
+        assert_eq!(failed, RunError::MemoryExceeded { wanted: 3_600_000_000, bytes_max });
+        assert_eq!(zeros(&mut runner, 1000).unwrap().shape.as_slice(), [1000]);
+        assert_eq!(zeros(&mut runner, 1_900_000).unwrap().shape.as_slice(), [1_900_000]);
+    }
+}
+
+#[test]
+fn a_run_for_which_the_process_has_no_memory_left_fails_alone() {
+    crate::memory::look();
+    let bytes_max = crate::resident_bytes() + (64 << 20);
+    let runtime = runtime().within(MemoryBudget { bytes_max, ..MemoryBudget::UNLIMITED });
+    let mut runner = Runner::new(&runtime, &artifact(onnx::grown()), Voice::ErrorsOnly).unwrap();
+    assert_eq!(zeros(&mut runner, 900_000_000), Err(RunError::MemoryFull { bytes_max }));
+    assert_eq!(zeros(&mut runner, 1000).unwrap().shape.as_slice(), [1000]);
+}
+
+#[test]
+fn a_large_output_outlives_its_session_and_reads_the_same() {
+    let mut runner = runner(onnx::grown());
+    let large = zeros(&mut runner, 500_000).unwrap();
+    let another = zeros(&mut runner, 600_000).unwrap();
+    drop(runner);
+    assert_eq!(large.data, TensorData::Fixed(vec![0; 2_000_000].into()));
+    assert_eq!(another.data, TensorData::Fixed(vec![0; 2_400_000].into()));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::*;
 use crate::testing::{Made, Unmeasured};
 use crate::{Lanes, Means, PlaneLimits};
 use flyball_core::{Clock, Digest, RequestLimits};
+use flyball_engine::MemoryBudget;
 use flyball_features::Wall;
 use std::cell::Cell;
 
@@ -39,6 +40,8 @@ fn loader_by(judge: Judge) -> Loader<()> {
         request: RequestLimits::for_body(1 << 20),
         in_flight_max: 1,
         inline_run_max: Duration::from_secs(1),
+        answer_bytes_max: 64 << 20,
+        memory: MemoryBudget::UNLIMITED,
     };
     let clock = Clock::system();
     let means = Means::in_memory(clock.clone(), Wall::system());

@@ -98,10 +98,38 @@ fn a_batch_never_exceeds_the_model_s_limit() {
 #[test]
 fn a_bad_row_fails_alone_and_its_neighbours_are_answered() {
     let (lane, model) = (lane(), model(64));
-    let requests: Vec<_> = [1, 250, 3].map(|row| (Arc::clone(&model), vec![row])).into();
-    let answers = answers(&lane, &requests);
-    assert_eq!((answers[0].clone().unwrap(), answers[2].clone().unwrap()), (vec![2], vec![4]));
-    assert_eq!(answers[1].as_ref().unwrap_err().kind, FaultKind::RunFailed);
+    for (bad, kind) in [(250, FaultKind::RunFailed), (249, FaultKind::RunMemoryExceeded)] {
+        let requests: Vec<_> = [1, bad, 3].map(|row| (Arc::clone(&model), vec![row])).into();
+        let answers = answers(&lane, &requests);
+        assert_eq!((answers[0].clone().unwrap(), answers[2].clone().unwrap()), (vec![2], vec![4]));
+        assert_eq!(answers[1].as_ref().unwrap_err().kind, kind);
+    }
+}
+
+#[test]
+fn nothing_is_admitted_while_memory_is_full() {
+    let (lane, model) = (lane(), model(64));
+    lane.plane.press(11, 10);
+    let refused = answers(&lane, &[(Arc::clone(&model), vec![1])]);
+    assert_eq!(refused[0].as_ref().unwrap_err().kind, FaultKind::MemoryFull);
+    lane.plane.press(10, 10);
+    assert_eq!(answers(&lane, &[(model, vec![1])])[0], Ok(vec![2]));
+}
+
+#[test]
+fn an_answer_over_the_limit_is_not_written() {
+    let lane = lane();
+    let written = |bytes_max: usize| {
+        lane.write(bytes_max, |out| {
+            out.extend_from_slice(b"answer");
+            Ok(out.split())
+        })
+    };
+    let most = lane.plane.limits.answer_bytes_max;
+    assert_eq!(written(most).unwrap(), "answer");
+    let fault = written(most + 1).unwrap_err();
+    assert_eq!(fault.kind, FaultKind::AnswerTooLarge);
+    assert!(fault.text.contains(&most.to_string()) && fault.text.contains("answer_bytes_max"), "{fault}");
 }
 
 #[test]

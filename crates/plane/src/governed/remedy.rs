@@ -17,10 +17,13 @@ pub(crate) fn remedy(remedies: &Remedies, kind: FaultKind) -> Remedy {
         FaultKind::ModelNotReady
         | FaultKind::BreakerOpen
         | FaultKind::RunFailed
+        | FaultKind::RunMemoryExceeded
         | FaultKind::RunStopped
         | FaultKind::Panicked => remedies.model_unavailable,
         FaultKind::DeadlineUnreachable | FaultKind::DeadlinePassed => remedies.timeout,
-        FaultKind::InFlightFull | FaultKind::LaneFull | FaultKind::WaitTooLong => remedies.queue_full,
+        FaultKind::InFlightFull | FaultKind::LaneFull | FaultKind::WaitTooLong | FaultKind::MemoryFull => {
+            remedies.queue_full
+        }
         FaultKind::FeatureUnavailable => remedies.feature_error,
         FaultKind::FieldsInvalid => remedies.invalid_input,
         FaultKind::GuardViolated => remedies.guard_violated,
@@ -44,8 +47,10 @@ pub(crate) fn remedied(fault: &Fault, remedy: Remedy) -> Option<Remedied> {
 
 /// The same fault as overload: come again later.
 pub(crate) fn shed(fault: Fault) -> Fault {
-    let overload =
-        matches!(fault.kind, FaultKind::InFlightFull | FaultKind::LaneFull | FaultKind::WaitTooLong);
+    let overload = matches!(
+        fault.kind,
+        FaultKind::InFlightFull | FaultKind::LaneFull | FaultKind::WaitTooLong | FaultKind::MemoryFull
+    );
     let kind = if overload { fault.kind } else { FaultKind::WaitTooLong };
     let pause = fault.retry_after.unwrap_or(SHED_PAUSE);
     Fault { kind, ..fault }.retry_after(pause)
@@ -84,11 +89,14 @@ mod tests {
         use FaultKind as K;
         for kind in FaultKind::ALL {
             let wanted = match kind {
-                K::ModelNotReady | K::BreakerOpen | K::RunFailed | K::RunStopped | K::Panicked => {
-                    Remedy::Previous
-                }
+                K::ModelNotReady
+                | K::BreakerOpen
+                | K::RunFailed
+                | K::RunMemoryExceeded
+                | K::RunStopped
+                | K::Panicked => Remedy::Previous,
                 K::DeadlineUnreachable | K::DeadlinePassed => Remedy::Rules,
-                K::InFlightFull | K::LaneFull | K::WaitTooLong => Remedy::Shed,
+                K::InFlightFull | K::LaneFull | K::WaitTooLong | K::MemoryFull => Remedy::Shed,
                 K::FeatureUnavailable => Remedy::Outcome(1),
                 K::FieldsInvalid => Remedy::Outcome(2),
                 K::GuardViolated => Remedy::Retry,

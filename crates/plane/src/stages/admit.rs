@@ -2,6 +2,7 @@
 //! deadlines that cannot be kept; a model that fails again and again is left alone for a while.
 
 use crate::admission::Permit;
+use crate::pressure::memory_full;
 use crate::{Lane, Model, Plane};
 use flyball_core::{Fault, FaultKind, Nanos, Priority, Sink, Stage};
 use std::sync::Arc;
@@ -48,6 +49,9 @@ pub(crate) fn judge<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, ask: Ask) 
     if ask.deadline.is_some_and(|deadline| deadline <= now) {
         let text = "the deadline passed before the request was read";
         return Err(Fault::new(FaultKind::DeadlinePassed, Stage::Admit, text));
+    }
+    if lane.plane.pressure.is_on() {
+        return Err(memory_full(Stage::Admit, lane.plane.limits.memory.bytes_max));
     }
     if let Some(pause) = model.breaker.refuses(now) {
         return Err(broken(model, Stage::Admit, pause));

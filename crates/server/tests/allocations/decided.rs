@@ -169,6 +169,8 @@ impl World {
             in_flight_max: 100,
             // However slow the machine is, the runs stay on the lane that is listened to.
             inline_run_max: Duration::from_secs(1),
+            answer_bytes_max: 64 << 20,
+            memory: MemoryBudget::UNLIMITED,
         };
         let clock = Clock::system();
         let means = Means::in_memory(clock.clone(), Wall::system());
@@ -247,6 +249,10 @@ impl Dialect for Wasteful {
     ) -> Result<flyball_core::InferRequest, flyball_core::Fault> {
         std::hint::black_box(Box::new(body.len()));
         self.0.parse(body, limits, spare)
+    }
+
+    fn size_max(&self, answer: &flyball_core::Answer<'_>) -> usize {
+        self.0.size_max(answer)
     }
 
     fn answer(

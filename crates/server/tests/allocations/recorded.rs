@@ -44,6 +44,8 @@ fn allocations(book: Option<Arc<Book>>, rows: usize) -> usize {
         request: RequestLimits::for_body(1 << 20),
         in_flight_max: 100,
         inline_run_max: Duration::from_secs(1),
+        answer_bytes_max: 64 << 20,
+        memory: MemoryBudget::UNLIMITED,
     };
     let clock = Clock::system();
     let mut means = Means::in_memory(clock.clone(), Wall::system());

@@ -67,6 +67,10 @@ impl Dialect for GrpcDialect {
         })
     }
 
+    fn size_max(&self, answer: &Answer<'_>) -> usize {
+        infer_response::size(answer)
+    }
+
     fn answer(&self, answer: &Answer<'_>, out: &mut BytesMut) -> Result<GrpcReply, Fault> {
         shared::write_outputs(answer)?;
         if let Err(fault) = infer_response::write(answer, out) {

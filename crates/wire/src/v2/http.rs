@@ -10,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 use flyball_core::{
     Answer, Dialect, Fault, InferRequest, ModelRef, Priority, RequestLimits, RequestedOutput, Tensor,
+    TensorData,
 };
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -109,18 +110,21 @@ impl Dialect for HttpDialect {
         })
     }
 
+    fn size_max(&self, answer: &Answer<'_>) -> usize {
+        json::size_max(answer) + raw(answer).map(binary::size).sum::<usize>()
+    }
+
     fn answer(&self, answer: &Answer<'_>, out: &mut BytesMut) -> Result<HttpReply, Fault> {
         shared::write_outputs(answer)?;
-        let raw = || answer.each().filter(|(_, place)| place.raw).map(|(tensor, _)| &tensor.data);
-        out.reserve(JSON_BYTES + raw().map(binary::size).sum::<usize>());
+        out.reserve(JSON_BYTES + raw(answer).map(binary::size).sum::<usize>());
         if let Err(fault) = json::write_answer(answer, out) {
             out.clear();
             return Err(fault);
         }
         let json_length = out.len();
-        raw().for_each(|data| binary::write(data, out));
+        raw(answer).for_each(|data| binary::write(data, out));
         let body = out.split().freeze();
-        if raw().next().is_none() {
+        if raw(answer).next().is_none() {
             return Ok(HttpReply::json(200, body));
         }
         Ok(HttpReply {
@@ -138,6 +142,11 @@ impl Dialect for HttpDialect {
             ..HttpReply::json(fault.kind.http(), json::error_body(&fault.text))
         }
     }
+}
+
+/// The outputs that follow the JSON part.
+fn raw<'a>(answer: &Answer<'a>) -> impl Iterator<Item = &'a TensorData> {
+    answer.each().filter(|(_, place)| place.raw).map(|(tensor, _)| &tensor.data)
 }
 
 /// What the JSON part of a raw answer takes, roughly; it may take more.

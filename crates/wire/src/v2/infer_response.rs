@@ -54,7 +54,7 @@ pub(super) fn write(answer: &Answer<'_>, out: &mut BytesMut) -> Result<(), Fault
 }
 
 /// Bytes that the frame takes.
-fn size(answer: &Answer<'_>) -> usize {
+pub(super) fn size(answer: &Answer<'_>) -> usize {
     let outputs = answer.each().map(|(tensor, place)| {
         field_size(OUTPUTS, output_size(tensor, place)) + field_size(RAW_CONTENTS, raw_size(tensor, place))
     });

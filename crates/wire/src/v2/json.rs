@@ -30,6 +30,54 @@ pub(super) fn write_answer(answer: &Answer<'_>, out: &mut BytesMut) -> Result<()
     Ok(())
 }
 
+/// What stands around an output's texts and numbers, at most: keys, brackets, a size in bytes.
+const OUTPUT_BYTES: usize = 128;
+/// One number of a shape, with its comma.
+const AXIS_BYTES: usize = 21;
+
+/// Bytes that the JSON part takes at most.
+pub(super) fn size_max(answer: &Answer<'_>) -> usize {
+    let outputs = answer.each().map(|(tensor, place)| {
+        let data = if place.region.is_some() || place.raw { 0 } else { data_size_max(tensor) };
+        OUTPUT_BYTES + text_size(&tensor.name) + tensor.shape.len() * AXIS_BYTES + data
+    });
+    let texts = [answer.model, answer.version, answer.id.unwrap_or_default()];
+    OUTPUT_BYTES + texts.map(text_size).iter().sum::<usize>() + outputs.sum::<usize>()
+}
+
+fn data_size_max(tensor: &Tensor) -> usize {
+    let bytes = match &tensor.data {
+        TensorData::Strings(strings) => return strings.iter().map(|text| text_size(text) + 1).sum(),
+        TensorData::Fixed(bytes) => bytes.len(),
+    };
+    // The longest number of each type with its comma, such as -1.1754944e-38 and -2.2250738585072014e-308.
+    let (size, width) = match tensor.datatype {
+        DataType::Bool => (1, 6),
+        DataType::Uint8 => (1, 4),
+        DataType::Int8 => (1, 5),
+        DataType::Uint16 => (2, 6),
+        DataType::Int16 => (2, 7),
+        DataType::Uint32 => (4, 11),
+        DataType::Int32 => (4, 12),
+        DataType::Fp32 => (4, 17),
+        DataType::Uint64 | DataType::Int64 => (8, 21),
+        DataType::Fp64 => (8, 25),
+        // JSON does not carry these: writing them fails at once.
+        DataType::Fp16 | DataType::Bf16 | DataType::Bytes => (1, 0),
+    };
+    bytes / size * width
+}
+
+/// A text with its quotes, exactly.
+fn text_size(text: &str) -> usize {
+    let byte = |byte: u8| match byte {
+        b'"' | b'\\' => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    2 + text.bytes().map(byte).sum::<usize>()
+}
+
 /// `{"error": text}`, the body of every refusal.
 pub(crate) fn error_body(text: &str) -> Bytes {
     let mut out = BytesMut::with_capacity(text.len() + 16);

@@ -80,6 +80,10 @@ impl Dialect for StreamDialect {
         request
     }
 
+    fn size_max(&self, answer: &Answer<'_>) -> usize {
+        self.unary.size_max(answer) + 2 * KEY_BYTES_MAX + FINAL_FLAG.len()
+    }
+
     fn answer(&self, answer: &Answer<'_>, out: &mut BytesMut) -> Result<StreamReply, Fault> {
         let unary = match self.unary.answer(answer, out)? {
             GrpcReply::Frame(unary) => unary.slice(frame::HEAD_BYTES..),

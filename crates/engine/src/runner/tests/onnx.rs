@@ -109,6 +109,17 @@ pub(crate) fn looped() -> Vec<u8> {
     })
 }
 
+/// `y` is as many zeros as `x` says.
+pub(crate) fn grown() -> Vec<u8> {
+    model(Graph {
+        name: "grown".into(),
+        node: vec![node("ConstantOfShape", &["x"], &["y"])],
+        input: vec![value("x", INT64, &[1])],
+        output: vec![value("y", FLOAT, &[-1])],
+        ..Graph::default()
+    })
+}
+
 fn model(graph: Graph) -> Vec<u8> {
     let opset_import = vec![Opset { domain: String::new(), version: 17 }];
     Model { ir_version: 8, graph: Some(graph), opset_import }.encode_to_vec()

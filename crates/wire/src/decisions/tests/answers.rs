@@ -207,6 +207,40 @@ fn a_models_own_score_that_json_cannot_say_is_null_and_the_decision_is_told() {
 }
 
 #[test]
+fn the_size_of_an_answer_is_never_underestimated() {
+    let odd = "\u{0}\"\u{1f}".repeat(500);
+    let worst = Decided {
+        outcome: text(&odd),
+        scores: smallvec![(text(&odd), -1e-300), (text("b"), -1e-300)],
+        reasons: smallvec![Reason {
+            code: text(&odd),
+            text: Some(text(&odd)),
+            contribution: Some((text(&odd), -2.225_073_858_507_201_4e-308))
+        }],
+        ..full()
+    };
+    let invalid = FieldFault { field: odd.clone().into(), is: Some(odd.clone()), allowed: odd.clone() };
+    let failed =
+        RowOutcome::Failed { kind: FaultKind::RunMemoryExceeded, stage: Stage::Features, text: odd.clone() };
+    let outcomes = [
+        RowOutcome::Decided(worst),
+        RowOutcome::Decided(full()),
+        RowOutcome::Invalid(vec![invalid; 3]),
+        failed,
+    ];
+    for count in [1, 100] {
+        let rows = outcomes.iter().cycle().take(4 * count).map(|outcome| row(Some(&odd), outcome.clone()));
+        let timings = Some([Some(Duration::from_nanos(123_456_789)); Stage::COUNT]);
+        let all = Decisions { timings, ..decisions(false, rows.collect()) };
+        let json = http().answer(&all, &mut BytesMut::new()).expect("an answer").body;
+        assert!(json.len() <= all.size_max(), "{} > {}", json.len(), all.size_max());
+        let reply = GrpcDecision::default().answer(&all, &mut BytesMut::new()).expect("an answer");
+        let GrpcReply::Frame(frame) = reply else { panic!("a frame") };
+        assert!(frame.len() <= all.size_max(), "{} > {}", frame.len(), all.size_max());
+    }
+}
+
+#[test]
 fn long_texts_and_many_rows_keep_their_lengths_in_protobuf() {
     let long = Decided { outcome: text(&"o".repeat(20_000)), ..full() };
     let rows = (0..1000).map(|n| row(Some(&n.to_string()), RowOutcome::Decided(long.clone()))).collect();

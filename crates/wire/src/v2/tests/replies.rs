@@ -1,8 +1,9 @@
 //! What goes back over HTTP: answers in JSON and binary, and refusals.
 
 use super::{HttpReply, answer, http};
-use bytes::Bytes;
-use flyball_core::{DataType, Dialect, Fault, FaultKind, Shape, Stage, Tensor, TensorData};
+use crate::v2::{GrpcDialect, GrpcReply};
+use bytes::{Bytes, BytesMut};
+use flyball_core::{Answer, DataType, Dialect, Fault, FaultKind, Place, Shape, Stage, Tensor, TensorData};
 use std::time::Duration;
 
 fn tensor(name: &str, datatype: DataType, bytes: Vec<u8>) -> Tensor {
@@ -73,6 +74,46 @@ fn what_json_cannot_carry_is_a_fault_with_advice_and_is_fine_as_raw_bytes() {
         assert_eq!((fault.kind, fault.stage), (FaultKind::AnswerNotRepresentable, Stage::Respond));
         assert!(fault.text.contains(wanted), "{fault}");
         assert!(fault.text.contains("ask for it as binary data"), "{fault}");
+    }
+}
+
+#[test]
+fn the_size_of_an_answer_is_never_underestimated() {
+    let longest = [
+        tensor("y", DataType::Bool, vec![0; 1000]),
+        tensor("y", DataType::Uint8, vec![255; 1000]),
+        tensor("y", DataType::Int8, vec![128; 1000]),
+        tensor("y", DataType::Uint16, vec![255; 1000]),
+        tensor("y", DataType::Int16, [0, 128].repeat(500)),
+        tensor("y", DataType::Uint32, vec![255; 1000]),
+        tensor("y", DataType::Int32, [0, 0, 0, 128].repeat(500)),
+        tensor("y", DataType::Uint64, vec![255; 1000]),
+        tensor("y", DataType::Int64, i64::MIN.to_le_bytes().repeat(500)),
+        tensor("y", DataType::Fp32, fp32(&[-1.175_494_4e-38, -3.402_823_5e38, -1.0e-45]).repeat(500)),
+        tensor("y", DataType::Fp64, (-2.225_073_858_507_201_4e-308_f64).to_le_bytes().repeat(500)),
+        Tensor {
+            name: "\u{1}\"".into(),
+            datatype: DataType::Bytes,
+            shape: Shape::from_slice(&[i64::MIN; 16]),
+            data: TensorData::Strings(vec!["\u{0}\u{1f}\\\"\n\u{7f}é\u{2028}".into(); 100]),
+        },
+    ];
+    for tensor in longest {
+        for raw in [false, true] {
+            let places = [Place { output: 0, raw, region: None }];
+            let outputs = std::slice::from_ref(&tensor);
+            let answer = Answer { model: "m\n", version: "1", id: Some("\u{2}"), outputs, places: &places };
+            let http = http(None);
+            let body = http.answer(&answer, &mut BytesMut::new()).expect("answers").body;
+            let size_max = http.size_max(&answer);
+            assert!(body.len() <= size_max, "{:?}: {} > {size_max}", tensor.datatype, body.len());
+            assert!(size_max <= body.len() + 1500, "{:?}: {} of {size_max}", tensor.datatype, body.len());
+            let grpc = GrpcDialect::default();
+            let GrpcReply::Frame(frame) = grpc.answer(&answer, &mut BytesMut::new()).expect("answers") else {
+                panic!("a frame");
+            };
+            assert_eq!(frame.len(), grpc.size_max(&answer));
+        }
     }
 }
 

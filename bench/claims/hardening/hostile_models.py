@@ -1,0 +1,230 @@
+"""Topic `models`: hostile models are loaded and run beside a GBDT's traffic, by a server that may have 2 GiB.
+
+Each is loaded by a new snapshot, called, and removed by another one; the GBDT is measured alone before and beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import urllib.request
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import onnx
+
+from bench.claims.callers import Callers
+from bench.claims.hardening.cage import Cage
+from bench.claims.hardening.zoo import Hostile, all_hostile
+from bench.claims.report import Windows, discarded, median
+from bench.claims.subjects import ANY_PORT, FLYBALLD, Subject, need
+from bench.claims.tails.stand import raw
+from flyball.bench.machine import HostWatch
+from flyball.bench.process import Process
+from flyball.bench.statistics import STEAL_MAX
+from flyball.bench.table import latency
+from flyball.engine import Arrivals, LoadRun, ort_library
+from flyball.errors import FlyballError
+from flyball.snapshot import Terms
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bench.claims.tails.stand import Stand
+    from flyball.engine import LoadResult
+
+CAGE_BYTES = 2 << 30
+RATE_PER_S, CONNECTIONS, WINDOW_S = 500.0, 4, 2.0
+P50_MAX, MEMORY_MAX = 1.2, 1.1
+RUN_MS_MAX = 1000
+CALL_S, LOADED_WITHIN_S, SETTLED_WITHIN_S = 60.0, 30.0, 20.0
+DESIGNED = {200, 400, 404, 413, 422, 429, 500, 503, 504}
+TERMS = Terms.model_validate({"limits": {"run_ms_max": RUN_MS_MAX}})
+ALONE, BESIDE = "alone", "beside"
+
+
+@dataclass(slots=True)
+class Fate:
+    """What became of one hostile model."""
+
+    name: str
+    tries: str
+    loaded: str = ""
+    answers: str = ""
+    designed: bool = False
+    server_died: bool = False
+    before_bytes: int = 0
+    after_bytes: int = 0
+
+    @property
+    def grown(self) -> float:
+        """Resident memory after it, over what it was before."""
+        return self.after_bytes / self.before_bytes if self.before_bytes else float("inf")
+
+
+def measure(stand: Stand) -> None:
+    """All of them, one after the other; `--quick` takes every tenth."""
+    hostiles = all_hostile()[:: 10 if stand.quick else 1]
+    with ExitStack() as stack:
+        cage = stack.enter_context(Cage(CAGE_BYTES))
+        if cage.why_not:
+            stand.report.not_measured(f"{len(hostiles)} hostile models under 2 GiB", "the server lives", cage.why_not)
+            return
+        pen = stack.enter_context(Pen(stand, cage))
+        windows = {ALONE: Windows(), BESIDE: Windows()}
+        fates = [pen.meet(hostile, windows) for hostile in hostiles]
+    stand.keep("fates", [asdict(fate) for fate in fates])
+    stand.keep("windows", raw(windows))
+    _judge(stand, fates, windows)
+
+
+def _judge(stand: Stand, fates: list[Fate], windows: dict[str, Windows]) -> None:
+    report, title = stand.report, f"{len(fates)} hostile models"
+    died = [fate.name for fate in fates if fate.server_died]
+    report.judge(f"{title}: the server lives", ", ".join(died) or "it was never killed", "under 2 GiB", holds=not died)
+    odd = [f"{fate.name}: {fate.loaded or fate.answers}" for fate in fates if not fate.designed]
+    figure = f"{len(fates) - len(odd)} of {len(fates)} {'; '.join(odd)}"[:300]
+    report.judge(f"{title}: each ends with a designed answer", figure, "all", holds=not odd)
+    worst = max((fate for fate in fates if not fate.server_died), key=lambda fate: fate.grown, default=fates[0])
+    figure = f"{worst.grown:.2f} times at worst ({worst.name}, from {worst.before_bytes / 1e6:.0f} MB)"
+    report.judge(
+        f"{title}: memory after each over before", figure, f"<= {MEMORY_MAX:g} times", holds=worst.grown <= MEMORY_MAX
+    )
+    claim = f"{title}: p50 of a GBDT at {RATE_PER_S:,.0f}/s beside them over alone"
+    if doubt := stand.doubt(windows):
+        report.not_measured(claim, f"<= {P50_MAX:g} times", doubt)
+        return
+    p50 = {name: median([value.latency_us.p50 for value in found.values]) for name, found in windows.items()}
+    figure = f"{p50[BESIDE] / p50[ALONE]:.2f} times ({latency(p50[BESIDE])}, alone {latency(p50[ALONE])})"
+    bar = f"<= {P50_MAX:g} times, {discarded(windows)}"
+    report.judge(claim, figure, bar, holds=p50[BESIDE] <= P50_MAX * p50[ALONE])
+
+
+class Pen:
+    """The server with the GBDT; one that died or hangs is started again for the next model."""
+
+    def __init__(self, stand: Stand, cage: Cage) -> None:
+        self._stand, self._cage, self._fraud = stand, cage, stand.fraud
+        self._generations, self._seeds = count(1), count(1)
+        self._folder = stand.folder / "pen"
+        self._folder.mkdir()
+        self._server: Process | None = None
+
+    def __enter__(self) -> Pen:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def meet(self, hostile: Hostile, windows: dict[str, Windows]) -> Fate:
+        """Everything with one model."""
+        fate = Fate(hostile.name, hostile.tries)
+        server = self._server if self._server and self._server.alive() else self._start()
+        self._window(server, windows[ALONE])
+        fate.before_bytes = server.rss_bytes()
+        try:
+            beside = self._load(server)
+            fate.loaded = self._apply(server, hostile)
+            if not fate.loaded or "refused" in fate.loaded:
+                fate.answers, fate.designed = self._call(server, hostile, beside)
+            self._end_window(beside, windows[BESIDE])
+            fate.after_bytes = self._settled(server, fate.before_bytes)
+        except (FlyballError, OSError) as error:
+            fate.loaded = fate.loaded or str(error)[:200]
+        fate.server_died = not server.alive()
+        if fate.server_died or "did not end" in fate.loaded:
+            self._end()
+        self._stand.tell(f"{hostile.name}: {fate.loaded or 'loaded'}; {fate.answers}; {fate.grown:.2f}")
+        return fate
+
+    def _start(self) -> Process:
+        self._end()
+        index = self._write(None)
+        config = self._folder / "config.json"
+        config.write_text(json.dumps({"lanes": 1, "previous_kept": 0, "unsigned": "allow", "log": "error"}))
+        command = [str(need(FLYBALLD)), "--snapshot", str(index), "--config", str(config), *ANY_PORT]
+        environment = {"ORT_DYLIB_PATH": str(ort_library())}
+        self._server = Process(self._cage.command(command), cpus=self._stand.server_cpus, environment=environment)
+        return self._server
+
+    def _end(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+
+    def _write(self, hostile: Path | None) -> Path:
+        subjects = [self._fraud]
+        if hostile is not None:
+            subjects.append(Subject("hostile", hostile, b"", 0.0))
+        bundle = self._stand.snapshot(*subjects, terms=TERMS, generation=next(self._generations))
+        return bundle.write(self._folder / "snapshot")
+
+    def _apply(self, server: Process, hostile: Hostile | None) -> str:
+        """Apply the next snapshot; gives why it does not serve, or nothing."""
+        path = None
+        if hostile is not None:
+            path = self._folder / f"{hostile.name}.onnx"
+            onnx.save(hostile.make(), str(path))
+        try:
+            index = self._write(path)
+        except FlyballError as error:
+            return f"refused: {error}"[:200]
+        generation = json.loads(index.read_text())["generation"]
+        os.kill(server.pid, signal.SIGHUP)
+        deadline = time.monotonic() + LOADED_WITHIN_S
+        while time.monotonic() < deadline and server.alive():
+            states = _get(server, "/v1/deployments")
+            if states.get("generation") == generation:
+                reasons = [
+                    state["reason"] for state in states["deployments"] if state["name"] == "hostile" and state["reason"]
+                ]
+                return f"refused: {reasons[0]}"[:200] if reasons else ""
+            time.sleep(0.05)
+        return f"its load did not end in {LOADED_WITHIN_S:g} s"
+
+    def _call(self, server: Process, hostile: Hostile, beside: LoadRun) -> tuple[str, bool]:
+        """Call it for as long as the GBDT is measured, and once at least."""
+        question = ("/v2/models/hostile/infer", json.dumps({"inputs": hostile.inputs}).encode())
+        with Callers(server.url, [lambda _number: question], CALL_S) as callers:
+            while server.alive() and not (callers.all() and beside.finished()):
+                time.sleep(0.05)
+        answers = callers.all()
+        seen = {f"{answer.status} {str(answer.content.get('error', ''))[:120]}" for answer in answers}
+        designed = all(answer.status in DESIGNED and "panicked" not in str(answer.content) for answer in answers)
+        return f"{len(answers)} answers: " + "; ".join(sorted(seen))[:300], designed and bool(answers)
+
+    def _load(self, server: Process) -> LoadRun:
+        seconds = self._stand.seconds(WINDOW_S)
+        arrivals = Arrivals(kind="poisson", rate_per_s=RATE_PER_S, seed=next(self._seeds))
+        return LoadRun(self._fraud.plan(server, CONNECTIONS, arrivals=arrivals, duration_s=seconds), self._fraud.payloads)
+
+    def _window(self, server: Process, kept: Windows) -> None:
+        self._end_window(self._load(server), kept)
+
+    def _end_window(self, load: LoadRun, kept: Windows) -> None:
+        with HostWatch() as host:
+            result: LoadResult = load.result()
+        if result.mismatched:
+            raise FlyballError(f"{result.mismatched} answers of the GBDT differ: {result.first_problem}")
+        if host.seen.steal_share > STEAL_MAX:
+            kept.discarded += 1
+        else:
+            kept.values.append(result)
+
+    def _settled(self, server: Process, before_bytes: int) -> int:
+        """What is resident once the model is gone and memory was given back, or time is up."""
+        self._apply(server, None)
+        deadline = time.monotonic() + SETTLED_WITHIN_S
+        while (now := server.rss_bytes()) > MEMORY_MAX * before_bytes and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return now
+
+
+def _get(server: Process, path: str) -> dict[str, Any]:
+    with urllib.request.urlopen(server.url + path, timeout=10) as answer:  # noqa: S310 - our own server
+        content: dict[str, Any] = json.load(answer)
+    return content

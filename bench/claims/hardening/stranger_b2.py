@@ -1,0 +1,120 @@
+"""A server as a stranger starts it: a model's file, the two commands, a port. Imports nothing of `flyball`."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench.claims.hardening.attempts import Build
+    from bench.claims.hardening.cage import Cage
+
+READY_WITHIN_S = 60.0
+
+
+class Served:
+    """A server that is ready."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        self.process, self.port = process, port
+
+    def infer(self, model: str, inputs: list[dict[str, Any]], timeout_s: float = 60.0) -> tuple[int, bytes]:
+        """One request; status 0 where the server went away or did not answer in time."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
+        try:
+            body = json.dumps({"inputs": inputs})
+            connection.request("POST", f"/v2/models/{model}/infer", body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            return 0, repr(error).encode()
+        finally:
+            connection.close()
+
+    def status_mb(self, key: str) -> float:
+        """A line of /proc: VmRSS is what is resident, VmHWM the most that ever was."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(rf"^{key}:\s+(\d+) kB", text, re.MULTILINE)
+        return int(found[1]) / 1000 if found else 0.0
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process is still there."""
+        return self.process.poll() is None
+
+
+@contextmanager
+def served(
+    build: Build, folder: Path, models: Sequence[Path], cage: Cage | None = None, **settings: object
+) -> Iterator[Served]:
+    """`flyballd` with these models, each named after its file."""
+    sources = [f"{path.stem}={path}" for path in models]
+    out = folder / "snapshot"
+    subprocess.run([build.flyball, "snapshot", *sources, "--out", str(out)], check=True, capture_output=True, timeout=120)
+    library = subprocess.run(
+        [build.python, str(build.root / "tools/ort_library.py")], check=True, capture_output=True, text=True, timeout=60
+    ).stdout.strip()
+    config = folder / "config.json"
+    config.write_text(
+        json.dumps({"lanes": 1, "listen": ["127.0.0.1:0"], "unsigned": "allow", "ort_path": library, **settings})
+    )
+    command = [build.flyballd, "--snapshot", str(out / "index.json"), "--config", str(config)]
+    process = subprocess.Popen(
+        cage.command(command) if cage else command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        line = process.stdout.readline() if process.stdout else ""
+        found = re.match(r"ready \S*?:(\d+) ", line)
+        if found is None:
+            raise RuntimeError(f"flyballd did not start: {line!r}")
+        yield Served(process, int(found[1]))
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+
+
+def save_counted(path: Path, operator: str = "Range", *, summed: bool = False) -> Path:
+    """A model whose one input, an INT64 of shape [1, 1], says how many elements its output has."""
+    made = "all" if summed else "y"
+    nodes = [helper.make_node("Squeeze", ["n"], ["count"])]
+    if operator == "Range":
+        nodes.append(helper.make_node("Range", ["zero", "count", "one"], [made]))
+    else:
+        nodes += [
+            helper.make_node("Unsqueeze", ["count", "axis"], ["shape"]),
+            helper.make_node(operator, ["shape"], [made]),
+        ]
+    if summed:
+        nodes.append(helper.make_node("ReduceSum", ["all"], ["y"]))
+    kind = TensorProto.INT64 if operator == "Range" else TensorProto.FLOAT
+    constants = {"zero": np.array(0), "one": np.array(1), "axis": np.array([0])}
+    graph = helper.make_graph(
+        nodes,
+        path.stem,
+        [helper.make_tensor_value_info("n", TensorProto.INT64, [1, 1])],
+        [helper.make_tensor_value_info("y", kind, None)],
+        [numpy_helper.from_array(value.astype(np.int64), name) for name, value in constants.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), str(path))
+    return path
+
+
+def count(elements: int) -> list[dict[str, Any]]:
+    """The input that asks for so many elements."""
+    return [{"name": "n", "datatype": "INT64", "shape": [1, 1], "data": [elements]}]
