@@ -10,7 +10,7 @@ use crate::errands::aside;
 use crate::lane_thread::{LaneContext, Shared};
 use flyball_core::{Entry, EntryKind, Fault, FaultKind, Stage, Unkept};
 use flyball_journal::{Journal, JournalCounts, JournalError, JournalSettings, NOTE_BYTES_MAX, Sealed, Told};
-use flyball_wire::told::{Erasure, JournalFacts, Outcome, Override};
+use flyball_wire::told::{JournalFacts, Outcome, Override};
 use std::fs::File;
 use std::future::poll_fn;
 use std::io;
@@ -28,12 +28,13 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// What came over the wire, by its end.
 #[derive(Default)]
 pub(crate) struct Tellings {
-    taken: [AtomicU64; 3],
-    refused: [AtomicU64; 3],
+    taken: [AtomicU64; 5],
+    refused: [AtomicU64; 5],
 }
 
 impl Tellings {
-    const KINDS: [EntryKind; 3] = [EntryKind::Outcome, EntryKind::Override, EntryKind::Erased];
+    const KINDS: [EntryKind; 5] =
+        [EntryKind::Outcome, EntryKind::Override, EntryKind::Erased, EntryKind::Hold, EntryKind::Release];
 
     pub(crate) fn count(&self, kind: EntryKind, taken: bool) {
         let Some(place) = Tellings::KINDS.iter().position(|known| *known == kind) else { return };
@@ -76,7 +77,11 @@ pub(crate) async fn outcomes(
     let several = outcomes.len() > 1;
     let entry = |(place, Outcome { id, truth, when, source }): (usize, Outcome)| {
         let told = |when| Told::Outcome { id, truth, when, source, caller: caller.map(str::to_owned) };
-        let entry = when.as_deref().map(unix_ns).transpose().and_then(|when| entry(context, &told(when)));
+        let entry = when
+            .as_deref()
+            .map(|when| unix_ns("when", when))
+            .transpose()
+            .and_then(|when| entry(context, &told(when)));
         entry.map_err(|why| if several { format!("outcomes[{place}]: {why}") } else { why })
     };
     let entries: Result<Vec<_>, _> = outcomes.into_iter().enumerate().map(entry).collect();
@@ -89,18 +94,6 @@ pub(crate) async fn overridden(
     Override { id, outcome, by, why }: Override,
 ) -> Result<usize, Fault> {
     let told = Told::Override { id, outcome, by, why, caller: caller.map(str::to_owned) };
-    keep(context, vec![entry(context, &told).map_err(Fault::malformed)?]).await
-}
-
-/// `near`: from this machine, where nobody is a known caller. Who else may do it is the callers' file's to say.
-pub(crate) async fn erased(
-    context: &LaneContext,
-    caller: Option<&str>,
-    (control, near): (bool, bool),
-    Erasure { subject, by, why }: Erasure,
-) -> Result<usize, Fault> {
-    demand_control(context, (control, near), "an erasure")?;
-    let told = Told::Erased { subject, by, why, caller: caller.map(str::to_owned) };
     keep(context, vec![entry(context, &told).map_err(Fault::malformed)?]).await
 }
 
@@ -128,7 +121,12 @@ fn unsealed(why: Unkept) -> Fault {
     Fault::new(FaultKind::RecordFailed, Stage::Record, text).retry_after(TRY_AGAIN)
 }
 
-fn demand_control(context: &LaneContext, (control, near): (bool, bool), what: &str) -> Result<(), Fault> {
+/// `near`: from this machine, where nobody is a known caller. Who else may do it is the callers' file's to say.
+pub(crate) fn demand_control(
+    context: &LaneContext,
+    (control, near): (bool, bool),
+    what: &str,
+) -> Result<(), Fault> {
     if control || (near && context.shared.callers.is_none()) {
         return Ok(());
     }
@@ -144,11 +142,11 @@ fn entry(context: &LaneContext, told: &Told) -> Result<Box<Entry>, String> {
     told.entry(now).map(Box::new).map_err(|error| error.to_string())
 }
 
-fn unix_ns(text: &str) -> Result<i64, String> {
+pub(crate) fn unix_ns(name: &str, text: &str) -> Result<i64, String> {
     let time: Option<jiff::Timestamp> = text.parse().ok();
     let ns = time.and_then(|time| i64::try_from(time.as_nanosecond()).ok());
-    let wrong = "when is no time; write RFC 3339 with a zone, as 2026-11-16T09:30:00Z, from 1678 to 2262";
-    ns.ok_or_else(|| wrong.to_owned())
+    let wrong = "is no time; write RFC 3339 with a zone, as 2026-11-16T09:30:00Z, from 1678 to 2262";
+    ns.ok_or_else(|| format!("{name} {wrong}"))
 }
 
 /// All of them, on the disk when this returns. After an error some may be there: saying it again does no harm.
@@ -249,9 +247,9 @@ mod tests {
 
     #[test]
     fn a_time_without_a_zone_or_beyond_what_a_record_holds_is_refused() {
-        assert_eq!(unix_ns("1970-01-01T01:00:01+01:00"), Ok(1_000_000_000));
+        assert_eq!(unix_ns("when", "1970-01-01T01:00:01+01:00"), Ok(1_000_000_000));
         for when in ["yesterday", "2026-11-16T09:30:00", "2026-11-16", "9999-01-01T00:00:00Z"] {
-            assert!(unix_ns(when).is_err(), "{when}");
+            assert!(unix_ns("when", when).is_err(), "{when}");
         }
     }
 

@@ -6,6 +6,7 @@ use crate::control::Order;
 use crate::drain::{Drain, Phase};
 use crate::errands::Errand;
 use crate::journal::Tellings;
+use crate::ledger::LedgerDesk;
 use crate::machine::Machine;
 use crate::refusals::{self, Refusals};
 use crate::reply::Reply;
@@ -53,6 +54,7 @@ pub(crate) struct Shared {
     /// Where decisions are recorded; none where they are not.
     pub(crate) journal: Option<Arc<Journal>>,
     pub(crate) tellings: Tellings,
+    pub(crate) ledger: LedgerDesk,
     /// Connections of each address.
     pub(crate) seats: Arc<Seats>,
     /// Open connections of each lane.

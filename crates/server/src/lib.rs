@@ -22,6 +22,7 @@ mod grpc;
 mod http;
 mod journal;
 mod lane_thread;
+mod ledger;
 mod listen;
 mod machine;
 mod refusals;
