@@ -201,7 +201,7 @@ def decision_pairs(name: str, outcome: str, at: int) -> dict[str, Any]:
     digest = hashlib.sha256(name.encode()).digest()
     return {
         "at": at, "mono": 5, "decision": name, "document": digest, "policy": digest, "schema": digest, "runtime": digest,
-        "models": [["fraud", "7", digest]], "protocol": "http", "caller": "shop", "key": None, "trace": None, "row": None,
+        "models": [["fraud", "7", digest]], "protocol": "http", "caller": "shop", "key": None, "trace": None,
         "single": True, "variant": None, "route": "champion", "batch": [["fraud", 5, 2]],
         "features": {"payments_1h": [23, "window", 0.0]}, "scores": {"fraud": 0.914}, "outputs": {}, "score": 0.914,
         "outcome": outcome, "band": "high", "rules": ["R11"], "reasons": [["R11", "payments_1h", 0.31]], "explain": False,

@@ -222,9 +222,12 @@ class JournalLog:
     def verify(self, options: bytes, told: Callable[[int, int], None] | None = None) -> bytes:
         """{"frames", "segments", "checkpoints", "findings": [{"segment", "frame", "seq", "offset", "what"}]}.
 
-        Options: {"segment": int, "checkpoint": a note kept elsewhere, "key": hex}, all optional. `told` hears how many
-        segments are done, of how many; what it raises ends the verification.
+        Options: {"segment": int, "checkpoint": a note kept elsewhere, "key": hex, "without_keys": bool}, all optional.
+        `told` hears how many segments are done, of how many; what it raises ends the verification.
         """
+
+    def erasures(self) -> bytes:
+        """{token of a subject, hex: number of its last erasure}. Needs no key."""
 
     def prove(self, seq: int) -> bytes:
         """That a record is in its segment, and its segment under the last checkpoint.
@@ -264,8 +267,13 @@ class Journal:
         "from"?, "to"?}.
         """
 
-    def erase(self, subject: str, by: str, why: str) -> int:
-        """Deletes a subject's key and records that; the event's sequence number."""
+    def erase(self, order: bytes) -> bytes:
+        """Deletes a subject's key and what features keep of it, and records that.
+
+        {"subject", "by", "why", "keys"?: [...], "features_folder"?: PATH | null, "stores"?: [PATH, ...]} to
+        {"recorded", "records", "windows", "cached", "stored"}. The code is "record_not_found" where nothing is known of the
+        subject, and "held" where a legal hold covers a record of it.
+        """
 
     def close(self) -> None:
         """Seals what was written; the next call raises."""

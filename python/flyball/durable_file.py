@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from flyball.errors import RefusedError
 
 if TYPE_CHECKING:
+    from io import BufferedRandom
     from pathlib import Path
 
 
@@ -21,12 +23,27 @@ def write_json(path: Path, document: Any) -> None:
 def write_bytes(path: Path, content: bytes) -> None:
     """The same for any bytes; its folder is there. A reader sees the old file or the new one, never half of it."""
     making = path.with_name(f".{path.name}.{os.getpid()}")
-    with making.open("wb") as file:
+    with open_private(making, os.O_TRUNC) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
     making.replace(path)
     sync_folder(path.parent)
+
+
+def open_private(path: Path, flags: int = 0) -> BufferedRandom:
+    """A file to read and write, made where there is none, that nobody else can read at any time."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return os.fdopen(descriptor, "r+b")
+
+
+def private_folder(path: Path) -> None:
+    """The folder, for its owner alone; where it is there and others may open it, stderr says so, and how to close it."""
+    mode = path.stat().st_mode & 0o777 if path.is_dir() else 0
+    if mode & 0o077:
+        sys.stderr.write(f"warning: other users may open {path} (mode {mode:o}); run: chmod 700 {path}\n")
+    making_folder(path)
 
 
 def read_json(path: Path) -> Any:
@@ -42,7 +59,7 @@ def read_json(path: Path) -> Any:
 
 
 def making_folder(path: Path) -> None:
-    """The folder, its own name on the disk too."""
+    """The folder, for its owner alone, its own name on the disk too."""
     if not path.is_dir():
         making_folder(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)

@@ -78,6 +78,12 @@ class KeyConflictError(RefusedError):
     code = "key_conflict"
 
 
+class HeldError(RefusedError):
+    """A legal hold forbids it, or a hold of that name is in force already."""
+
+    code = "held"
+
+
 class UnauthenticatedError(RefusedError):
     """The server wants to know who is calling, and does not."""
 
@@ -235,6 +241,8 @@ _BY_KIND: dict[str, type[FlyballError]] = {
     "model_not_found": NotFoundError,
     "version_not_found": NotFoundError,
     "decision_not_found": NotFoundError,
+    "record_not_found": NotFoundError,
+    "held": HeldError,
     "model_refused": ModelRefusedError,
     "snapshot_refused": SnapshotRefusedError,
     "invalid_config": ConfigRefusedError,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
+from flyball.client.told import Erased
 from flyball.engine import boundary, ort_library
 from flyball.errors import EvidenceError, JournalRefusedError, LockedError
 from flyball.journal_documents import Finding, Proof, SegmentFacts, Verified
@@ -90,6 +91,7 @@ class JournalLog:
 
             self._log = _native.JournalLog(str(folder), json.dumps({"kek": kek, "reveal": reveal}).encode())
         self.folder = folder
+        self._erasures: tuple[tuple[int, int] | None, dict[str, int]] = (None, {})
 
     def segments(self) -> list[SegmentFacts]:
         """All segments that are still there, in order; the last one may be open."""
@@ -141,7 +143,9 @@ class JournalLog:
         return [self.with_input(record) for record in found]
 
     def with_input(self, record: dict[str, Any]) -> dict[str, Any]:
-        """A record with the long input that is kept beside the log put back; as it is where that cannot be read."""
+        """A record with its long input put back where that can be read, and marked where its subject was erased since."""
+        if record.get("personal") == "sealed" and record["seq"] < self.erasures().get(record.get("subject", ""), 0):
+            record = {**record, "personal": "erased"}
         kept = self.blob(record["input_blob"][0]) if "input_blob" in record else None
         if kept is None:
             return record
@@ -150,6 +154,15 @@ class JournalLog:
         except EvidenceError:
             return record
         return {**record, "input": {**sent, **(record.get("input") or {})}}  # what is personal is opened from the record
+
+    def erasures(self) -> dict[str, int]:
+        """The last erasure of each subject that has one: its record's number, by the subject's token. Needs no key."""
+        facts = (self.folder / "subjects").stat() if (self.folder / "subjects").exists() else None
+        stamp = None if facts is None else (facts.st_mtime_ns, facts.st_size)  # an erasure changes the file
+        if self._erasures[0] is None or stamp != self._erasures[0]:
+            with boundary():
+                self._erasures = (stamp, json.loads(self._log.erasures()))
+        return self._erasures[1]
 
     def first_since(self, since_ns: int | None) -> int:
         """From which number on records of a time are: whole segments that ended before it need not be read."""
@@ -166,10 +179,11 @@ class JournalLog:
         segment: int | None = None,
         checkpoint: str | None = None,
         key: str | None = None,
+        without_keys: bool = False,
         told: Callable[[int, int], None] | None = None,
     ) -> Verified:
         """Check everything, or one segment, or against a note that was kept elsewhere; never stops at the first fault."""
-        options = {"segment": segment, "checkpoint": checkpoint, "key": key}
+        options = {"segment": segment, "checkpoint": checkpoint, "key": key, "without_keys": without_keys or None}
         given = {name: value for name, value in options.items() if value is not None}
         with boundary():
             return Verified.model_validate_json(self._log.verify(json.dumps(given).encode(), told))
@@ -221,10 +235,22 @@ class Journal:
         with boundary():
             return self._journal.append(json.dumps(event).encode())
 
-    def erase(self, subject: str, *, by: str, why: str) -> int:
-        """Delete a subject's key and record that; the event's sequence number."""
+    def erase(
+        self,
+        subject: str,
+        *,
+        by: str,
+        why: str,
+        keys: Sequence[str] = (),
+        features_folder: Path | None = None,
+        stores: Sequence[Path] = (),
+    ) -> Erased:
+        """Delete a subject's key, and what features keep of it and of further keys; record that."""
+        folder = None if features_folder is None else str(features_folder)
+        places = {"features_folder": folder, "stores": [str(store) for store in stores]}
+        order = {"subject": subject, "by": by, "why": why, "keys": list(keys), **places}
         with boundary():
-            return self._journal.erase(subject, by, why)
+            return Erased(**json.loads(self._journal.erase(json.dumps(order).encode())))
 
     def close(self) -> None:
         """Seal what was written."""

@@ -63,6 +63,8 @@ class Verified(_Answer):
     retired_segments: str | None = None  # in these segments, as in "1-3, 5"
     signed: Signed | None = None  # None: nothing of it is signed
     unsigned: int = 0  # records behind that
+    blobs: int = 0  # beside the log, that records name
+    subjects: int = 0  # with something personal, or erased
 
 
 class Proof(_Answer):

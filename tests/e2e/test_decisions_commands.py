@@ -41,7 +41,8 @@ def lines(ending: Ending) -> list[dict[str, Any]]:
 def test_every_decision_that_was_answered_is_found_by_a_query(recorded: tuple[Path, list[dict[str, Any]]]) -> None:
     place, rows = recorded
     found = lines(decisions(place, "query", "--decision", "pay", "--json"))
-    assert [row["row"] for row in found] == [row["id"] for row in rows]
+    assert [row["id"] for row in found] == [row["decision_id"] for row in rows]
+    assert not any("row" in row for row in found)
     assert [row["outcome"] for row in found] == [row["outcome"] for row in rows]
     assert all("account" not in row["input"] for row in found)
 
@@ -49,7 +50,7 @@ def test_every_decision_that_was_answered_is_found_by_a_query(recorded: tuple[Pa
 def test_what_is_personal_is_shown_only_where_it_is_asked_for(recorded: tuple[Path, list[dict[str, Any]]]) -> None:
     place, _ = recorded
     (one,) = lines(decisions(place, "query", "--subject", "owner-7", "--reveal", "--json"))
-    assert (one["row"], one["revealed"]) == ("7", {"account": "owner-7"})
+    assert one["revealed"] == {"account": "owner-7", "row": "7"}
     shown = decisions(place, "show", one["id"])
     assert any("personal  sealed" in line for line in shown.stdout)
     assert not any("owner-7" in line for line in shown.stdout)
@@ -73,4 +74,5 @@ def test_tail_shows_what_is_decided_while_it_looks(start: Callable[..., Server],
     server = start(*command(tmp_path, place, SYNC))
     ask_rows(server, 3)
     told = decisions(place, "tail", "--kind", "decision", "--last", "3", "--most", "3", "--json")
-    assert [record["row"] for record in lines(told)] == ["0", "1", "2"]
+    assert [record["input"]["amount"] for record in lines(told)] == [0, 1, 2]
+    assert all(record["personal"] == "sealed" and "row" not in record for record in lines(told))

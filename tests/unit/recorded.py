@@ -23,7 +23,6 @@ def decision(number: int = 1, **changed: Any) -> dict[str, Any]:
         "caller": None,
         "key": None,
         "trace": None,
-        "row": None,
         "single": True,
         "variant": None,
         "route": "champion",

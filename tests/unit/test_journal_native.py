@@ -6,6 +6,7 @@ import uuid
 import pytest
 
 from flyball.errors import EvidenceError, JournalRefusedError, LockedError
+from flyball.features import Target, push
 from flyball.journal import Journal, JournalLog, verify_frames
 
 ID = "0192f6c1-2345-7fff-bfff-ffffffffffff"
@@ -136,14 +137,37 @@ def test_what_cannot_be_told_is_refused_and_nothing_is_written(folder, event, me
 
 
 def test_an_erasure_is_recorded_by_token_and_the_log_still_verifies(folder):
+    rows, store = folder.parent / "cards.csv", folder.parent / "cards.redb"
+    rows.write_text("card,limit\n4242,7\n")
+    push(rows, Target(store=store), "cards", "card")
     with Journal(folder) as journal:
-        journal.erase("4242", by="ana", why="asked")
+        told = journal.erase("4242", by="ana", why="asked by letter", stores=[store])
+    assert (told.records, told.stored) == (0, 1)
     log = JournalLog(folder, reveal=True)
     (erased,) = log.records(kinds=["erased"])
-    assert (erased["subject"], erased["by"]) == (log.token("4242"), "ana")
+    assert (erased["subject"], erased["by"], erased["why"]) == (log.token("4242"), "ana", "asked by letter")
+    (sealed,) = JournalLog(folder).records(kinds=["erased"])
+    assert "why" not in sealed
+    assert sealed["personal"] == "sealed"
     assert log.verify().findings == []
     with pytest.raises(JournalRefusedError, match="without a key"):
         JournalLog(folder).token("4242")
+
+
+def test_an_unknown_subject_is_not_erased_and_its_value_is_not_repeated(run, folder):
+    code, _, told = run("erase", "card-4242", "--by", "ana", "--why", "asked")
+    assert (code, "nothing is recorded of this subject" in told, "4242" in told) == (3, True, False)
+    assert list(JournalLog(folder).records(kinds=["erased"])) == []
+
+
+def test_a_hold_is_ordered_once_and_released_once(run, folder):
+    orders = ("--by", "legal", "--why", "case 7")
+    assert run("hold", "case-7", *orders)[0] == 0
+    assert run("hold", "case-7", *orders)[0] == 3
+    assert "case-7" in run("holds")[1]
+    assert run("release", "case-7", *orders)[0] == 0
+    code, _, told = run("release", "case-7", *orders)
+    assert (code, "in force: none" in told) == (3, True)
 
 
 def test_a_folder_that_is_no_journal_is_refused_with_the_option(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.claims.hardening import again, bypass, hostile_models, soak
+from bench.claims.hardening import again, bypass, hostile_models, kills, soak
 from bench.claims.topics import run_topics
 
 TOPICS = {
@@ -10,6 +10,7 @@ TOPICS = {
     "bypass": bypass.measure,
     "models": hostile_models.measure,
     "soak": soak.measure,
+    "kills": kills.measure,
 }
 
 if __name__ == "__main__":

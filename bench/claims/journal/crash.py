@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 CYCLES, QUICK_CYCLES, SEED = 1_000, 10, 20261116
 
 
-def measure(stand: Stand) -> None:
+def measure(stand: Stand, count: int = CYCLES) -> None:
     """All cycles, then what they showed."""
     folder = stand.folder / "crash"
     folder.mkdir()
-    count = QUICK_CYCLES if stand.quick else CYCLES
+    count = QUICK_CYCLES if stand.quick else count
     found = cycles.crash(need(FLYBALLD), folder, count, SEED, stand.tell, cpus=stand.server_cpus)
     stand.keep("found", {part.name: getattr(found, part.name) for part in fields(found)})
     title = f"{found.cycles:,} kills after {cycles.ALIVE_MS[0]} to {cycles.ALIVE_MS[1]} ms under load"

@@ -80,6 +80,8 @@ pub enum FaultKind {
     CallerLimited,
     DecisionNotFound,
     KeyConflict,
+    RecordNotFound,
+    Held,
     FieldsInvalid,
     FeatureUnavailable,
     GuardViolated,
@@ -121,7 +123,7 @@ const fn row(
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 32] = [
+    pub const ALL: [FaultKind; 34] = [
         FaultKind::MalformedRequest,
         FaultKind::InvalidInput,
         FaultKind::ModelNotFound,
@@ -137,6 +139,8 @@ impl FaultKind {
         FaultKind::CallerLimited,
         FaultKind::DecisionNotFound,
         FaultKind::KeyConflict,
+        FaultKind::RecordNotFound,
+        FaultKind::Held,
         FaultKind::FieldsInvalid,
         FaultKind::FeatureUnavailable,
         FaultKind::GuardViolated,
@@ -178,6 +182,8 @@ impl FaultKind {
             FaultKind::CallerLimited          => row("caller_limited",           429, G::ResourceExhausted,   7, Client, Refused),
             FaultKind::DecisionNotFound       => row("decision_not_found",       404, G::NotFound,           3, Client, Refused),
             FaultKind::KeyConflict            => row("key_conflict",             409, G::AlreadyExists,      3, Client, Refused),
+            FaultKind::RecordNotFound         => row("record_not_found",         404, G::NotFound,           3, Client, Refused),
+            FaultKind::Held                   => row("held",                     409, G::FailedPrecondition, 3, Client, Refused),
             FaultKind::FieldsInvalid          => row("fields_invalid",           422, G::InvalidArgument,    3, Client, Refused),
             FaultKind::FeatureUnavailable     => row("feature_unavailable",      503, G::Unavailable,        5, Us,     Failed),
             FaultKind::GuardViolated          => row("guard_violated",           500, G::Internal,           8, Us,     Failed),

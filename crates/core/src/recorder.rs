@@ -13,17 +13,20 @@ pub enum Unkept {
     Behind,
     /// The disk failed, and the file that it failed for is given up.
     Broken,
+    /// Its folder or its open file was deleted, moved or replaced.
+    Gone,
     Closed,
 }
 
 impl Unkept {
-    pub const ALL: [Unkept; 4] = [Unkept::Full, Unkept::Behind, Unkept::Broken, Unkept::Closed];
+    pub const ALL: [Unkept; 5] = [Unkept::Full, Unkept::Behind, Unkept::Broken, Unkept::Gone, Unkept::Closed];
 
     pub const fn label(self) -> &'static str {
         match self {
             Unkept::Full => "full",
             Unkept::Behind => "behind",
             Unkept::Broken => "broken",
+            Unkept::Gone => "gone",
             Unkept::Closed => "closed",
         }
     }

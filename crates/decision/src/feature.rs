@@ -83,7 +83,11 @@ pub(crate) fn features(
         let path = format!("features.{}", document.name);
         let mut field = field(document, &path, scope);
         let from = from(document, &path, fields, sources, scope);
-        field.pii = from.as_ref().is_some_and(|from| personal(from, fields, &features));
+        let personal = |slot: usize| match fields.get(slot) {
+            Some(field) => field.pii,
+            None => features.iter().any(|feature: &FeaturePlan| feature.slot == slot && feature.field.pii),
+        };
+        field.pii = from.as_ref().is_some_and(|from| from.tells(&personal));
         // Only once it is compiled: an expression sees what stands before it, and not itself.
         let slot = fields.len() + place;
         let entry = Name { slot, kind: field.kind, values: Arc::clone(&field.values), hidden: true };
@@ -114,16 +118,14 @@ pub(crate) fn features(
     features
 }
 
-/// Whether its values tell what is personal: those of a window by a personal key do not, those of personal fields do.
-fn personal(from: &FeatureFrom, fields: &[Field], before: &[FeaturePlan]) -> bool {
-    let personal = |slot: usize| match fields.get(slot) {
-        Some(field) => field.pii,
-        None => before.iter().any(|feature| feature.slot == slot && feature.field.pii),
-    };
-    match from {
-        FeatureFrom::Window { of, .. } => of.as_ref().is_some_and(|of| personal(of.slot)),
-        FeatureFrom::Lookup { .. } => false,
-        FeatureFrom::Compute(expr) => expr.reads().iter().any(|&slot| personal(slot)),
+impl FeatureFrom {
+    /// Whether its values tell those of such slots: a window by such a key does not, one over such values does.
+    pub(crate) fn tells(&self, such: &dyn Fn(usize) -> bool) -> bool {
+        match self {
+            FeatureFrom::Window { of, .. } => of.as_ref().is_some_and(|of| such(of.slot)),
+            FeatureFrom::Lookup { .. } => false,
+            FeatureFrom::Compute(expr) => expr.reads().iter().any(|&slot| such(slot)),
+        }
     }
 }
 

@@ -263,7 +263,7 @@ fn compile(document: &DecisionDocument, facts: &[ModelFacts<'_>], faults: &mut F
     let previous = document.route.fallback.is_some();
     let remedies = Remedies::compile(&document.remedies, &document.policy.outcomes, previous, faults);
     idempotency(&document.idempotency, faults);
-    let record = RecordPlan::compile(document, &fields, faults);
+    let record = RecordPlan::compile(document, &fields, &features, faults);
     let names = fields.iter().map(|field| &field.name).chain(features.iter().map(|feature| &feature.name));
     let places = names.enumerate().map(|(place, name)| (Box::from(&**name), place as u16)).collect();
     let digests = document.digests();

@@ -3,6 +3,7 @@
 
 use crate::document::{DecisionDocument, Durability, RecordDocument, WhenUnavailable};
 use crate::faults::Faults;
+use crate::feature::FeaturePlan;
 use crate::field::Field;
 use crate::nearest::did_you_mean;
 use crate::rows::Rows;
@@ -22,30 +23,44 @@ pub struct RecordPlan {
     sample: f64,
     /// By field: its value is in no record.
     masked: Vec<bool>,
+    /// By feature: it is made of such a field, so its value is in no record either.
+    masked_features: Vec<bool>,
     /// The fields that identify what is decided about.
     keys: Vec<Slot>,
 }
 
 impl RecordPlan {
-    pub(crate) fn compile(document: &DecisionDocument, fields: &[Field], faults: &mut Faults) -> RecordPlan {
+    pub(crate) fn compile(
+        document: &DecisionDocument,
+        fields: &[Field],
+        features: &[FeaturePlan],
+        faults: &mut Faults,
+    ) -> RecordPlan {
         let said = document.record.clone().unwrap_or_default();
         check(&said, fields, faults);
         let key = |(slot, field): (usize, &Field)| {
             let key = document.input.iter().any(|input| input.key && *input.name == *field.name);
             key.then(|| Slot { slot, values: Arc::clone(&field.values) })
         };
+        let masked: Vec<bool> =
+            fields.iter().map(|field| said.mask.iter().any(|name| **name == *field.name)).collect();
         RecordPlan {
+            masked_features: masked_features(&masked, features),
             demanded: document.record.is_some(),
             durability: said.durability,
             when_unavailable: said.when_unavailable,
             sample: said.sample,
-            masked: fields.iter().map(|field| said.mask.iter().any(|name| **name == *field.name)).collect(),
+            masked,
             keys: fields.iter().enumerate().filter_map(key).collect(),
         }
     }
 
     pub fn masked(&self, field: usize) -> bool {
         self.masked[field]
+    }
+
+    pub fn masked_feature(&self, feature: usize) -> bool {
+        self.masked_features[feature]
     }
 
     pub fn masks(&self) -> impl Iterator<Item = usize> + Clone {
@@ -85,6 +100,20 @@ impl RecordPlan {
         lines.extend(self.masks().map(|field| format!("{}: its value is in no record", fields[field].name)));
         lines
     }
+}
+
+/// Features are compiled in order: each is made of fields and of those before it.
+fn masked_features(fields: &[bool], features: &[FeaturePlan]) -> Vec<bool> {
+    let mut masked = Vec::with_capacity(features.len());
+    for feature in features {
+        let such = |slot: usize| match fields.get(slot) {
+            Some(masked) => *masked,
+            None => features.iter().zip(&masked).any(|(before, masked)| before.slot == slot && *masked),
+        };
+        let tells = feature.from.tells(&such);
+        masked.push(tells);
+    }
+    masked
 }
 
 fn check(said: &RecordDocument, fields: &[Field], faults: &mut Faults) {

@@ -75,6 +75,11 @@ impl HotCache {
         }
     }
 
+    /// Whether there was one.
+    pub(crate) fn forget(&self, key: &str) -> bool {
+        self.entries.remove(key).is_some()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

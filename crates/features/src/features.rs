@@ -2,6 +2,7 @@
 
 use crate::source::SourceState;
 use crate::store::StoreReader;
+use crate::tokens::Tokens;
 use crate::window::WindowState;
 use crate::window::kept::Keeper;
 use crate::{
@@ -36,22 +37,24 @@ impl Default for FeatureSettings {
 
 pub struct Features {
     pub(crate) settings: FeatureSettings,
+    /// Of cached records, and of windows that no folder keeps.
+    pub(crate) tokens: Arc<Tokens>,
     opened: Mutex<Opened>,
 }
 
 /// What somebody still has. Loads are rare and few: lists do.
 #[derive(Default)]
-struct Opened {
-    sources: Vec<Weak<SourceState>>,
-    windows: Vec<Weak<WindowState>>,
+pub(crate) struct Opened {
+    pub(crate) sources: Vec<Weak<SourceState>>,
+    pub(crate) windows: Vec<Weak<WindowState>>,
     reader: Weak<StoreReader>,
     /// Opened with the first window, so that a server without windows needs no folder.
-    keeper: Option<Keeper>,
+    pub(crate) keeper: Option<Keeper>,
 }
 
 impl Features {
     pub fn new(settings: FeatureSettings) -> Arc<Features> {
-        Arc::new(Features { settings, opened: Mutex::default() })
+        Arc::new(Features { settings, tokens: Arc::new(Tokens::random()), opened: Mutex::default() })
     }
 
     /// At load time. A source that is not there yet is no fault: its lookups fail until it is.
@@ -97,7 +100,9 @@ impl Features {
         let window = match known {
             Some(known) => known,
             None => {
-                let made = WindowState::open(def, self.settings.window_keys_max, opened.keeper.as_ref())?;
+                let keeper = opened.keeper.as_ref();
+                let tokens = Arc::clone(keeper.map_or(&self.tokens, |keeper| &keeper.tokens));
+                let made = WindowState::open(def, self.settings.window_keys_max, keeper, tokens)?;
                 opened.windows.push(Arc::downgrade(&made));
                 made
             }
@@ -136,7 +141,7 @@ impl Features {
         self.lock().windows.iter().filter_map(Weak::upgrade).map(|window| window.counts()).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Opened> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Opened> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -27,7 +27,8 @@ impl LaneFeatures {
     /// The answer that is at hand, without waiting; none: ask by [`LaneFeatures::lookup`].
     pub fn lookup_cached(&self, source: &Source, key: &str) -> Option<Lookup> {
         let now = self.now();
-        let entry = source.0.cache.fresh(key, now)?;
+        let token = self.features.tokens.token(key);
+        let entry = source.0.cache.fresh(token.as_str(), now)?;
         source.0.counters.hits.add();
         Some(found(entry, now, true))
     }
@@ -48,7 +49,7 @@ impl LaneFeatures {
             fetched => {
                 let why = fetched.err().unwrap_or(Why::Timeout);
                 state.failed(why);
-                let stale = state.cache.stale(key, now);
+                let stale = state.cache.stale(self.features.tokens.token(key).as_str(), now);
                 if stale.is_some() {
                     state.counters.stale.add();
                 }
@@ -118,14 +119,15 @@ impl LaneFeatures {
         if key.len() > KEY_BYTES_MAX {
             return Err(Why::Bad);
         }
-        let until = self.until(source, deadline);
+        let (until, token) = (self.until(source, deadline), self.features.tokens.token(key));
+        let token = token.as_str();
         loop {
             let now = self.now();
             let left = until.since(now);
             if left.is_zero() {
                 return Err(Why::Timeout);
             }
-            match source.flights.join(key) {
+            match source.flights.join(token) {
                 Flight::Full => return Err(Why::Busy),
                 Flight::Second(mut first) => {
                     let Ok(told) = timeout(left, first.wait_for(Option::is_some)).await else {
@@ -138,12 +140,12 @@ impl LaneFeatures {
                 }
                 Flight::First(lead) => {
                     // It may have come since the cache was looked at.
-                    if let Some(entry) = source.cache.fresh(key, now) {
+                    if let Some(entry) = source.cache.fresh(token, now) {
                         return Ok(entry);
                     }
                     let fetched = self.fetch(source, key, left).await;
                     if let Ok(entry) = &fetched {
-                        source.cache.keep(key, entry.clone());
+                        source.cache.keep(token, entry.clone());
                     }
                     let own_deadline = Some(until) == deadline && matches!(fetched, Err(Why::Timeout));
                     if !own_deadline {

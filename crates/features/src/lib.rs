@@ -5,6 +5,7 @@
 
 mod cache;
 mod counters;
+mod erase;
 mod features;
 mod lane;
 mod link;
@@ -13,10 +14,12 @@ mod push;
 mod record;
 mod source;
 mod store;
+mod tokens;
 mod wall;
 mod window;
 
 pub use counters::{SourceCounts, WindowCounts};
+pub use erase::{ErasedRows, erase_kept};
 pub use features::{FeatureSettings, Features};
 pub use lane::LaneFeatures;
 pub use lookup::{Lookup, Why};

@@ -150,7 +150,7 @@ pub fn get(target: &PushTarget, set: &str, key: &str) -> Result<Option<Vec<u8>>,
     }
 }
 
-fn connect(url: &str) -> Result<redis::Connection, PushFault> {
+pub(crate) fn connect(url: &str) -> Result<redis::Connection, PushFault> {
     let client = link::client(url)?;
     let address = client.get_connection_info().addr().to_string();
     let told = |error| PushFault::Unreachable(format!("no redis answers at {address}: {error}"));

@@ -4,10 +4,11 @@
 
 mod write;
 
-pub(crate) use write::StoreWriter;
+pub(crate) use write::{StoreWriter, erase};
 
 use crate::record::RECORD_BYTES_MAX;
 use crate::source::SourceState;
+use crate::tokens::Tokens;
 use crate::{Record, SourceKind, Why};
 use redb::{Builder, ReadOnlyDatabase, ReadableDatabase, TableDefinition};
 use std::collections::HashMap;
@@ -75,12 +76,13 @@ fn answer(files: &mut HashMap<PathBuf, File>, path: &Path, set: &str, key: &str)
             files.entry(path.to_owned()).or_insert(opened)
         }
     };
-    get(&file.database, set, key)
+    get(&file.database, set, file.tokens.token(key).as_str())
 }
 
 struct File {
     identity: Identity,
     database: ReadOnlyDatabase,
+    tokens: Tokens,
 }
 
 impl File {
@@ -90,7 +92,11 @@ impl File {
             tracing::warn!(path = %path.display(), %error, "the embedded store cannot be opened; push it again");
             Why::Bad
         })?;
-        Ok(File { identity, database })
+        let tokens = Tokens::read(&key_path(path)).map_err(|error| {
+            tracing::warn!(%error, "the embedded store cannot be read without its key; push it again");
+            Why::Bad
+        })?;
+        Ok(File { identity, database, tokens })
     }
 }
 
@@ -115,6 +121,17 @@ impl Identity {
     }
 }
 
+/// Where the key of a store's tokens is: beside it, under its name.
+pub(crate) fn key_path(path: &Path) -> PathBuf {
+    beside(path, ".key")
+}
+
+pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(ending);
+    path.with_file_name(name)
+}
+
 pub(crate) fn table(set: &str) -> TableDefinition<'_, &'static str, &'static [u8]> {
     TableDefinition::new(set)
 }
@@ -133,9 +150,10 @@ fn get(database: &ReadOnlyDatabase, set: &str, key: &str) -> Answer {
 pub(crate) fn look(path: &Path, set: &str, key: &str) -> Result<Option<Vec<u8>>, String> {
     let told = |error: redb::Error| format!("cannot read set {set} of {}: {error}", path.display());
     let database = ReadOnlyDatabase::open(path).map_err(|error| told(error.into()))?;
+    let token = Tokens::read(&key_path(path))?.token(key);
     let read = || -> Result<Option<Vec<u8>>, redb::Error> {
         let table = database.begin_read()?.open_table(table(set))?;
-        Ok(table.get(key)?.map(|value| value.value().to_vec()))
+        Ok(table.get(token.as_str())?.map(|value| value.value().to_vec()))
     };
     read().map_err(told)
 }

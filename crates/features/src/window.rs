@@ -13,6 +13,7 @@ mod warmth;
 
 use crate::counters::WindowCounters;
 use crate::record::KEY_BYTES_MAX;
+use crate::tokens::Tokens;
 use crate::{Source, Why, WindowCounts};
 use embedded::Embedded;
 use flyball_core::WindowOp;
@@ -90,6 +91,7 @@ pub(crate) struct WindowState {
     pub(crate) counters: Arc<WindowCounters>,
     /// None: in Redis.
     embedded: Option<Embedded>,
+    tokens: Arc<Tokens>,
 }
 
 impl WindowState {
@@ -97,6 +99,7 @@ impl WindowState {
         def: WindowDef,
         keys_max: usize,
         keeper: Option<&Keeper>,
+        tokens: Arc<Tokens>,
     ) -> Result<Arc<WindowState>, String> {
         let span = Span::new(def.last_ms)?;
         let table = table(&def)?;
@@ -110,7 +113,7 @@ impl WindowState {
             keeper.map(|keeper| keeper.restore(&table, &span, &embedded)).transpose().map_err(told)?;
             Some(embedded)
         };
-        Ok(Arc::new(WindowState { def, span, table, counters, embedded }))
+        Ok(Arc::new(WindowState { def, span, table, counters, embedded, tokens }))
     }
 
     /// Whether it is the window that is meant.
@@ -157,14 +160,28 @@ impl WindowState {
             (_, WindowValue::Number(number)) if !number.is_finite() => Err(Why::Bad),
             (WindowOp::Distinct, WindowValue::Number(number)) => {
                 // Zero has two signs and is one value.
-                Ok(Some(Gain::Value(digest(b"n", &(number + 0.0).to_le_bytes()))))
+                Ok(Some(Gain::Value(self.value_digest(b"n", &(number + 0.0).to_le_bytes()))))
             }
             (WindowOp::Distinct, WindowValue::Text(text)) => {
-                Ok(Some(Gain::Value(digest(b"t", text.as_bytes()))))
+                Ok(Some(Gain::Value(self.value_digest(b"t", text.as_bytes()))))
             }
             (_, WindowValue::Number(number)) if number.abs() <= NUMBER_MAX => Ok(Some(Gain::Number(number))),
             _ => Err(Why::Bad),
         }
+    }
+
+    /// Replicas that count together have no key in common: there it is a plain digest.
+    fn value_digest(&self, kind: &[u8], value: &[u8]) -> u128 {
+        match &self.embedded {
+            Some(_) => self.tokens.value(kind, value),
+            None => digest(kind, value),
+        }
+    }
+
+    /// Removes what an embedded window knows of a key; whether it knew something.
+    pub(crate) fn forget(&self, key: &str) -> bool {
+        let token = self.tokens.token(key);
+        self.embedded.as_ref().is_some_and(|embedded| embedded.forget(token.as_str()))
     }
 
     /// The value of an embedded window as of the event, which is added where it is real.
@@ -173,16 +190,17 @@ impl WindowState {
             Ok(gain) => gain,
             Err(why) => return self.failed(why),
         };
-        let when = self.span.when(event.at_ms, wall_ms);
+        let (when, token) = (self.span.when(event.at_ms, wall_ms), self.tokens.token(event.key));
+        let key = token.as_str();
         let total = match gain.filter(|_| event.write && !when.ahead) {
             Some(gain) => {
-                let total = embedded.step(&self.span, event.key, when, gain, event.current);
+                let total = embedded.step(&self.span, key, when, gain, event.current);
                 if total.is_some() {
                     embedded.warmth.note(&self.span, when, wall_ms);
                 }
                 total
             }
-            None => embedded.read(&self.span, event.key, when, gain.filter(|_| event.current)),
+            None => embedded.read(&self.span, key, when, gain.filter(|_| event.current)),
         };
         self.count(event, gain, when, total.is_none());
         match total {

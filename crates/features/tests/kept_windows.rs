@@ -128,3 +128,45 @@ fn windows_without_an_event_for_long_are_forgotten() {
     let sum = features.window(def).unwrap();
     assert_eq!(read(&features, &sum, "a"), Windowed::Warming);
 }
+
+#[test]
+fn windows_hold_no_key_in_the_open_and_an_erasure_removes_a_key_from_memory_and_disk() {
+    use std::os::unix::fs::PermissionsExt;
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("features");
+    let (features, sum, distinct) = open(&folder);
+    for key in ["card-4242", "card-4711"] {
+        for at_ms in [BASE_MS, BASE_MS + LAST_MS] {
+            let event = Event { key, at_ms, value: WindowValue::Number(1.0), current: true, write: true };
+            features.lane().window_embedded(&sum, event).unwrap();
+            let event = Event { value: WindowValue::Text("phone"), ..event };
+            features.lane().window_embedded(&distinct, event).unwrap();
+        }
+    }
+    features.close();
+    let mode = |name: &str| std::fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!([mode("."), mode("windows.redb"), mode("tokens.key")], [0o700, 0o600, 0o600]);
+    let bytes = std::fs::read(folder.join("windows.redb")).unwrap();
+    assert!(!bytes.windows(9).any(|part| part == b"card-4242"));
+    // One window is open and the other, of a decision that serves no more, is not.
+    let wall = Wall::manual(BASE_MS + 2 * LAST_MS);
+    let settings = FeatureSettings { folder: Some(folder.clone()), wall, ..FeatureSettings::default() };
+    let features = Features::new(settings);
+    let def =
+        WindowDef { name: "spent".to_owned(), op: WindowOp::Sum, last_ms: LAST_MS as u64, source: None };
+    let sum = features.window(def).unwrap();
+    assert_eq!(read(&features, &sum, "card-4242"), exact(2.0));
+    let keys = ["card-4242".to_owned()];
+    assert_eq!(features.erase(&keys).unwrap().windows, 2);
+    assert_eq!(read(&features, &sum, "card-4242"), exact(0.0));
+    assert_eq!(features.erase(&keys).unwrap().windows, 0);
+    features.close();
+    drop((features, sum));
+    let (features, sum, distinct) = open(&folder);
+    assert_eq!(read(&features, &sum, "card-4242"), exact(0.0));
+    assert_eq!(read(&features, &distinct, "card-4711"), exact(1.0));
+    features.close();
+    drop((features, sum, distinct));
+    let rest = ["card-4711".to_owned()];
+    assert_eq!(flyball_features::erase_kept(Some(folder), &[], &rest).unwrap().windows, 2);
+}

@@ -223,3 +223,45 @@ fn the_cache_holds_no_more_than_it_may() {
     assert!(counts.entries <= 100, "{counts:?}");
     assert_eq!(counts.entries + counts.evictions, 400);
 }
+
+fn holds(path: &Path, text: &str) -> bool {
+    std::fs::read(path).unwrap().windows(text.len()).any(|part| part == text.as_bytes())
+}
+
+#[test]
+fn a_store_holds_no_key_in_the_open_and_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::new();
+    push(&bench.path(), "cards", r#"[["card-4242", {"limit": 7}]]"#);
+    assert!(!holds(&bench.path(), "card-4242"));
+    for name in ["store.redb", "store.redb.key", "store.redb.lock"] {
+        let facts = std::fs::metadata(bench.folder.path().join(name)).unwrap();
+        assert_eq!(facts.permissions().mode() & 0o777, 0o600, "{name}");
+    }
+    assert_eq!(bench.limit("card-4242"), Ok(Some((7, 10, false))));
+    std::fs::remove_file(bench.folder.path().join("store.redb.key")).unwrap();
+    let target = PushTarget::Store { path: bench.path() };
+    assert!(get(&target, "cards", "card-4242").unwrap_err().to_string().contains("store.redb.key"));
+    assert!(Pusher::begin(target, "cards", WRITTEN_MS).is_err(), "other sets would be lost");
+}
+
+#[test]
+fn an_erasure_removes_a_record_from_all_sets_and_from_the_cache() {
+    let bench = Bench::new();
+    push(
+        &bench.path(),
+        "cards",
+        r#"[["4242", {"limit": 7, "name": "somebody-4242"}], ["4711", {"limit": 8}]]"#,
+    );
+    push(&bench.path(), "more", r#"[["4242", {"limit": 9}]]"#);
+    assert_eq!(bench.limit("4242"), Ok(Some((7, 10, false))));
+    let keys = ["4242".to_owned()];
+    let erased = bench.features.erase(&keys).unwrap();
+    assert_eq!((erased.windows, erased.cached, erased.stored), (0, 1, 2));
+    assert!(!holds(&bench.path(), "somebody-4242"), "not in a free page either");
+    assert_eq!(bench.limit("4242"), Ok(None));
+    assert_eq!(bench.limit("4711"), Ok(Some((8, 10, false))));
+    assert_eq!(bench.features.erase(&["4242".to_owned()]).unwrap().stored, 0);
+    let stores = [bench.path()];
+    assert_eq!(flyball_features::erase_kept(None, &stores, &["4711".to_owned()]).unwrap().stored, 1);
+}

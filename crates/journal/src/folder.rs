@@ -1,9 +1,10 @@
 //! Where things lie in the folder of a journal, and the lock that makes its one writer the only one.
 
+use flyball_core::private_folder;
 use rustix::fs::{FlockOperation, flock};
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,7 +22,9 @@ impl Folder {
     pub(crate) fn make(path: &Path) -> io::Result<Folder> {
         let folder = Folder(path.to_owned());
         for path in [path, &folder.segments()] {
-            DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+            if let Some(warning) = private_folder(path)? {
+                tracing::warn!("{warning}");
+            }
         }
         Ok(folder)
     }

@@ -17,7 +17,7 @@ use crate::writer::{SealThen, Sealed, Start, Writer};
 use flyball_core::{Entry, LaneRecorder, Recorder, Registered, Served, Unkept};
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -28,6 +28,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 pub struct Journal {
     shared: Arc<Shared>,
     folder: Folder,
+    keys: Arc<Keys>,
+    /// Held while an erasure or a hold looks at the log and is recorded.
+    ledger: Mutex<()>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -46,10 +49,8 @@ impl Journal {
         let lock = folder.lock().map_err(at())?.ok_or_else(|| JournalError::Locked(path.clone()))?;
         let node = Node::open(&*disk, &folder, settings.key.as_deref())?;
         let kek = settings.kek.clone().unwrap_or_else(|| KekPlace::own(&path));
-        let beside = Beside::new(
-            Keys::open_on(Arc::clone(&disk), &path, &kek, true)?,
-            Blobs::open_on(Arc::clone(&disk), &path)?,
-        );
+        let keys = Arc::new(Keys::open_on(Arc::clone(&disk), &path, &kek, true)?);
+        let beside = Beside::new(Arc::clone(&keys), Blobs::open_on(Arc::clone(&disk), &path)?);
         let notes = Notes::read(&*disk, &folder).map_err(at())?;
         let mut tail = opening::find_tail(&*disk, &folder, &notes)?;
         tail.reports.extend(notes.report());
@@ -79,11 +80,24 @@ impl Journal {
             writer.run();
         });
         let thread = Mutex::new(Some(thread.map_err(at())?));
-        Ok(Arc::new(Journal { shared, folder, thread }))
+        Ok(Arc::new(Journal { shared, folder, keys, ledger: Mutex::new(()), thread }))
     }
 
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    pub(crate) fn alone(&self) -> MutexGuard<'_, ()> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was offered so far is in the file, or was counted as lost. Waits for the disk: not for a lane.
+    pub(crate) fn flush(&self) -> Result<(), JournalError> {
+        self.ask(Letter::Flush).map(drop)
     }
 
     /// Waits until the entry is on the disk: not for a lane. Gives its sequence number.

@@ -63,7 +63,13 @@ pub fn render(payload: &[u8], keys: Option<&Keys>) -> Result<Value, RenderError>
         record.extend([("at".to_owned(), json!(to)), ("time".to_owned(), time(to))]);
     }
     if let Some(sealed) = personal {
-        reveal(&mut record, keys.map(|keys| keys.open_personal(&subject, id, sealed)))?;
+        let erased = record.get("kind").is_some_and(|kind| kind == "erased");
+        let opened = keys.map(|keys| {
+            // The reason of an erasure is under a key of its record's own.
+            let token = if erased { keys.token(&[], id) } else { subject };
+            keys.open_personal(&token, id, sealed)
+        });
+        reveal(&mut record, opened)?;
     }
     Ok(Value::Object(record))
 }
@@ -83,12 +89,21 @@ fn reveal(
         Some(Ok(Opened::Plain(plain))) => {
             let mut decoder = Decoder::new(&plain);
             for _ in 0..map_of(&mut decoder)? {
-                let (part, names) = match decoder.str()? {
-                    "input" => ("input", "personal_fields"),
-                    "features" => ("features", "personal_features"),
-                    _ => return Err(Error::message("only input and features can be personal").into()),
-                };
-                merge(record, part, names, pair(part, &mut decoder)?)?;
+                match decoder.str()? {
+                    part @ "input" => {
+                        merge(record, part, "personal_fields", pair(part, &mut decoder)?)?;
+                    }
+                    part @ "features" => {
+                        merge(record, part, "personal_features", pair(part, &mut decoder)?)?;
+                    }
+                    part @ ("row" | "why") => {
+                        record.insert(part.to_owned(), value(&mut decoder)?);
+                        record.insert("personal_values".to_owned(), json!([part]));
+                    }
+                    _ => {
+                        return Err(Error::message("input, features, row and why are what is personal").into());
+                    }
+                }
             }
             return Ok(());
         }

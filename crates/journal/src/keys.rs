@@ -10,6 +10,7 @@ mod subjects;
 pub use place::KekPlace;
 pub(crate) use place::mode_refused;
 pub use seal::Opened;
+pub(crate) use subjects::{Stored, walk as walk_subjects};
 
 use crate::Hash;
 use crate::disk::{Disk, RealDisk};
@@ -177,6 +178,16 @@ impl Keys {
         self.cache.remove(&token);
         subjects.sync()?;
         Ok(usize::from(erased))
+    }
+
+    /// Whether there is a key of the subject that opens something.
+    pub fn has(&self, subject: &[u8]) -> Result<bool, KeyError> {
+        Ok(self.subjects().live(&self.secrets.token(subject))?.is_some())
+    }
+
+    /// Whether the file that keys are written to is the one that its path names.
+    pub(crate) fn in_place(&self) -> bool {
+        self.subjects().in_place()
     }
 
     /// Hands new keys to the system: they outlive this process, if not the machine.

@@ -11,10 +11,13 @@ mod error;
 mod folder;
 mod format;
 mod frames;
+mod gist;
+mod holds;
 mod journal;
 mod json;
 mod keys;
 mod lane;
+mod ledger;
 mod log;
 pub mod merkle;
 mod node;
@@ -39,9 +42,11 @@ pub use format::{
     PAYLOAD_BYTES_MAX, frame_into,
 };
 pub use frames::{Found, Frames, Source, Step};
+pub use holds::{Erasures, Hold, SubjectFacts};
 pub use journal::Journal;
 pub use json::{RenderError, render};
 pub use keys::{KekPlace, KeyError, Keys, Opened};
+pub use ledger::{Erased, LedgerError};
 pub use log::{
     Durable, Finds, Kept, Log, LogError, Placed, Reached, Retired, SegmentFacts, head_of_record,
     time_of_record,
@@ -50,6 +55,6 @@ pub use note::{Checkpoint, NOTE_BYTES_MAX, NoteError, note_length, unhex};
 pub use proof::{Proof, ProofError, Signed};
 pub use recover::{Broken, Scan, ScanFault, scan};
 pub use settings::{JournalSettings, Wall};
-pub use told::{Held, TOLD_BYTES_MAX, Told, ToldError};
+pub use told::{Erasure, Held, TOLD_BYTES_MAX, Told, ToldError};
 pub use verify::{Finding, NotePlace, Signed as SignedExtent, Verified, VerifyOptions, What, verify_frames};
 pub use writer::Sealed;

@@ -200,7 +200,7 @@ fn cut(disk: &dyn Disk, folder: &Folder, found: &Scan, bytes: u64, before: Optio
 fn set_aside(disk: &dyn Disk, folder: &Folder, segment: u64) -> io::Result<()> {
     let aside = folder.quarantined(segment);
     if let Some(parent) = aside.parent() {
-        std::fs::create_dir_all(parent)?;
+        flyball_core::private_folder(parent)?;
         disk.copy(&folder.segment(segment), &aside)?;
         disk.sync_dir(parent)?;
     }

@@ -9,6 +9,7 @@ use flyball_core::{DecisionId, Entry, EntryKind, Registered, Served};
 use minicbor::Encoder;
 use minicbor::encode::Write;
 use std::convert::Infallible;
+use std::sync::Arc;
 
 /// A longer input lies beside the log, under its digest.
 pub(crate) const INPUT_BYTES_MAX: usize = 16 << 10;
@@ -28,7 +29,7 @@ pub(crate) enum PayloadError {
 /// Where parts of a record go that do not stand in it as they are.
 #[derive(Debug)]
 pub(crate) struct Beside {
-    pub(crate) keys: Keys,
+    pub(crate) keys: Arc<Keys>,
     pub(crate) blobs: Blobs,
     sealed: Vec<u8>,
     /// How long the last one was that could not be put beside the log; nothing: all were.
@@ -36,7 +37,7 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    pub(crate) fn new(keys: Keys, blobs: Blobs) -> Beside {
+    pub(crate) fn new(keys: Arc<Keys>, blobs: Blobs) -> Beside {
         Beside { keys, blobs, sealed: Vec::new(), unput: 0 }
     }
 
@@ -63,7 +64,11 @@ impl Beside {
         }
         if personal {
             self.sealed.clear();
-            let token = self.keys.seal(&entry.subject, entry.id, &entry.personal, &mut self.sealed)?;
+            // The reason of an erasure must outlive its subject's key.
+            let erased = entry.kind == EntryKind::Erased;
+            let subject = if erased { &[] } else { &entry.subject[..] };
+            let sealed = self.keys.seal(subject, entry.id, &entry.personal, &mut self.sealed)?;
+            let token = if erased { self.keys.token(&entry.subject, entry.id) } else { sealed };
             done(
                 map.str("subject").and_then(|map| map.bytes(&token.0)?.str("personal")?.bytes(&self.sealed)),
             );

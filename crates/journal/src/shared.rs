@@ -32,6 +32,7 @@ pub(crate) struct Lane {
 pub(crate) enum Letter {
     Entry(Box<Entry>, SyncSender<Result<u64, Unkept>>),
     Served(Box<Served>, SyncSender<Result<u64, Unkept>>),
+    Flush(SyncSender<Result<u64, Unkept>>),
     Seal(SealThen),
 }
 
@@ -241,7 +242,7 @@ impl Shared {
         }
         while let Some(letter) = self.take_letter() {
             match letter {
-                Letter::Entry(_, reply) | Letter::Served(_, reply) => {
+                Letter::Entry(_, reply) | Letter::Served(_, reply) | Letter::Flush(reply) => {
                     let _ = reply.try_send(Err(Unkept::Closed));
                 }
                 Letter::Seal(then) => then.tell(Err(Unkept::Closed)),

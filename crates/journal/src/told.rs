@@ -35,12 +35,6 @@ pub enum Told {
         why: String,
         caller: Option<String>,
     },
-    Erased {
-        subject: String,
-        by: String,
-        why: String,
-        caller: Option<String>,
-    },
     Hold(Held),
     Release(Held),
 }
@@ -99,20 +93,38 @@ impl Told {
                 text(&mut pairs, "caller", caller.as_deref())?;
                 5
             }
-            Told::Erased { subject, by, why, caller } => {
-                entry.kind = EntryKind::Erased;
-                text(&mut pairs, "by", Some(filled("by", by)?))?;
-                text(&mut pairs, "why", Some(filled("why", why)?))?;
-                text(&mut pairs, "caller", caller.as_deref())?;
-                entry.subject = filled("subject", subject)?.as_bytes().to_vec();
-                3
-            }
             Told::Hold(held) | Told::Release(held) => {
                 let release = matches!(self, Told::Release(_));
                 entry.kind = if release { EntryKind::Release } else { EntryKind::Hold };
                 held.write_pairs(&mut pairs)?
             }
         };
+        Ok(entry)
+    }
+}
+
+/// A subject's key is to be deleted. Its own record, and not told by `Told`: whether there is such a subject is asked.
+#[derive(Clone, Debug)]
+pub struct Erasure {
+    pub subject: String,
+    pub by: String,
+    pub why: String,
+    pub caller: Option<String>,
+}
+
+impl Erasure {
+    /// The entry for it, under an id of its own. The reason is personal: it is sealed under a key of that id.
+    pub(crate) fn entry(&self, unix_ns: i64, id: DecisionId) -> Result<Entry, ToldError> {
+        let mut entry = Entry { kind: EntryKind::Erased, id, sync: true, ..Entry::default() };
+        let mut pairs = Encoder::new(&mut entry.pairs);
+        number(&mut pairs, "at", Some(unix_ns));
+        text(&mut pairs, "by", Some(filled("by", &self.by)?))?;
+        text(&mut pairs, "caller", self.caller.as_deref())?;
+        entry.pairs_count = 3;
+        let mut personal = Encoder::new(&mut entry.personal);
+        written(personal.map(1));
+        text(&mut personal, "why", Some(filled("why", &self.why)?))?;
+        entry.subject = filled("subject", &self.subject)?.as_bytes().to_vec();
         Ok(entry)
     }
 }
@@ -230,12 +242,17 @@ mod tests {
 
     #[test]
     fn an_erasure_names_its_subject_beside_the_pairs_so_that_only_its_token_is_recorded() {
-        let erased =
-            entry(json!({"kind": "erased", "subject": "4242", "by": "ana", "why": "asked"})).unwrap();
+        let [subject, by, why] = ["4242", "ana", "asked"].map(str::to_owned);
+        let erasure = Erasure { subject, by, why, caller: None };
+        let erased = erasure.entry(7, DecisionId(9)).unwrap();
         assert_eq!(
             (keys(&erased), erased.subject.as_slice()),
-            (vec!["at".into(), "by".into(), "why".into(), "caller".into()], &b"4242"[..])
+            (vec!["at".into(), "by".into(), "caller".into()], &b"4242"[..])
         );
+        let reason = |bytes: &[u8]| bytes.windows(5).any(|part| part == b"asked");
+        assert!(reason(&erased.personal) && !reason(&erased.pairs), "the reason is sealed");
+        let silent = Erasure { why: " ".to_owned(), ..erasure };
+        assert_eq!(silent.entry(7, DecisionId(9)), Err(ToldError::Empty("why")));
     }
 
     #[test]

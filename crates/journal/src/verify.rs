@@ -3,6 +3,7 @@
 //!
 //! Reads each byte once, in order, and keeps no more than a few hashes. Changes nothing.
 
+mod beside;
 mod finding;
 mod frames;
 mod gap;
@@ -17,6 +18,7 @@ pub(crate) use notes::NoteFile;
 use crate::format::{Hash, Header};
 use crate::log::{Log, LogError, notes_path};
 use crate::merkle::{Growing, leaf_of_segment};
+use beside::Beside;
 use notes::Streams;
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -27,13 +29,15 @@ const FINDINGS_MAX: usize = 1000;
 
 #[derive(Clone, Debug, Default)]
 pub struct VerifyOptions {
-    /// This segment alone. Checkpoints are still checked against all segments' roots.
+    /// This segment alone, and nothing beside the log. Checkpoints are still checked against all segments' roots.
     pub segment: Option<u64>,
     /// A note that was kept elsewhere.
     pub checkpoint: Option<String>,
     /// The key that must have signed every checkpoint. None: the one that the headers name, which whoever can rewrite the
     /// whole log can replace.
     pub key: Option<[u8; 32]>,
+    /// The log is a copy that was made without the file of keys.
+    pub without_keys: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,6 +53,9 @@ pub struct Verified {
     pub signed: Option<Signed>,
     /// Frames behind that: only a later checkpoint will show whether somebody changed them.
     pub unsigned: u64,
+    /// Beside the log: blobs that records name, and subjects with personal values or erasures.
+    pub blobs: u64,
+    pub subjects: u64,
     pub findings: Vec<Finding>,
     /// And so many more.
     pub findings_beyond: u64,
@@ -93,6 +100,9 @@ impl Log {
     ) -> Result<Verified, LogError> {
         let mut run = Run::begin(self, options)?;
         run.retired();
+        if run.whole {
+            run.note_indexed();
+        }
         let total = self.listing.segments.len() as u64;
         for place in 0..self.listing.segments.len() {
             run.missing_before(place);
@@ -104,6 +114,9 @@ impl Log {
             }
         }
         run.after_last();
+        if run.whole && !options.without_keys {
+            run.check_subjects()?;
+        }
         match run.notes.failed() {
             Some(error) => Err(LogError::at(&notes_path(self.folder()))(error)),
             None => Ok(run.verified),
@@ -123,6 +136,9 @@ struct Run<'a> {
     walked: Option<(u64, Hash)>,
     /// Somebody writes to the log just now.
     live: bool,
+    /// What stands beside the log is looked at too: not where one segment is asked for.
+    whole: bool,
+    beside: Beside,
 }
 
 impl<'a> Run<'a> {
@@ -131,7 +147,9 @@ impl<'a> Run<'a> {
         let notes = Streams::open(log, options, &mut verified)?;
         let noted_roots = File::open(log.folder().join("roots")).ok();
         let (roots, walked) = (Some(Growing::default()), None);
-        Ok(Run { log, verified, notes, roots, noted_roots, walked, live: is_live(log.folder()) })
+        let (live, beside) = (is_live(log.folder()), Beside::default());
+        let whole = options.segment.is_none();
+        Ok(Run { log, verified, notes, roots, noted_roots, walked, live, whole, beside })
     }
 
     /// Numbers between this segment and the one before that nobody has.

@@ -6,6 +6,7 @@
 mod checkpoint;
 mod fault;
 mod gap;
+pub(crate) mod gone;
 mod group;
 mod rotate;
 mod seal;
@@ -79,7 +80,7 @@ pub(crate) struct Writer {
     /// How decisions serve, of which there is no record yet.
     unserved: Vec<Served>,
     /// Held as long as this lives.
-    _lock: File,
+    lock: File,
 }
 
 /// What the writer begins with.
@@ -141,7 +142,7 @@ impl Writer {
             fault: Fault::default(),
             gap: None,
             unserved: Vec::new(),
-            _lock: lock,
+            lock,
         };
         if before.segment > 0 {
             writer.note_sealed(before.segment, &before.root)?;
@@ -238,6 +239,11 @@ impl Writer {
                     }
                 }
                 Letter::Seal(then) => then.tell(self.seal()),
+                Letter::Flush(reply) => {
+                    self.take_rings();
+                    let kept = self.commit();
+                    let _ = reply.try_send(if kept { Ok(0) } else { Err(Unkept::Broken) });
+                }
                 Letter::Served(served, reply) => {
                     if let Err(why) = self.add_served(*served, Some(reply.clone())) {
                         let _ = reply.try_send(Err(why));
@@ -365,9 +371,13 @@ impl Writer {
             return false;
         }
         match self.write_out().and_then(|()| self.sync_segment()) {
-            Ok(()) => {
+            Ok(()) if self.in_place() => {
                 self.settle();
                 true
+            }
+            Ok(()) => {
+                self.leave();
+                false
             }
             Err(error) => self.abandon(&error),
         }
@@ -411,6 +421,7 @@ impl Writer {
 
     /// What is due beside the records themselves.
     fn tend(&mut self) {
+        self.look_for_folder();
         self.retry();
         self.rotate_by_age();
         self.prepare_next();

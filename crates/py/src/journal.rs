@@ -2,9 +2,10 @@
 
 use crate::error::{Failure, guarded, json as bytes_of};
 use flyball_core::{DecisionId, FaultKind};
+use flyball_features::{ErasedRows, erase_kept};
 use flyball_journal::{
-    Blobs, Frame, Hash, JournalError, JournalSettings, KekPlace, Kept, Keys, Log, LogError, Placed,
-    SegmentFacts, Told, VerifyOptions, Wall, head_of_record, unhex,
+    Blobs, Erasure, Frame, Hash, JournalError, JournalSettings, KekPlace, Kept, Keys, LedgerError, Log,
+    LogError, Placed, SegmentFacts, Told, VerifyOptions, Wall, head_of_record, unhex,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -46,6 +47,7 @@ struct Verification {
     segment: Option<u64>,
     checkpoint: Option<String>,
     key: Option<String>,
+    without_keys: bool,
 }
 
 #[pyclass(frozen, module = "flyball._native")]
@@ -143,6 +145,13 @@ impl JournalLog {
             Some(error) => Err(error),
             None => bytes_of(py, &verified.to_json()),
         }
+    }
+
+    fn erasures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let erasures = guarded(py, || self.fresh()?.erasures().map_err(|error| failed(&error)))?;
+        let by_token: serde_json::Map<String, Value> =
+            erasures.into_iter().map(|(token, seq)| (token.to_string(), seq.into())).collect();
+        bytes_of(py, &by_token)
     }
 
     fn prove<'py>(&self, py: Python<'py>, seq: u64) -> PyResult<Bound<'py, PyBytes>> {
@@ -291,13 +300,27 @@ impl Journal {
     }
 
     fn append(&self, py: Python<'_>, event: &[u8]) -> PyResult<u64> {
-        guarded(py, || self.tell(&read(event)?))
+        guarded(py, || self.tell(read(event)?))
     }
 
-    fn erase(&self, py: Python<'_>, subject: &str, by: &str, why: &str) -> PyResult<u64> {
-        guarded(py, || {
-            self.tell(&Told::Erased { subject: subject.into(), by: by.into(), why: why.into(), caller: None })
-        })
+    fn erase<'py>(&self, py: Python<'py>, order: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let erased = guarded(py, || {
+            let EraseOptions { subject, by, why, keys, features_folder, stores } = read(order)?;
+            let all: Vec<String> = std::iter::once(subject.clone()).chain(keys).collect();
+            let mut rows = ErasedRows::default();
+            let order = Erasure { subject, by, why, caller: None };
+            let done = self.journal()?.erase(&order, Wall::default().unix_ns(), || {
+                rows = erase_kept(features_folder, &stores, &all)?;
+                Ok(rows.total())
+            });
+            let done = done.map_err(|error| unledgered(&error))?;
+            let ErasedRows { windows, cached, stored } = rows;
+            let records = done.records;
+            Ok(
+                json!({"recorded": 1, "records": records, "windows": windows, "cached": cached, "stored": stored}),
+            )
+        })?;
+        bytes_of(py, &erased)
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
@@ -315,11 +338,47 @@ impl Journal {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, told: &Told) -> Result<u64, Failure> {
-        let journal = self.open().clone().ok_or_else(|| refused("the journal is closed; open it again"))?;
-        let entry = told.entry(Wall::default().unix_ns()).map_err(refused)?;
-        journal.append(entry).map_err(|error| unwritten(&error))
+    fn journal(&self) -> Result<Arc<flyball_journal::Journal>, Failure> {
+        self.open().clone().ok_or_else(|| refused("the journal is closed; open it again"))
     }
+
+    fn tell(&self, told: Told) -> Result<u64, Failure> {
+        let (journal, now) = (self.journal()?, Wall::default().unix_ns());
+        let kept = match told {
+            Told::Hold(held) => journal.hold(held, now),
+            Told::Release(held) => journal.release(held, now),
+            told => {
+                let entry = told.entry(now).map_err(refused)?;
+                return journal.append(entry).map_err(|error| unwritten(&error));
+            }
+        };
+        kept.map_err(|error| unledgered(&error))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EraseOptions {
+    subject: String,
+    by: String,
+    why: String,
+    #[serde(default)]
+    keys: Vec<String>,
+    features_folder: Option<PathBuf>,
+    #[serde(default)]
+    stores: Vec<PathBuf>,
+}
+
+/// Why an erasure or a hold was not recorded.
+fn unledgered(error: &LedgerError) -> Failure {
+    let kind = match error {
+        LedgerError::NoSubject { .. } | LedgerError::NoHold { .. } => FaultKind::RecordNotFound,
+        LedgerError::Held(_) | LedgerError::InForce(_) => FaultKind::Held,
+        LedgerError::Journal(error) => return unwritten(error),
+        LedgerError::Log(error) => return failed(error),
+        LedgerError::Told(_) | LedgerError::Elsewhere(_) => return refused(error),
+    };
+    Failure::refused(kind.label(), error)
 }
 
 #[pyfunction]
@@ -377,7 +436,9 @@ fn verification(written: Verification) -> Result<VerifyOptions, Failure> {
     let key = written.key.as_deref().map(|hex| {
         unhex(hex).ok_or_else(|| refused(format!("'{hex}' is no public key: 64 lower-case hex digits")))
     });
-    Ok(VerifyOptions { segment: written.segment, checkpoint: written.checkpoint, key: key.transpose()? })
+    let key = key.transpose()?;
+    let Verification { segment, checkpoint, without_keys, .. } = written;
+    Ok(VerifyOptions { segment, checkpoint, key, without_keys })
 }
 
 fn stop_if(stop: bool) -> ControlFlow<()> {

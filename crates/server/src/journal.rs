@@ -12,7 +12,7 @@ use flyball_core::{Access, Entry, EntryKind, Fault, FaultKind, Stage, Unkept, Ve
 use flyball_journal::{Journal, JournalCounts, JournalError, JournalSettings, NOTE_BYTES_MAX, Sealed, Told};
 use flyball_plane::{Decision, find_decision};
 use flyball_telemetry::ModelMeter;
-use flyball_wire::told::{Erasure, JournalFacts, Outcome, Override};
+use flyball_wire::told::{JournalFacts, Outcome, Override};
 use std::fs::File;
 use std::future::poll_fn;
 use std::io;
@@ -30,12 +30,13 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// What came over the wire, by its end.
 #[derive(Default)]
 pub(crate) struct Tellings {
-    taken: [AtomicU64; 3],
-    refused: [AtomicU64; 3],
+    taken: [AtomicU64; 5],
+    refused: [AtomicU64; 5],
 }
 
 impl Tellings {
-    const KINDS: [EntryKind; 3] = [EntryKind::Outcome, EntryKind::Override, EntryKind::Erased];
+    const KINDS: [EntryKind; 5] =
+        [EntryKind::Outcome, EntryKind::Override, EntryKind::Erased, EntryKind::Hold, EntryKind::Release];
 
     pub(crate) fn count(&self, kind: EntryKind, taken: bool) {
         let Some(place) = Tellings::KINDS.iter().position(|known| *known == kind) else { return };
@@ -86,7 +87,11 @@ pub(crate) async fn outcomes(
     let entry = |(place, Outcome { id, decision, truth, when, source }): (usize, Outcome)| {
         let caller = caller.map(str::to_owned);
         let told = |when| Told::Outcome { id, decision, truth, when, source, caller };
-        let entry = when.as_deref().map(unix_ns).transpose().and_then(|when| entry(context, &told(when)));
+        let entry = when
+            .as_deref()
+            .map(|when| unix_ns("when", when))
+            .transpose()
+            .and_then(|when| entry(context, &told(when)));
         entry.map_err(|why| if several { format!("outcomes[{place}]: {why}") } else { why })
     };
     let entries: Result<Vec<_>, _> = outcomes.into_iter().enumerate().map(entry).collect();
@@ -107,17 +112,6 @@ pub(crate) async fn overridden(
         return Err(Fault::malformed(text));
     }
     let told = Told::Override { id, decision, outcome, by, why, caller: caller.map(str::to_owned) };
-    keep(context, vec![entry(context, &told).map_err(Fault::malformed)?]).await
-}
-
-pub(crate) async fn erased(
-    context: &LaneContext,
-    caller: Option<&str>,
-    rights: Rights<'_>,
-    Erasure { subject, by, why }: Erasure,
-) -> Result<usize, Fault> {
-    demand(context, rights, Verb::Erase)?;
-    let told = Told::Erased { subject, by, why, caller: caller.map(str::to_owned) };
     keep(context, vec![entry(context, &told).map_err(Fault::malformed)?]).await
 }
 
@@ -146,7 +140,7 @@ fn unsealed(why: Unkept) -> Fault {
 }
 
 /// Where no callers are known, only this machine may write to the journal.
-fn demand(context: &LaneContext, (access, near): Rights<'_>, verb: Verb) -> Result<(), Fault> {
+pub(crate) fn demand(context: &LaneContext, (access, near): Rights<'_>, verb: Verb) -> Result<(), Fault> {
     near_or_known(context, near, verb)?;
     access.demand_all(verb)
 }
@@ -180,11 +174,11 @@ fn entry(context: &LaneContext, told: &Told) -> Result<Box<Entry>, String> {
     told.entry(now).map(Box::new).map_err(|error| error.to_string())
 }
 
-fn unix_ns(text: &str) -> Result<i64, String> {
+pub(crate) fn unix_ns(name: &str, text: &str) -> Result<i64, String> {
     let time: Option<jiff::Timestamp> = text.parse().ok();
     let ns = time.and_then(|time| i64::try_from(time.as_nanosecond()).ok());
-    let wrong = "when is no time; write RFC 3339 with a zone, as 2026-11-16T09:30:00Z, from 1678 to 2262";
-    ns.ok_or_else(|| wrong.to_owned())
+    let wrong = "is no time; write RFC 3339 with a zone, as 2026-11-16T09:30:00Z, from 1678 to 2262";
+    ns.ok_or_else(|| format!("{name} {wrong}"))
 }
 
 /// All of them, on the disk when this returns. After an error some may be there: saying it again does no harm.
@@ -285,9 +279,9 @@ mod tests {
 
     #[test]
     fn a_time_without_a_zone_or_beyond_what_a_record_holds_is_refused() {
-        assert_eq!(unix_ns("1970-01-01T01:00:01+01:00"), Ok(1_000_000_000));
+        assert_eq!(unix_ns("when", "1970-01-01T01:00:01+01:00"), Ok(1_000_000_000));
         for when in ["yesterday", "2026-11-16T09:30:00", "2026-11-16", "9999-01-01T00:00:00Z"] {
-            assert!(unix_ns(when).is_err(), "{when}");
+            assert!(unix_ns("when", when).is_err(), "{when}");
         }
     }
 

@@ -7,6 +7,7 @@ use crate::drain::{Drain, Phase};
 use crate::errands::Errand;
 use crate::hosts::Hosts;
 use crate::journal::Tellings;
+use crate::ledger::LedgerDesk;
 use crate::machine::Machine;
 use crate::open_connections::{OpenConnection, OpenConnections, Usage};
 use crate::open_streams::OpenStreams;
@@ -59,6 +60,7 @@ pub(crate) struct Shared {
     pub(crate) tellings: Tellings,
     /// Refusals of what does not walk.
     pub(crate) unwalked: Unwalked,
+    pub(crate) ledger: LedgerDesk,
     /// Connections of each address.
     pub(crate) seats: Arc<Seats>,
     /// All of them, and which are idle.

@@ -25,6 +25,7 @@ mod http1_bytes;
 mod http2_frames;
 mod journal;
 mod lane_thread;
+mod ledger;
 mod listen;
 mod machine;
 mod memory_watch;

@@ -10,6 +10,7 @@ use crate::drain::{Drain, Phase};
 use crate::files::{self, Reload, Watch};
 use crate::journal::{self, Tellings};
 use crate::lane_thread::{self, Handover, Shared};
+use crate::ledger::LedgerDesk;
 use crate::listen::{self, Address, Listener};
 use crate::machine::{Machine, lock_memory, machine};
 use crate::open_streams::OpenStreams;
@@ -110,6 +111,7 @@ impl Running {
             }
             let _ = thread.join();
         }
+        self.shared.ledger.join();
         // No lane reads any more: what windows have not written yet is written now.
         self.shared.plane.means.features.close();
         // And nothing is decided: what was is brought to the disk, and sealed.
@@ -166,6 +168,7 @@ impl Server {
             journal,
             tellings: Tellings::default(),
             unwalked: Unwalked::default(),
+            ledger: LedgerDesk::default(),
             plane: Arc::clone(&plane),
             telemetry: Arc::clone(&telemetry),
             drain: Drain::new(),

@@ -2,7 +2,7 @@
 //! file, so that neither an old policy nor an old index can be put back while the server is down.
 
 use crate::trust::TrustError;
-use flyball_core::Digest;
+use flyball_core::{Digest, private_file, private_folder};
 use flyball_plane::Taken;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -57,7 +57,10 @@ impl TakenFile {
         };
         if !read_only {
             // Now, and not when the first is to be kept: whoever starts the server is there to be told.
-            fs::create_dir_all(folder).and_then(|()| write(&path, &kept)).map_err(fault)?;
+            if let Some(warning) = private_folder(folder).map_err(fault)? {
+                tracing::warn!("{warning}");
+            }
+            write(&path, &kept).map_err(fault)?;
         }
         Ok(TakenFile { path, read_only, kept: Mutex::new(kept) })
     }
@@ -109,7 +112,8 @@ fn read(path: &Path) -> io::Result<Option<Kept>> {
 /// On the disk when this returns, whole or not at all.
 fn write(path: &Path, kept: &Kept) -> io::Result<()> {
     let beside = path.with_extension(format!("{}.new", std::process::id()));
-    let mut file = File::create(&beside)?;
+    let mut file = private_file(&beside)?;
+    file.set_len(0)?;
     file.write_all(&serde_json::to_vec(kept)?)?;
     file.sync_all()?;
     fs::rename(&beside, path)?;

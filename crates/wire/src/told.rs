@@ -49,6 +49,50 @@ pub struct Erasure {
     pub subject: String,
     pub by: String,
     pub why: String,
+    /// Further keys of features that are the subject's.
+    #[serde(default)]
+    pub keys: Vec<String>,
+}
+
+/// What an erasure came to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Erased {
+    pub recorded: u64,
+    pub records: u64,
+    pub windows: u64,
+    pub cached: u64,
+    pub stored: u64,
+}
+
+/// A legal hold. Times are RFC 3339.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HoldOrder {
+    pub name: String,
+    pub by: String,
+    pub why: String,
+    pub decision: Option<String>,
+    pub from: Option<String>,
+    pub to: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Release {
+    pub by: String,
+    pub why: String,
+}
+
+/// A hold in force.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HoldFacts {
+    pub name: String,
+    pub by: String,
+    pub why: String,
+    pub decision: Option<String>,
+    pub from: Option<String>,
+    pub to: Option<String>,
+    pub since: String,
 }
 
 /// One outcome, or a list of them.
@@ -83,8 +127,36 @@ impl Override {
 
 impl Erasure {
     pub fn from_json(body: &[u8]) -> Result<Erasure, Fault> {
-        body::demand(body, "an erasure, {\"subject\", \"by\", \"why\"}", body::BYTES_MAX)
+        body::demand(body, "an erasure, {\"subject\", \"by\", \"why\", \"keys\"?}", body::BYTES_MAX)
     }
+}
+
+impl Erased {
+    pub fn to_json(&self) -> Bytes {
+        json(self)
+    }
+}
+
+impl HoldOrder {
+    pub fn from_json(body: &[u8]) -> Result<HoldOrder, Fault> {
+        const FORM: &str = "a hold, {\"name\", \"by\", \"why\", \"decision\"?, \"from\"?, \"to\"?}";
+        body::demand(body, FORM, body::BYTES_MAX)
+    }
+}
+
+impl Release {
+    pub fn from_json(body: &[u8]) -> Result<Release, Fault> {
+        body::demand(body, "a release, {\"by\", \"why\"}", body::BYTES_MAX)
+    }
+}
+
+/// The answer to who asks which holds are in force.
+pub fn holds_json(holds: &[HoldFacts]) -> Bytes {
+    #[derive(Serialize)]
+    struct Holds<'a> {
+        holds: &'a [HoldFacts],
+    }
+    json(&Holds { holds })
 }
 
 /// The answer to all of them, once what was told is on the disk.

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 import os
 import threading
-from typing import TYPE_CHECKING, Self
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote, urlsplit
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from flyball.client.deadline import Deadline
 from flyball.client.decisions import ROWS_MAX, DecideCall, Decided, DecidedRow, decided_from, rows_from
 from flyball.client.fields import plain_row
 from flyball.client.tensors import Array, InferCall, as_array, encode
-from flyball.client.told import Truth, outcome_of, recorded_from
+from flyball.client.told import Erased, Truth, hold_of, outcome_of, recorded_from
 from flyball.errors import InvalidInputError, UsageError
 
 if TYPE_CHECKING:
@@ -162,10 +162,39 @@ class Client:
         document = {"id": id, "decision": decision, "outcome": outcome, "by": by, "why": why}
         recorded_from(self._transport.tell("/v1/overrides", document, self._deadline(deadline_ms)))
 
-    def erase(self, subject: str, *, by: str, why: str, deadline_ms: float | None = None) -> None:
-        """Delete the key of everything personal about a subject: the value of the decision's key field."""
-        document = {"subject": subject, "by": by, "why": why}
-        recorded_from(self._transport.tell("/v1/erasures", document, self._deadline(deadline_ms)))
+    def erase(
+        self, subject: str, *, by: str, why: str, keys: Sequence[str] = (), deadline_ms: float | None = None
+    ) -> Erased:
+        """Delete the key of everything personal about a subject: the value of the decision's key field.
+
+        What features keep of it is removed too, and of `keys`: further keys of features that are the subject's.
+        """
+        document = {"subject": subject, "by": by, "why": why, "keys": list(keys)}
+        return Erased.from_document(self._transport.tell("/v1/erasures", document, self._deadline(deadline_ms)))
+
+    def hold(
+        self,
+        name: str,
+        *,
+        by: str,
+        why: str,
+        decision: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        deadline_ms: float | None = None,
+    ) -> None:
+        """Order a legal hold: its records stay, and their subjects cannot be erased, until it is released."""
+        document = hold_of(name, by=by, why=why, decision=decision, since=since, until=until)
+        recorded_from(self._transport.tell("/v1/holds", document, self._deadline(deadline_ms)))
+
+    def release(self, name: str, *, by: str, why: str, deadline_ms: float | None = None) -> None:
+        """End a legal hold."""
+        path, document = f"/v1/holds/{quote(name, safe='')}", {"by": by, "why": why}
+        recorded_from(self._transport.tell(path, document, self._deadline(deadline_ms), "DELETE"))
+
+    def holds(self, *, deadline_ms: float | None = None) -> list[dict[str, Any]]:
+        """The legal holds in force, oldest first: {"name", "by", "why", "decision", "from", "to", "since"}."""
+        return list(self._transport.tell("/v1/holds", {}, self._deadline(deadline_ms), "GET")["holds"])
 
     def seal(self, *, deadline_ms: float | None = None) -> None:
         """Have the journal's open segment sealed and signed, so that what it holds can be proven to others."""

@@ -97,9 +97,9 @@ class GrpcTransport:
         pairs = zip(answer.outputs, answer.raw_output_contents, strict=True)
         return {item.name: decode(Tensor(item.name, item.datatype, tuple(item.shape), raw)) for item, raw in pairs}
 
-    def tell(self, path: str, document: Mapping[str, object], deadline: Deadline) -> dict[str, Any]:
+    def tell(self, path: str, document: Mapping[str, object], deadline: Deadline, method: str = "POST") -> dict[str, Any]:
         """What is told of decisions goes over HTTP alone."""
-        del path, document, deadline
+        del path, document, deadline, method
         raise UsageError("outcomes and overrides are told over HTTP", next_step="connect to  http://HOST:PORT")
 
     def decide(self, call: DecideCall, deadline: Deadline) -> dict[str, Any]:

@@ -82,20 +82,21 @@ class HttpTransport:
     def decide(self, call: DecideCall, deadline: Deadline) -> dict[str, Any]:
         """One request for decisions; answers with its document. A repeat has the same idempotency key."""
         headers = {} if call.idempotency_key is None else {_KEY_HEADER: call.idempotency_key}
-        return self._post(f"/v1/decisions/{quote(call.decision, safe='')}", call.document(), headers, deadline)
+        return self._send("POST", f"/v1/decisions/{quote(call.decision, safe='')}", call.document(), headers, deadline)
 
-    def tell(self, path: str, document: Mapping[str, object], deadline: Deadline) -> dict[str, Any]:
+    def tell(self, path: str, document: Mapping[str, object], deadline: Deadline, method: str = "POST") -> dict[str, Any]:
         """Something about decisions that were made; answers once it is on the server's disk."""
-        return self._post(path, document, {}, deadline)
+        return self._send(method, path, document, {}, deadline)
 
-    def _post(
-        self, path: str, document: Mapping[str, object], headers: dict[str, str], deadline: Deadline
+    def _send(
+        self, method: str, path: str, document: Mapping[str, object], headers: dict[str, str], deadline: Deadline
     ) -> dict[str, Any]:
         try:
             body = json.dumps(document, allow_nan=False).encode()
         except (TypeError, ValueError) as error:
             raise InvalidInputError(f"the input cannot be written as JSON: {error}") from error
-        answer, _ = self._call("POST", path, body, {"Content-Type": "application/json", **headers}, deadline)
+        body = b"" if method == "GET" else body
+        answer, _ = self._call(method, path, body, {"Content-Type": "application/json", **headers}, deadline)
         return _json(answer)
 
     def _is(self, path: str, deadline: Deadline) -> bool:

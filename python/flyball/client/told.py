@@ -1,14 +1,42 @@
-"""What is told of a decision after it was made: the truth, and what a person decided instead. Must not know transports."""
+"""What is told of decisions later: truths, what people decided instead, erasures, holds. Must not know transports."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from flyball.errors import InvalidInputError, ServerFaultError
 
 Truth = None | bool | int | float | str | Mapping[str, bool | int | float | str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What an erasure came to: records that cannot be opened any more, and rows of features that were removed."""
+
+    recorded: int
+    records: int
+    windows: int
+    cached: int
+    stored: int
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Erased:
+        """From the server's answer."""
+        try:
+            return cls(**document)
+        except TypeError as error:
+            raise ServerFaultError(f"the server's answer does not say what it erased: {error}", code="bad_answer") from error
+
+
+def hold_of(
+    name: str, *, by: str, why: str, decision: str | None, since: datetime | None, until: datetime | None
+) -> dict[str, object]:
+    """A legal hold as the API takes it."""
+    given = {"decision": decision, "from": since and _moment(since), "to": until and _moment(until)}
+    return {"name": name, "by": by, "why": why, **{key: value for key, value in given.items() if value is not None}}
 
 
 def outcome_of(

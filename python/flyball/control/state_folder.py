@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from flyball.control.proven import Proven
-from flyball.durable_file import making_folder, read_json, write_bytes, write_json
+from flyball.durable_file import making_folder, open_private, private_folder, read_json, write_bytes, write_json
 from flyball.errors import FlyballError, LockedError, RefusedError, SignatureError, UsageError
 from flyball.registry.package_cache import drop_unused, used
 from flyball.registry.served import PACKAGES
@@ -41,8 +41,8 @@ class StateFolder:
         self.folder = folder.absolute()
         self.trust_root, self.trust_policy = paths_of_trust(folder, trust_root)
         self._needed: set[str] = set()
-        making_folder(self.folder)
-        self._lock = (self.folder / LOCK).open("w")
+        private_folder(self.folder)
+        self._lock = open_private(self.folder / LOCK)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

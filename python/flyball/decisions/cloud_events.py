@@ -12,12 +12,13 @@ from flyball.decisions.columns import plain_features, plain_input
 
 BATCH = "application/cloudevents-batch+json"
 _NO_ID = "00000000-0000-0000-0000-000000000000"
-_OURS = ("personal", "personal_fields", "personal_features")
+_OURS = ("personal", "personal_fields", "personal_features", "personal_values")
 
 
 def flyball_events(node: str, record: dict[str, Any]) -> list[dict[str, Any]]:
     """One event for each record."""
-    data = {name: value for name, value in record.items() if name not in _OURS}
+    left_out = (*_OURS, *record.get("personal_values", ()))
+    data = {name: value for name, value in record.items() if name not in left_out}
     if "input" in record:
         data["input"] = plain_input(record)
     if "features" in record:

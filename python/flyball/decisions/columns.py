@@ -47,7 +47,6 @@ COLUMNS = (
     Column("caller", "VARCHAR", "who asked, where callers are known"),
     Column("key", "VARCHAR", "idempotency key"),
     Column("trace", "VARCHAR", "trace id"),
-    Column("row", "VARCHAR", "the caller's own id of the row"),
     Column("single", "BOOLEAN", "asked alone, not as one of many rows"),
     Column("variant", "VARCHAR", "the variant of a split that decided"),
     Column("route", "VARCHAR", "champion, split, fallback, rules, declared or kill_switch"),
@@ -83,7 +82,7 @@ COLUMNS = (
 PROOF = ("seq", "segment", "frame", "prev", "leaf", "payload")
 
 _NO_ID = "00000000-0000-0000-0000-000000000000"
-_PERSONAL = ("personal", "personal_fields", "personal_features")
+_PERSONAL = ("personal", "personal_fields", "personal_features", "personal_values")
 _WHOLE = ("tensors", "served", "registry", "hold", "release", "recovered", "gap", "quarantined")
 _ARROW = {
     "BIGINT": pa.int64(),

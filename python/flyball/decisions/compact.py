@@ -1,8 +1,8 @@
 """Moves sealed segments into Parquet. A segment's own file is removed only when its Parquet was read back and proven.
 
 It can be killed at any point and run again. For one segment: the files are written under `state/making`, synced, read
-back and proven against the segment's root; moved to `parquet/`; the segment is put on the list of the retired, which is
-the moment that counts; its file is removed. Must not know servers: it runs beside one.
+back and proven against the segment's root; moved to `parquet/`, with an index for servers; the segment is put on the list
+of the retired, which is the moment that counts; its file is removed. Must not know servers: it runs beside one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from flyball.decisions.checkpoints import first_of
 from flyball.decisions.parquet_log import ParquetLog
+from flyball.decisions.record_index import index_of, write_index
 from flyball.decisions.retired import Retired, append_retired, read_retired
-from flyball.durable_file import making_folder, sync_file, sync_folder
+from flyball.durable_file import making_folder, open_private, sync_file, sync_folder
 from flyball.errors import EvidenceError, LockedError
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def compact(log: WholeLog, told: Callable[[int, int], None] | None = None) -> Co
 def alone(journal: Path) -> Iterator[None]:
     """Nobody else compacts this journal, or removes its records, at the same time."""
     making_folder(journal / "state")
-    with (journal / "state" / "compact.lock").open("w") as file:
+    with open_private(journal / "state" / "compact.lock") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -97,14 +98,18 @@ def _to_parquet(log: WholeLog, facts: SegmentFacts, note: str) -> tuple[Retired,
         facts.segment, facts.first_seq, facts.frames, log.header(facts.segment).hex(), facts.root, facts.last, note
     )
     writer, newest = PartsWriter(making, proof, facts.created_unix_ns), facts.created_unix_ns
+    index = []
     for frame in log.live_frames(facts.segment):
         record = log.render(frame.payload)
         newest = max(newest, record.get("at", 0))
+        index.append(index_of([{**record, "seq": frame.seq, "segment": frame.segment}]))
         writer.add(record, frame)
     parts = writer.finish()
     for part in parts:
+        part.chmod(0o600)
         sync_file(part)
     _prove(log, facts, parts)
+    write_index(log.folder, facts.segment, b"".join(index))
     entry = Retired(
         facts.segment, facts.first_seq, facts.frames, facts.root, facts.last, facts.created_unix_ns, newest, digest_of(parts)
     )

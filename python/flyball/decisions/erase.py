@@ -1,22 +1,32 @@
 """Erases a subject: deletes the key that what is personal was encrypted under. The records stay, and so does their proof.
 
-Refused while a legal hold names a record of the subject. Must not know the command line.
+The journal itself refuses what is under a legal hold, and what it does not know. Must not know the command line.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from flyball.decisions.holds import Hold, holds_in_force
-from flyball.errors import RefusedError, UsageError
+from flyball.errors import HeldError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from flyball.decisions.whole_log import WholeLog
+    from flyball.client.told import Erased
 
 SEPARATOR = "\u001f"
+_DEADLINE_MS = 600_000  # all of the log is read
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is kept of a subject beside the journal: by these keys too, and in these places where no server runs."""
+
+    keys: list[str] = field(default_factory=list)
+    features_folder: Path | None = None
+    stores: list[Path] = field(default_factory=list)
 
 
 def subject_of(fields: Sequence[str]) -> str:
@@ -27,45 +37,33 @@ def subject_of(fields: Sequence[str]) -> str:
 
 
 def erase(
-    subject: str, *, by: str, why: str, url: str | None, folder: Path, kek: str | None = None, key: Path | None = None
-) -> None:
+    subject: str,
+    *,
+    by: str,
+    why: str,
+    url: str | None,
+    folder: Path,
+    kek: str | None = None,
+    key: Path | None = None,
+    beside: Beside | None = None,
+) -> Erased:
     """Through the server that holds the journal, or straight where none does."""
-    from flyball.decisions.whole_log import WholeLog
+    beside = beside or Beside()
+    try:
+        if url is not None:
+            from flyball.client import Client
 
-    if not folder.is_dir():
-        raise UsageError(
-            f"{folder} is not here, and legal holds stand in the journal",
-            next_step="run it where the journal is:  --journal FOLDER",
-        )
-    holds = holds_in_force(WholeLog(folder))
-    # Only the key tells whose records are whose, so it is needed here too, but only where something is held.
-    holds = holds_on(WholeLog(folder, kek=kek, reveal=True), holds, subject) if holds else []
-    if holds:
-        told = "; ".join(f"{hold.name} by {hold.by}: {hold.why}" for hold in holds)
-        raise RefusedError(
-            f"records of this subject are under a legal hold ({told})",
-            code="held",
-            next_step=f"once it may go:  flyball decisions release {holds[0].name} --by … --why …",
-        )
-    if url is not None:
-        from flyball.client import Client
+            if beside.features_folder is not None or beside.stores:
+                raise UsageError("--features-folder and --store go without --url: a server knows its own")
+            with Client(url, deadline_ms=_DEADLINE_MS) as client:
+                return client.erase(subject, by=by, why=why, keys=beside.keys)
+        if not (folder / "node.json").is_file():  # a new one would know nobody
+            raise NotFoundError(f"there is no journal in {folder}", code="journal_refused", next_step="--journal FOLDER")
+        from flyball.journal import Journal
 
-        with Client(url) as client:
-            client.erase(subject, by=by, why=why)
-        return
-    from flyball.journal import Journal
-
-    with Journal(folder, kek=kek, key=key) as journal:
-        journal.erase(subject, by=by, why=why)
-
-
-def holds_on(log: WholeLog, holds: list[Hold], subject: str) -> list[Hold]:
-    """Those of the holds that a record of this subject is under."""
-    token = log.token(subject)
-    starts = [hold.from_ns for hold in holds]
-    since = min((start for start in starts if start is not None), default=None) if None not in starts else None
-    found: dict[str, Hold] = {}
-    for record in log.records(since_ns=since):
-        if record.get("subject") == token:
-            found |= {hold.name: hold for hold in holds if hold.names(record)}
-    return list(found.values())
+        with Journal(folder, kek=kek, key=key) as journal:
+            return journal.erase(
+                subject, by=by, why=why, keys=beside.keys, features_folder=beside.features_folder, stores=beside.stores
+            )
+    except HeldError as error:
+        raise HeldError(error.message, next_step="the holds in force:  flyball decisions holds") from error

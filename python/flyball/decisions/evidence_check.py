@@ -231,7 +231,13 @@ def without_personal(name: str, shown: Any, words: Any) -> tuple[Any, list[str]]
         rest.pop("personal_error", None)
         unproven.append(f"{name}: that what is personal is {rest.pop('personal')}; the log has it encrypted")
         return rest, unproven
-    demand(any(rest.get(names) for names in REVEALED.values()), f"{name}: it does not show that something is personal")
+    values = rest.pop("personal_values", [])
+    shows = bool(values) or any(rest.get(names) for names in REVEALED.values())
+    demand(shows, f"{name}: it does not show that something is personal")
+    demand(set(values) <= {"row", "why"} - set(words), f"{name}: what the log has in the open is shown as personal")
+    for value in values:
+        rest.pop(value, None)
+        unproven.append(f"{name}: {value}; it was opened with a key that is not in this pack")
     for part, list_ in REVEALED.items():
         fields = rest.pop(list_, [])
         demand(not set(fields) & set(words.get(part) or ()), f"{name}: what the log has in the open is shown as personal")

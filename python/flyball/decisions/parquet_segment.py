@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flyball.decisions.columns import PROOF, row_of, table_of
+from flyball.durable_file import making_folder
 from flyball.errors import FlyballError, JournalRefusedError
 from flyball.journal import Frame, verify_frames
 
@@ -81,7 +82,7 @@ class PartsWriter:
         for place, rows in self._held.items():
             table = table_of(rows).replace_schema_metadata(self._metadata)
             if place not in self._writers:
-                self._path(place).parent.mkdir(parents=True, exist_ok=True)
+                making_folder(self._path(place).parent)
                 self._writers[place] = pq.ParquetWriter(self._path(place), table.schema, compression="zstd")
             self._writers[place].write_table(table)
         self._held, self._held_bytes = {}, 0

@@ -99,6 +99,7 @@ class _Asked(Record):
     personal: Literal["sealed", "erased"] | None = None
     personal_fields: list[str] = []
     personal_features: list[str] = []
+    personal_values: list[str] = []
     subject: str | None = None
 
 

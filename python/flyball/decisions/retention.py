@@ -18,12 +18,14 @@ from flyball.decisions.compact import alone
 from flyball.decisions.holds import Hold, holds_in_force
 from flyball.decisions.leaving_blobs import LeavingBlobs
 from flyball.decisions.parquet_log import ParquetLog
+from flyball.decisions.record_index import remove_index
 from flyball.decisions.retired import Retired, write_retired
 from flyball.decisions.served_needs import needed_by_younger
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from flyball.decisions.whole_log import WholeLog
 
@@ -62,7 +64,7 @@ def retire(log: WholeLog, keep: str, now: datetime.datetime) -> Removed:
     limit_ns = int(oldest_kept(keep, now).timestamp()) * 1_000_000_000
     with alone(log.folder):
         parquet = ParquetLog(log.folder)
-        _finish(parquet)
+        _finish(log.folder, parquet)
         old = [entry for entry in parquet.entries.values() if entry.newest_unix_ns < limit_ns]
         holds = holds_in_force(log) if old else []
         free = [entry for entry in old if not _held(log, entry, holds)]
@@ -74,21 +76,22 @@ def retire(log: WholeLog, keep: str, now: datetime.datetime) -> Removed:
         parquet.retired |= {entry.segment: entry.gone(gone_ns) for entry in going}
         if going:
             write_retired(log.folder, parquet.retired)
-        _finish(parquet)
+        _finish(log.folder, parquet)
         records = sum(entry.frames for entry in going)
         return Removed(len(going), records, len(old) - len(free), len(needed), blobs.remove())
 
 
-def _finish(parquet: ParquetLog) -> None:
+def _finish(folder: Path, parquet: ParquetLog) -> None:
     """Removes the files of what is listed as gone, also after a run that was killed in between."""
     for entry in parquet.retired.values():
         if entry.gone_unix_ns is None:
             continue
+        remove_index(folder, entry.segment)
         for part in parquet.parts(entry.segment):
             part.unlink(missing_ok=True)
-            for folder in (part.parent, part.parent.parent):
+            for above in (part.parent, part.parent.parent):
                 with contextlib.suppress(OSError):  # others' files are still in it
-                    folder.rmdir()
+                    above.rmdir()
 
 
 def _held(log: WholeLog, entry: Retired, holds: list[Hold]) -> bool:

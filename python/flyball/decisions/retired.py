@@ -12,7 +12,7 @@ import os
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from flyball.durable_file import making_folder, sync_folder
+from flyball.durable_file import making_folder, open_private, sync_folder
 from flyball.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -72,8 +72,10 @@ def append_retired(journal: Path, entries: list[Retired]) -> None:
     """Lines behind those that are there, on the disk when this returns."""
     path = _path(journal)
     making_folder(path.parent)
-    with path.open("ab+") as file:
-        file.truncate(_whole(file))
+    with open_private(path) as file:
+        end = _whole(file)
+        file.truncate(end)
+        file.seek(end)
         file.write(b"".join(json.dumps(asdict(entry)).encode() + b"\n" for entry in entries))
         file.flush()
         os.fsync(file.fileno())

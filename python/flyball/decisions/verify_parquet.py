@@ -10,11 +10,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flyball.decisions.parquet_log import ParquetLog, parquet_reader
+from flyball.decisions.record_index import differs, index_of
 from flyball.journal import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from flyball.decisions.retired import Retired
+    from flyball.decisions.whole_log import WholeLog
 
 
 @dataclass
@@ -54,10 +58,17 @@ def verify_parquet(
             faults.append("its files are not the bytes that were written, though they say the same")
         if parts and not faults and (proof := reader.read_proof(parts[0])).segment != entry.segment:
             faults.append(f"its files are of segment {proof.segment}")
+        if parts and not faults and differs(folder, entry.segment, _index(log, entry)):
+            faults.append("its index is missing, or is not what its records say")
         verified.findings += [Finding(segment=entry.segment, what=fault) for fault in faults]
         verified.segments += 1
         verified.records += entry.frames
     return verified
+
+
+def _index(log: WholeLog, entry: Retired) -> bytes:
+    _, frames = log.segment_frames(entry.segment)
+    return index_of({**log.render(frame.payload), "seq": frame.seq, "segment": frame.segment} for frame in frames)
 
 
 def ranges(numbers: list[int]) -> str:

@@ -176,9 +176,11 @@ def _revealed(line: str) -> str:
     """A record's JSON with what is personal under `revealed`, and out of its parts; "erased" where the key is deleted."""
     record = json.loads(line)
     fields, features = record.get("personal_fields") or (), record.get("personal_features") or ()
-    if fields or features:
+    values = record.get("personal_values") or ()
+    if fields or features or values:
         sent, found = record.get("input") or {}, record.get("features") or {}
-        revealed = {name: sent.pop(name, None) for name in fields}
+        revealed = {name: record.pop(name, None) for name in values}
+        revealed |= {name: sent.pop(name, None) for name in fields}
         record[REVEALED] = revealed | {name: found.pop(name, {}).get("value") for name in features}
     elif "personal" in record:
         record[REVEALED] = record["personal"]

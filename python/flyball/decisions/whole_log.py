@@ -69,8 +69,7 @@ class WholeLog(JournalLog):
     def placed(self, frame: Frame, first_seq: int) -> dict[str, Any]:
         """A frame as a record with its place, as the log's reader gives it."""
         place = {"seq": frame.seq, "segment": frame.segment, "frame": frame.seq - first_seq}
-        record = self.with_input(self.render(frame.payload))
-        return {**record, **place, "leaf": frame.leaf.hex(), "prev": frame.prev.hex()}
+        return self.with_input({**self.render(frame.payload), **place, "leaf": frame.leaf.hex(), "prev": frame.prev.hex()})
 
     def prove(self, seq: int) -> Proof:
         """That a record is in its segment, and its segment under the last checkpoint."""
@@ -86,6 +85,7 @@ class WholeLog(JournalLog):
         segment: int | None = None,
         checkpoint: str | None = None,
         key: str | None = None,
+        without_keys: bool = False,
         told: Callable[[int, int], None] | None = None,
     ) -> Verified:
         """Check everything, in segments and in Parquet; never stops at the first fault."""
@@ -94,7 +94,7 @@ class WholeLog(JournalLog):
         parquet = verify_parquet(self.folder, segment, told)
         if segment is not None and parquet.segments:
             return Verified(frames=parquet.records, segments=1, checkpoints=0, findings=parquet.findings)
-        native = super().verify(segment=segment, checkpoint=checkpoint, key=key, told=told)
+        native = super().verify(segment=segment, checkpoint=checkpoint, key=key, without_keys=without_keys, told=told)
         return native.model_copy(
             update={
                 "frames": native.frames + parquet.records,

@@ -14,6 +14,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from flyball.durable_file import open_private, private_folder
 from flyball.errors import RegistryRefusedError
 from flyball.faults import Allowed, LineFault, faults_of
 from flyball.field_types import Name
@@ -82,9 +83,9 @@ class Home:
         chosen = settings or RegistrySettings()
         file = folder / FILE
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with file.open("x") as written:
-                written.write(_page(chosen))
+            private_folder(folder)
+            with open_private(file, os.O_EXCL) as written:
+                written.write(_page(chosen).encode())
                 written.flush()
                 os.fsync(written.fileno())
         except FileExistsError as error:

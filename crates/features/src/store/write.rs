@@ -2,8 +2,10 @@
 //!
 //! Readers have the old set or the new one, never half of it. Two pushes at once would lose one: the second is refused.
 
-use crate::store::table;
-use redb::{Database, WriteTransaction};
+use crate::store::{beside, key_path, table};
+use crate::tokens::Tokens;
+use flyball_core::private_file;
+use redb::{Database, ReadOnlyDatabase, ReadableDatabase, ReadableTable, TableHandle, WriteTransaction};
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +14,7 @@ pub(crate) struct StoreWriter {
     path: PathBuf,
     /// What becomes the store; removed where it does not.
     draft: PathBuf,
+    tokens: Tokens,
     /// None: closed, which it is before it is moved.
     database: Option<Database>,
     transaction: Option<WriteTransaction>,
@@ -22,26 +25,23 @@ impl StoreWriter {
     pub(crate) fn begin(path: &Path, set: &str) -> Result<StoreWriter, String> {
         let told =
             |what: &str, error: &dyn std::fmt::Display| format!("cannot {what} {}: {error}", path.display());
-        let beside = |ending: &str| {
-            let mut name = path.file_name().unwrap_or_default().to_owned();
-            name.push(ending);
-            path.with_file_name(name)
-        };
-        let lock = File::create(beside(".lock")).map_err(|error| told("lock", &error))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(format!("another push writes {}; wait until it is done", path.display()));
-            }
-            Err(TryLockError::Error(error)) => return Err(told("lock", &error)),
+        let lock = lock(path)?;
+        let key = key_path(path);
+        if path.exists() && !key.exists() {
+            return Err(format!(
+                "{} is missing, and {} needs it; restore it from a copy, or remove both and push all sets again",
+                key.display(),
+                path.display()
+            ));
         }
-        let draft = beside(".draft");
+        let tokens = Tokens::kept(&key)?;
+        let draft = beside(path, ".draft");
         // Left over from a push that was killed.
         let _ = std::fs::remove_file(&draft);
         if path.exists() {
             std::fs::copy(path, &draft).map_err(|error| told("copy", &error))?;
         }
-        let database = Database::create(&draft).map_err(|error| told("open", &error))?;
+        let database = private_database(&draft)?;
         let begun = || -> Result<WriteTransaction, redb::Error> {
             let transaction = database.begin_write()?;
             transaction.delete_table(table(set))?;
@@ -54,6 +54,7 @@ impl StoreWriter {
             set,
             path,
             draft,
+            tokens,
             database: Some(database),
             transaction: Some(transaction),
             _lock: lock,
@@ -65,7 +66,7 @@ impl StoreWriter {
             let Some(transaction) = &self.transaction else { return Ok(()) };
             let mut table = transaction.open_table(table(&self.set))?;
             for (key, record) in records {
-                table.insert(key.as_str(), record.as_slice())?;
+                table.insert(self.tokens.token(key).as_str(), record.as_slice())?;
             }
             Ok(())
         };
@@ -86,11 +87,78 @@ impl StoreWriter {
             // What the old set had is free now; without this the file would only grow.
             database.compact()?;
         }
-        std::fs::rename(&self.draft, &self.path)?;
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
-        Ok(())
+        Ok(into_place(&self.draft, &self.path)?)
     }
+}
+
+fn lock(path: &Path) -> Result<File, String> {
+    let told = |error: &dyn std::fmt::Display| format!("cannot lock {}: {error}", path.display());
+    let lock = private_file(&beside(path, ".lock")).map_err(|error| told(&error))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => {
+            Err(format!("another push writes {}; wait until it is done", path.display()))
+        }
+        Err(TryLockError::Error(error)) => Err(told(&error)),
+    }
+}
+
+fn private_database(path: &Path) -> Result<Database, String> {
+    let told = |error: &dyn std::fmt::Display| format!("cannot open {}: {error}", path.display());
+    let file = private_file(path).map_err(|error| told(&error))?;
+    Database::builder().create_file(file).map_err(|error| told(&error))
+}
+
+fn into_place(draft: &Path, path: &Path) -> std::io::Result<()> {
+    std::fs::rename(draft, path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Removes keys from all sets of a store; how many records it had of them. The file is written anew: in a database that is
+/// only changed, what was removed stays until its page is used again.
+pub(crate) fn erase(path: &Path, keys: &[String]) -> Result<u64, String> {
+    let _lock = lock(path)?;
+    let tokens = Tokens::read(&key_path(path))?;
+    let erased: Vec<_> = keys.iter().map(|key| tokens.token(key)).collect();
+    let draft = beside(path, ".draft");
+    let _ = std::fs::remove_file(&draft);
+    let copy = || -> Result<u64, redb::Error> {
+        let database = ReadOnlyDatabase::open(path)?;
+        let read = database.begin_read()?;
+        let names: Vec<String> = read.list_tables()?.map(|table| table.name().to_owned()).collect();
+        let had = |name: &str| -> Result<u64, redb::Error> {
+            let from = read.open_table(table(name))?;
+            let mut count = 0;
+            for token in &erased {
+                count += u64::from(from.get(token.as_str())?.is_some());
+            }
+            Ok(count)
+        };
+        let mut count = 0;
+        for name in &names {
+            count += had(name)?;
+        }
+        if count == 0 {
+            return Ok(0);
+        }
+        let made = private_database(&draft).map_err(|error| redb::Error::Io(std::io::Error::other(error)))?;
+        let write = made.begin_write()?;
+        for name in &names {
+            let (from, mut to) = (read.open_table(table(name))?, write.open_table(table(name))?);
+            for row in from.iter()? {
+                let (key, record) = row?;
+                if !erased.iter().any(|token| token.as_str() == key.value()) {
+                    to.insert(key.value(), record.value())?;
+                }
+            }
+        }
+        write.commit()?;
+        drop(made);
+        into_place(&draft, path)?;
+        Ok(count)
+    };
+    copy().map_err(|error| format!("cannot remove a key from {}: {error}", path.display()))
 }
 
 impl Drop for StoreWriter {

@@ -166,6 +166,15 @@ impl Embedded {
         Tally::default().total(span, when.bucket, current.then_some(gain))
     }
 
+    /// Whether it was there. The keeper removes what it has of it.
+    pub(crate) fn forget(&self, name: &str) -> bool {
+        let Some((_, key)) = self.keys.remove(name) else { return false };
+        let mut held = key.lock();
+        held.evicted = true;
+        self.changes.note(&key, &mut held);
+        true
+    }
+
     fn key(&self, name: &str) -> Arc<Key> {
         if let Some(key) = self.keys.get(name) {
             return key;

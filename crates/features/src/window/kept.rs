@@ -1,13 +1,17 @@
 //! Embedded windows over restarts: one thread writes what changed into a file every half second, so that a crash loses a
 //! second of events at most. What was kept is read when a window is opened.
 
+use crate::tokens::Tokens;
 use crate::window::WindowState;
 use crate::window::codec;
 use crate::window::embedded::Embedded;
 use crate::window::span::Span;
 use crate::window::warmth::Marks;
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
-use std::path::Path;
+use flyball_core::{private_file, private_folder};
+use redb::{
+    Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, TableHandle, WriteTransaction,
+};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -22,6 +26,7 @@ const WINDOWS: TableDefinition<'_, &str, (i64, i64, i64, i64)> = TableDefinition
 type Opened = Arc<Mutex<Vec<Arc<WindowState>>>>;
 
 pub(crate) struct Keeper {
+    pub(crate) tokens: Arc<Tokens>,
     database: Arc<Database>,
     windows: Opened,
     end: Option<SyncSender<()>>,
@@ -30,15 +35,30 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     pub(crate) fn open(folder: &Path, wall_ms: i64) -> Result<Keeper, String> {
-        let path = folder.join("windows.redb");
-        std::fs::create_dir_all(folder)
+        let path = Keeper::file(folder);
+        let wide = private_folder(folder)
             .map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
-        let database = Database::builder().set_cache_size(CACHE_BYTES).create(&path).map_err(|error| {
+        if let Some(warning) = wide {
+            tracing::warn!("{warning}");
+        }
+        let key = folder.join("tokens.key");
+        if path.exists() && !key.exists() {
+            return Err(format!(
+                "{} is missing, and {} needs it; restore it from a copy, or remove both to begin anew",
+                key.display(),
+                path.display()
+            ));
+        }
+        let tokens = Arc::new(Tokens::kept(&key)?);
+        let told = |error: &dyn std::fmt::Display| {
             format!(
                 "cannot open the windows in {}: {error}; each server needs a folder of its own",
                 path.display()
             )
-        })?;
+        };
+        let file = private_file(&path).map_err(|error| told(&error))?;
+        let database = Database::builder().set_cache_size(CACHE_BYTES).create_file(file);
+        let database = database.map_err(|error| told(&error))?;
         forget(&database, wall_ms)
             .map_err(|error| format!("cannot tidy the windows in {}: {error}", path.display()))?;
         let database = Arc::new(database);
@@ -49,7 +69,30 @@ impl Keeper {
             .name("fb-windows".into())
             .spawn(move || keep(&written, &theirs, &ended))
             .map_err(|error| format!("cannot start the thread that keeps windows: {error}"))?;
-        Ok(Keeper { database, windows, end: Some(end), thread: Some(thread) })
+        Ok(Keeper { tokens, database, windows, end: Some(end), thread: Some(thread) })
+    }
+
+    pub(crate) fn file(folder: &Path) -> PathBuf {
+        folder.join("windows.redb")
+    }
+
+    /// Removes a key from all windows that are kept, for good once this has returned; those that had it.
+    pub(crate) fn erase(&self, key: &str) -> Result<Vec<String>, String> {
+        let token = self.tokens.token(key);
+        let erase = || -> Result<Vec<String>, redb::Error> {
+            let transaction = self.database.begin_write()?;
+            let mut had = Vec::new();
+            let tables: Vec<String> =
+                transaction.list_tables()?.map(|table| table.name().to_owned()).collect();
+            for table in tables.into_iter().filter(|table| table != WINDOWS.name()) {
+                if transaction.open_table(keys(&table))?.remove(token.as_str())?.is_some() {
+                    had.push(table);
+                }
+            }
+            transaction.commit()?;
+            Ok(had)
+        };
+        erase().map_err(|error| format!("cannot remove a key from the windows: {error}"))
     }
 
     /// When the window of this table was first made, if it is known.

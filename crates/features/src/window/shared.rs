@@ -1,11 +1,11 @@
 //! A window in Redis, which several replicas count together. One script adds and reads in one round trip, by the rules of the
 //! embedded one.
 
-use crate::Why;
 use crate::link::Link;
 use crate::window::span::{AHEAD_MS_MAX, When};
 use crate::window::tally::{Gain, Total, VALUES_MAX};
 use crate::window::{Event, WindowState, Windowed};
+use crate::{SourceKind, Why, push};
 use flyball_core::WindowOp;
 use redis::Script;
 use std::rc::Rc;
@@ -97,6 +97,18 @@ impl WindowState {
             .arg(2 * span.last_ms + MARKS_LIVE_MS);
         call
     }
+}
+
+/// Removes keys from a window in Redis; how many it had.
+pub(crate) fn erase(window: &WindowState, keys: &[String]) -> Result<u64, String> {
+    let Some(SourceKind::Redis { url, .. }) = window.def.source.as_ref().map(|source| &source.0.def.kind)
+    else {
+        return Ok(0);
+    };
+    let mut command = redis::cmd("DEL");
+    keys.iter().for_each(|key| _ = command.arg(format!("flyball:window:{}:{key}", window.table)));
+    let mut connection = push::connect(url).map_err(|fault| fault.to_string())?;
+    command.query(&mut connection).map_err(|error| format!("redis did not remove a window's key: {error}"))
 }
 
 enum Answer {

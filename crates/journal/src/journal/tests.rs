@@ -2,6 +2,8 @@
 
 mod beside;
 mod faults;
+mod gone;
+mod ledger;
 mod left;
 mod notes;
 mod sealing;

@@ -9,7 +9,7 @@ use crate::Hash;
 use crate::disk::Disk;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) fn path(folder: &Path) -> PathBuf {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Stored {
+pub(crate) enum Stored {
     Live = 1,
     Erased = 2,
     Check = 3,
@@ -175,6 +175,10 @@ impl Subjects {
 
     pub(super) fn is_empty(&self) -> bool {
         self.end == 0 && self.entries.file.metadata().is_ok_and(|facts| facts.len() == 0)
+    }
+
+    pub(super) fn in_place(&self) -> bool {
+        crate::writer::gone::is_at(&self.entries.file, &self.path)
     }
 
     pub(super) fn first(&self) -> Result<Entry, KeyError> {
@@ -325,6 +329,32 @@ impl Subjects {
 
 fn half(token: &Hash) -> [u8; 16] {
     *token.0.first_chunk().expect("a hash is longer")
+}
+
+/// Each entry of a journal's file, in its order; how many are damaged. Needs no key.
+pub(crate) fn walk(folder: &Path, mut visit: impl FnMut(Stored, i64, &Hash)) -> io::Result<u64> {
+    let mut file = File::open(path(folder))?;
+    let (mut chunk, mut damaged) = (vec![0; CHUNK_ENTRIES * ENTRY_BYTES], 0);
+    loop {
+        let mut read = 0;
+        while read < chunk.len() {
+            match file.read(&mut chunk[read..])? {
+                0 => break,
+                more => read += more,
+            }
+        }
+        for bytes in chunk[..read].as_chunks::<ENTRY_BYTES>().0 {
+            match Entry::decode(bytes) {
+                Some(entry) => visit(entry.stored, entry.created_unix_ms, &entry.token),
+                // Room that was made ahead.
+                None if bytes.iter().all(|byte| *byte == 0) => {}
+                None => damaged += 1,
+            }
+        }
+        if read < chunk.len() {
+            return Ok(damaged);
+        }
+    }
 }
 
 /// What a crash left behind: part of an entry, or entries that were never more than room.

@@ -90,19 +90,27 @@ impl Log {
             }
             if records.len() >= FINDS_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let read = self.read_segment(place, 0, false, &mut visit);
+        broken.extend(self.read_around(place, &mut visit));
+    }
+
+    /// All whole frames of a segment, also those behind damage; what could not be read.
+    pub(crate) fn read_around(
+        &self,
+        place: usize,
+        visit: &mut dyn FnMut(&Placed<'_>) -> ControlFlow<()>,
+    ) -> Vec<LogError> {
+        let read = self.read_segment(place, 0, false, visit);
         let Err(error) = read.and_then(|reached| match reached.stopped {
             true => Ok(()),
             false => self.hole_after(place, &reached),
         }) else {
-            return;
+            return Vec::new();
         };
         let behind = match error {
-            LogError::Broken { offset, .. } => self.behind_damage(place, offset, &mut visit),
+            LogError::Broken { offset, .. } => self.behind_damage(place, offset, visit),
             _ => Ok(()),
         };
-        broken.push(error);
-        broken.extend(behind.err());
+        [Some(error), behind.err()].into_iter().flatten().collect()
     }
 
     /// Whole frames of a segment behind a place that does not hold: the links to what stands before them are lost.

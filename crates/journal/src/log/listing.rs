@@ -48,6 +48,8 @@ pub struct Retired {
     pub frames: u64,
     pub root: Hash,
     pub last: Hash,
+    /// Its records were removed; else they are in Parquet.
+    pub gone: bool,
 }
 
 pub(crate) struct Listed {
@@ -308,12 +310,14 @@ fn retired_of(line: &[u8]) -> Result<Retired, String> {
         frames: u64,
         root: String,
         last: String,
+        gone_unix_ns: Option<i64>,
     }
-    let Line { segment, first_seq, frames, root, last } =
+    let Line { segment, first_seq, frames, root, last, gone_unix_ns } =
         serde_json::from_slice(line).map_err(|error| error.to_string())?;
     match (unhex(&root), unhex(&last)) {
         (Some(root), Some(last)) => {
-            Ok(Retired { segment, first_seq, frames, root: Hash(root), last: Hash(last) })
+            let (root, last, gone) = (Hash(root), Hash(last), gone_unix_ns.is_some());
+            Ok(Retired { segment, first_seq, frames, root, last, gone })
         }
         _ => Err(format!("a hash of segment {segment} is not lower-case hex of 32 bytes")),
     }

@@ -57,7 +57,7 @@ impl Notes {
     pub(crate) fn set_aside(&self, disk: &dyn Disk, folder: &Folder) -> io::Result<()> {
         for (at, piece) in &self.broken {
             let aside = folder.quarantined_note(*at);
-            aside.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+            aside.parent().map_or(Ok(None), flyball_core::private_folder)?;
             write_whole(disk, &aside, piece)?;
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! What can be wrong with a log, and where.
 
-use crate::format::FormatError;
+use crate::format::{FormatError, Hash};
 use crate::note::{Checkpoint, NoteError};
 use crate::recover::Broken;
 use serde_json::{Value, json};
@@ -97,11 +97,33 @@ pub enum What {
         "the list of retired segments has {listed} as its next record, and the segment behind it begins with {found}"
     )]
     RetiredSeq { listed: u64, found: u64 },
+    #[error("the blob sha256-{0} that it names is missing")]
+    BlobMissing(Hash),
+    #[error("the blob sha256-{0} that it names was changed")]
+    BlobChanged(Hash),
+    #[error("the blob sha256-{0} that it names cannot be read: {1}")]
+    BlobUnread(Hash, String),
+    #[error("the file of subjects' keys is missing; {0} subjects need it")]
+    KeysMissing(u64),
+    #[error("{0} entries of the file of subjects' keys are damaged")]
+    KeysDamaged(u64),
+    #[error("the key of subject {0} is missing, and no erasure is recorded")]
+    KeyMissing(Hash),
+    #[error("the key of subject {0} was deleted, and no erasure is recorded; erase the subject again")]
+    ErasedUnrecorded(Hash),
+    #[error("subject {0} was erased, and its key is there again: it was restored from a copy")]
+    KeyRestored(Hash),
+    #[error("the index of a compacted segment cannot be read: {0}")]
+    Index(String),
 }
 
 impl Finding {
+    pub(super) fn of_nothing(what: What) -> Finding {
+        Finding { segment: None, frame: None, seq: None, offset: None, note: None, what }
+    }
+
     pub(super) fn of_segment(segment: u64, what: What) -> Finding {
-        Finding { segment: Some(segment), frame: None, seq: None, offset: None, note: None, what }
+        Finding { segment: Some(segment), ..Finding::of_nothing(what) }
     }
 
     /// At the last frame that a note signs.
@@ -145,6 +167,8 @@ impl super::Verified {
             "checkpoints": self.checkpoints,
             "signed": self.signed.map(|signed| json!({"segment": signed.segment, "frames": signed.frames})),
             "unsigned": self.unsigned,
+            "blobs": self.blobs,
+            "subjects": self.subjects,
             "findings": self.findings.iter().map(Finding::to_json).collect::<Vec<_>>(),
             "findings_beyond": self.findings_beyond,
             "unfinished": self.unfinished.as_ref().map(Finding::to_json),

@@ -4,6 +4,7 @@
 use super::{Finding, Run, What, gap};
 use crate::format::{Began, Frame, HEADER_BYTES, Hash, Header};
 use crate::frames::{Found, Frames, Step};
+use crate::gist::Gist;
 use crate::log::{LogError, frames_at, head_of_record, segment_path};
 use crate::merkle::Growing;
 use crate::recover::{Broken, seqs_of};
@@ -196,6 +197,11 @@ impl Run<'_> {
             && !gap::is_signed(frame.payload, key)
         {
             self.verified.add(Finding { seq: Some(frame.seq), ..walk.here(at, What::GapSignature) });
+        }
+        if self.whole
+            && let Some(gist) = Gist::of(frame.payload, frame.seq, walk.segment)
+        {
+            self.note_gist(gist);
         }
         let leaf = frame.leaf();
         walk.tree.push(&leaf);

@@ -170,7 +170,7 @@ fn list_retired(log: &Log, retired: &[crate::SegmentFacts]) {
     let line = |facts: &crate::SegmentFacts| {
         let crate::SegmentFacts { segment, first_seq, frames, root, last, .. } = facts;
         format!(
-            "{{\"segment\":{segment},\"first_seq\":{first_seq},\"frames\":{frames},\"root\":\"{root}\",\"last\":\"{last}\"}}\n"
+            "{{\"segment\":{segment},\"first_seq\":{first_seq},\"frames\":{frames},\"root\":\"{root}\",\"last\":\"{last}\",\"gone_unix_ns\":1}}\n"
         )
     };
     fs::create_dir_all(log.folder().join("state")).unwrap();

@@ -28,6 +28,8 @@ pub(super) struct Fault {
     /// And never will be.
     beside_ended: bool,
     retry_ns: u64,
+    /// When the folder was last looked for.
+    pub(super) looked_ns: u64,
     loud_ns: u64,
     told: Option<Unkept>,
 }
@@ -186,6 +188,10 @@ impl Writer {
         if !self.retry_due() {
             return;
         }
+        if self.fault.given_up == Some(Unkept::Gone) && !self.in_place() {
+            self.retry_later();
+            return;
+        }
         let ended = self.fault.beside_ended;
         if self.fault.beside.is_some() && !ended {
             match self.beside.probe(self.subjects_ahead()) {
@@ -207,6 +213,7 @@ impl Writer {
     /// A full disk is known before a subject comes whose key finds no room.
     pub(super) fn prepare_keys(&mut self) {
         if self.fault.beside.is_none()
+            && self.fault.given_up != Some(Unkept::Gone)
             && let Err(error) = self.beside.keys.make_room(self.subjects_ahead())
         {
             self.note_beside(&error.into());

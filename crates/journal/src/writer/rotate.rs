@@ -8,6 +8,7 @@ use crate::folder::Folder;
 use crate::format::{Began, Hash, Header};
 use crate::merkle::leaf_of_segment;
 use crate::shared::nanoseconds;
+use flyball_core::Unkept;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -103,7 +104,10 @@ impl Writer {
     }
 
     pub(super) fn prepare_next(&mut self) {
-        if self.next.is_some() || (self.fault.rotation.is_some() && !self.retry_due()) {
+        if self.next.is_some()
+            || self.fault.given_up == Some(Unkept::Gone)
+            || (self.fault.rotation.is_some() && !self.retry_due())
+        {
             return;
         }
         match create(&*self.disk, &self.folder, self.settings.segment_bytes) {
@@ -134,6 +138,9 @@ impl Writer {
     /// What was made ahead is given back. Cut to its length, the open one says that it was closed, and not left.
     pub(super) fn cut_last(&mut self) {
         self.next = None;
+        if self.fault.given_up == Some(Unkept::Gone) {
+            return;
+        }
         if let Err(error) = self.disk.remove(&self.folder.next())
             && error.kind() != io::ErrorKind::NotFound
         {

@@ -106,12 +106,12 @@ pub(super) fn of_row<S: Sink>(case: &Case<'_, S>, row: usize, told: &Told<'_>, e
     match &line.state {
         State::Judged { verdict, score } => {
             entry.kind = EntryKind::Decision;
-            head(case, row, score.map(|_| line.variant), told, &mut pairs)?;
+            head(case, score.map(|_| line.variant), told, &mut pairs)?;
             judged(case, row, (verdict, *score), told, &mut pairs)?;
         }
         State::Failed(fault) => {
             entry.kind = EntryKind::Failed;
-            head(case, row, None, told, &mut pairs)?;
+            head(case, None, told, &mut pairs)?;
             failed(fault, &mut pairs)?;
             found(case, row, &mut pairs)?;
         }
@@ -124,15 +124,14 @@ pub(super) fn of_row<S: Sink>(case: &Case<'_, S>, row: usize, told: &Told<'_>, e
     }
     entry.pairs_count = pairs.count;
     if case.whole(row) {
-        input(case, row, entry)?;
         case.decision.program.record.subject(&case.work.rows, row, &mut entry.subject);
+        input(case, row, entry)?;
     }
     Ok(())
 }
 
 fn head<S: Sink>(
     case: &Case<'_, S>,
-    row: usize,
     variant: Option<usize>,
     told: &Told<'_>,
     pairs: &mut Pairs<'_>,
@@ -149,7 +148,6 @@ fn head<S: Sink>(
     pairs.text("caller", told.caller)?;
     pairs.text("key", case.ask.idempotency_key.as_deref())?;
     pairs.text("trace", told.trace)?;
-    pairs.text("row", case.work.rows.id(row))?;
     pairs.key("single")?.bool(case.ask.single)?.ok()
 }
 
@@ -302,7 +300,11 @@ fn input<S: Sink>(case: &Case<'_, S>, row: usize, entry: &mut Entry) -> Written 
     }
     let personal = (&*preamble.fields.personal, sent(rows, row, &preamble.fields.personal));
     let found = &*preamble.features.personal;
-    let parts = u64::from(personal.1 > 0) + u64::from(!found.is_empty());
+    // The caller's own id of a row is personal. Where nothing else is, and there is no subject, it would need a key for each
+    // record: it is left out, for the caller has the decision's id.
+    let sealed = personal.1 > 0 || !found.is_empty() || !entry.subject.is_empty();
+    let id = rows.id(row).filter(|_| sealed);
+    let parts = u64::from(personal.1 > 0) + u64::from(!found.is_empty()) + u64::from(id.is_some());
     if parts > 0 {
         let out = &mut Encoder::new(&mut entry.personal);
         out.map(parts)?;
@@ -311,6 +313,9 @@ fn input<S: Sink>(case: &Case<'_, S>, row: usize, entry: &mut Entry) -> Written 
         }
         if !found.is_empty() {
             features(program, rows, row, found, out.str("features")?)?;
+        }
+        if let Some(id) = id {
+            out.str("row")?.str(id)?;
         }
     }
     Ok(())

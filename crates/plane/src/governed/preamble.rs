@@ -62,6 +62,9 @@ impl Preamble {
             }
         }
         for (place, feature) in program.features.iter().enumerate() {
+            if program.record.masked_feature(place) {
+                continue;
+            }
             features.add(place, feature.field(), cbor(|out| out.str(&feature.name)?.array(3)?.ok())?);
         }
         let models = program.variants.iter().map(|variant| {

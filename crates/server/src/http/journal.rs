@@ -1,18 +1,21 @@
-//! `/v1/outcomes`, `/v1/overrides`, `/v1/erasures`, `/v1/journal` and `/v1/journal/seals`: the request is read, and the answer
-//! written. What is kept, and who may ask for it, is decided in `crate::journal`.
+//! `/v1/outcomes`, `/v1/overrides`, `/v1/erasures`, `/v1/holds`, `/v1/journal` and `/v1/journal/seals`: the request is read,
+//! and the answer written. What is kept, and who may ask for it, is decided in `crate::journal` and `crate::ledger`.
 
 use super::path::Ledger;
 use super::{JSON, cors};
 use crate::body::{self, BodyPart};
 use crate::callers::Visit;
 use crate::errands::aside;
-use crate::journal;
+use crate::journal::{self, Rights};
 use crate::lane_thread::LaneContext;
+use crate::ledger;
 use crate::reply::{Reply, whole};
-use ::http::{Request, StatusCode, Version};
+use ::http::{Method, Request, StatusCode, Version};
 use bytes::Bytes;
 use flyball_core::{EntryKind, Fault, Verb};
-use flyball_wire::told::{Erasure, Override, nothing, outcomes, recorded_json, sealed_json};
+use flyball_wire::told::{
+    Erasure, HoldOrder, Override, Release, holds_json, nothing, outcomes, recorded_json, sealed_json,
+};
 use hyper::body::Incoming;
 
 /// `near`: whether the connection comes from this machine.
@@ -23,43 +26,70 @@ pub(super) async fn answer(
     near: bool,
     request: Request<Incoming>,
 ) -> Result<Reply, Fault> {
-    let kind = match ledger {
+    let rights = (&visit.access, near);
+    match ledger {
         Ledger::Journal => {
             visit.access.demand_all(Verb::Metrics)?;
             let facts = aside(&context.shared, journal::facts).await??;
-            return Ok(whole(StatusCode::OK, JSON, facts.to_json()));
+            Ok(whole(StatusCode::OK, JSON, facts.to_json()))
         }
         Ledger::Seals => {
             let part = context.shared.bodies.part();
             nothing(&read(context, &part, request).await?)?;
-            let sealed = journal::sealed(context, (&visit.access, near)).await?;
-            return Ok(whole(StatusCode::OK, JSON, sealed_json(sealed.segment, &sealed.checkpoint)));
+            let sealed = journal::sealed(context, rights).await?;
+            Ok(whole(StatusCode::OK, JSON, sealed_json(sealed.segment, &sealed.checkpoint)))
         }
-        Ledger::Outcomes => EntryKind::Outcome,
-        Ledger::Overrides => EntryKind::Override,
-        Ledger::Erasures => EntryKind::Erased,
-    };
-    let kept = keep(context, kind, visit, near, request).await;
-    context.shared.tellings.count(kind, kept.is_ok());
-    Ok(whole(StatusCode::OK, JSON, recorded_json(kept?)))
+        Ledger::Holds if request.method() != Method::POST => {
+            Ok(whole(StatusCode::OK, JSON, holds_json(&ledger::holds(context, rights).await?)))
+        }
+        told => {
+            let kind = kind(&told);
+            let kept = keep(context, told, visit.name.as_deref(), rights, request).await;
+            context.shared.tellings.count(kind, kept.is_ok());
+            Ok(whole(StatusCode::OK, JSON, kept?))
+        }
+    }
 }
 
+fn kind(told: &Ledger) -> EntryKind {
+    match told {
+        Ledger::Overrides => EntryKind::Override,
+        Ledger::Erasures => EntryKind::Erased,
+        Ledger::Holds => EntryKind::Hold,
+        Ledger::Hold(_) => EntryKind::Release,
+        Ledger::Outcomes | Ledger::Journal | Ledger::Seals => EntryKind::Outcome,
+    }
+}
+
+/// What was told, kept; the answer to it.
 async fn keep(
     context: &LaneContext,
-    kind: EntryKind,
-    visit: &Visit,
-    near: bool,
+    told: Ledger,
+    caller: Option<&str>,
+    rights: Rights<'_>,
     request: Request<Incoming>,
-) -> Result<usize, Fault> {
+) -> Result<Bytes, Fault> {
     let part = context.shared.bodies.part();
     let body = read(context, &part, request).await?;
-    let (caller, rights) = (visit.name.as_deref(), (&visit.access, near));
-    match kind {
-        EntryKind::Outcome => journal::outcomes(context, caller, rights, outcomes(&body)?).await,
-        EntryKind::Override => {
-            journal::overridden(context, caller, rights, Override::from_json(&body)?).await
+    match told {
+        Ledger::Overrides => {
+            journal::overridden(context, caller, rights, Override::from_json(&body)?).await.map(recorded_json)
         }
-        _ => journal::erased(context, caller, rights, Erasure::from_json(&body)?).await,
+        Ledger::Erasures => {
+            let erased = ledger::erased(context, caller, rights, Erasure::from_json(&body)?).await?;
+            Ok(erased.to_json())
+        }
+        Ledger::Holds => {
+            ledger::hold(context, rights, HoldOrder::from_json(&body)?).await?;
+            Ok(recorded_json(1))
+        }
+        Ledger::Hold(name) => {
+            ledger::released(context, rights, name.to_string(), Release::from_json(&body)?).await?;
+            Ok(recorded_json(1))
+        }
+        Ledger::Outcomes | Ledger::Journal | Ledger::Seals => {
+            journal::outcomes(context, caller, rights, outcomes(&body)?).await.map(recorded_json)
+        }
     }
 }
 

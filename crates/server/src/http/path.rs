@@ -26,11 +26,13 @@ pub(crate) enum Target {
 }
 
 /// What is told of decisions later, and how their journal is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ledger {
     Outcomes,
     Overrides,
     Erasures,
+    Holds,
+    Hold(ByteString),
     Journal,
     Seals,
 }
@@ -81,7 +83,8 @@ impl Target {
         match self {
             Target::Infer(_) => "POST",
             Target::Ledger(Ledger::Outcomes | Ledger::Overrides | Ledger::Erasures | Ledger::Seals) => "POST",
-            Target::Decision(_) => "GET, HEAD, POST",
+            Target::Ledger(Ledger::Hold(_)) => "DELETE",
+            Target::Ledger(Ledger::Holds) | Target::Decision(_) => "GET, HEAD, POST",
             Target::Extension(extension) => match extension {
                 Extension::Index | Extension::Load(_) | Extension::Unload(_) => "POST",
                 Extension::Memory { verb: MemoryVerb::Register | MemoryVerb::Unregister, .. } => "POST",
@@ -107,6 +110,8 @@ pub(crate) fn target(path: &str) -> Option<Target> {
             ("outcomes", None, None) => Some(Target::Ledger(Ledger::Outcomes)),
             ("overrides", None, None) => Some(Target::Ledger(Ledger::Overrides)),
             ("erasures", None, None) => Some(Target::Ledger(Ledger::Erasures)),
+            ("holds", None, None) => Some(Target::Ledger(Ledger::Holds)),
+            ("holds", Some(name), None) => Some(Target::Ledger(Ledger::Hold(decoded(name)?))),
             ("journal", None, None) => Some(Target::Ledger(Ledger::Journal)),
             ("journal", Some("seals"), None) => Some(Target::Ledger(Ledger::Seals)),
             _ => None,
@@ -241,6 +246,8 @@ mod tests {
             ("/v1/outcomes", Some(Target::Ledger(Ledger::Outcomes))),
             ("/v1/overrides/", Some(Target::Ledger(Ledger::Overrides))),
             ("/v1/erasures", Some(Target::Ledger(Ledger::Erasures))),
+            ("/v1/holds", Some(Target::Ledger(Ledger::Holds))),
+            ("/v1/holds/case%207", Some(Target::Ledger(Ledger::Hold("case 7".into())))),
             ("/v1/journal", Some(Target::Ledger(Ledger::Journal))),
             ("/v1/outcomes/x", None),
             ("/v1/journal/seals", Some(Target::Ledger(Ledger::Seals))),
@@ -327,6 +334,8 @@ mod tests {
             ("/v1/outcomes", "POST"),
             ("/v1/overrides", "POST"),
             ("/v1/erasures", "POST"),
+            ("/v1/holds", "GET, HEAD, POST"),
+            ("/v1/holds/case", "DELETE"),
             ("/v1/journal", "GET, HEAD"),
             ("/v1/journal/seals", "POST"),
             ("/v2/repository/index", "POST"),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Key, open_log
-from flyball.errors import LockedError, NotFoundError, RefusedError
+from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Key, Url, open_log
 
 if TYPE_CHECKING:
     from flyball.decisions.holds import Hold
+
+_DEADLINE_MS = 600_000  # all of the log is read
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the hold, such as the case's number.")]
 By = Annotated[str, typer.Option(metavar="NAME", help="Who orders it.")]
@@ -28,6 +29,7 @@ def hold(
         str | None, typer.Option(metavar="TIME", help="Records from then on; 2026-01-01, or 30d ago.", show_default=False)
     ] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="And before then.", show_default=False)] = None,
+    url: Url = None,
     journal: Folder = FOLDER,
     kek: Kek = None,
     key: Key = None,
@@ -35,36 +37,46 @@ def hold(
     """Keep records though their time is over, and refuse to erase their subjects, until it is released."""
     from flyball.cli.output import console
     from flyball.decisions.filters import instant
-    from flyball.decisions.holds import holds_in_force
 
-    if any(found.name == name for found in holds_in_force(open_log(journal))):
-        raise RefusedError(f"a hold {name!r} is in force", code="held", next_step="see it:  flyball decisions holds")
-    limits = {"decision": decision, "from": since and instant(since), "to": until and instant(until)}
-    _append(journal, kek, key, {"kind": "hold", "name": name, "by": by, "why": why, **limits})
+    limits = since and instant(since), until and instant(until)
+    if url is not None:
+        from flyball.client import Client
+
+        first, last = (_moment(ns) if ns else None for ns in limits)
+        with Client(url, deadline_ms=_DEADLINE_MS) as client:
+            client.hold(name, by=by, why=why, decision=decision, since=first, until=last)
+    else:
+        told = {"decision": decision, "from": limits[0], "to": limits[1]}
+        _append(journal, kek, key, {"kind": "hold", "name": name, "by": by, "why": why, **told})
     console().print(f"{name} is in force", markup=False)
 
 
-def release(name: Name, by: By, why: Why, journal: Folder = FOLDER, kek: Kek = None, key: Key = None) -> None:
+def release(
+    name: Name, by: By, why: Why, url: Url = None, journal: Folder = FOLDER, kek: Kek = None, key: Key = None
+) -> None:
     """End a hold: what it kept may go when its time is over."""
     from flyball.cli.output import console
-    from flyball.decisions.holds import holds_in_force
 
-    names = [found.name for found in holds_in_force(open_log(journal))]
-    if name not in names:
-        raise NotFoundError(
-            f"no hold {name!r} is in force", code="record_not_found", next_step=f"in force: {', '.join(names) or 'none'}"
-        )
-    _append(journal, kek, key, {"kind": "release", "name": name, "by": by, "why": why})
+    if url is not None:
+        from flyball.client import Client
+
+        with Client(url, deadline_ms=_DEADLINE_MS) as client:
+            client.release(name, by=by, why=why)
+    else:
+        _append(journal, kek, key, {"kind": "release", "name": name, "by": by, "why": why})
     console().print(f"{name} is released", markup=False)
 
 
-def holds(journal: Folder = FOLDER, json: AsJson = False) -> None:
+def holds(url: Url = None, journal: Folder = FOLDER, json: AsJson = False) -> None:
     """Show the holds in force."""
     from dataclasses import asdict
 
     from flyball.cli.output import console, print_json
     from flyball.decisions.holds import holds_in_force
 
+    if url is not None:
+        _remote_holds(url, json)
+        return
     found = holds_in_force(open_log(journal))
     if json:
         print_json([asdict(one) for one in found])
@@ -73,6 +85,28 @@ def holds(journal: Folder = FOLDER, json: AsJson = False) -> None:
         console().print(f"{one.name}   {_reach(one)}   by {one.by}: {one.why}", markup=False)
     if not found:
         console().print("no hold is in force")
+
+
+def _remote_holds(url: str, json: bool) -> None:
+    from flyball.cli.output import console, print_json
+    from flyball.client import Client
+
+    with Client(url, deadline_ms=_DEADLINE_MS) as client:
+        found = client.holds()
+    if json:
+        print_json(found)
+        return
+    for one in found:
+        limits = [f"from {one['from']}"] if one["from"] else []
+        limits += [f"until {one['to']}"] if one["to"] else []
+        reach = " ".join([one["decision"] or "every decision", *limits])
+        console().print(f"{one['name']}   {reach}   by {one['by']}: {one['why']}", markup=False)
+    if not found:
+        console().print("no hold is in force")
+
+
+def _moment(unix_ns: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=unix_ns // 1000)
 
 
 def _reach(one: Hold) -> str:
@@ -88,11 +122,6 @@ def _day(unix_ns: int) -> str:
 def _append(journal: Path, kek: str | None, key: Path | None, event: dict[str, Any]) -> None:
     from flyball.journal import Journal
 
-    try:
-        writer = Journal(journal, kek=kek, key=key)
-    except LockedError as error:
-        raise LockedError(
-            f"a server writes to the journal in {journal}", next_step="a hold is told while no server runs: stop it first"
-        ) from error
-    with writer:
+    open_log(journal)  # a journal that is not there is not begun by a hold
+    with Journal(journal, kek=kek, key=key) as writer:
         writer.append({name: value for name, value in event.items() if value is not None})

@@ -32,10 +32,15 @@ def verify(
         str | None,
         typer.Option(metavar="HEX", help="The public key to trust; the folder's own if not given.", show_default=False),
     ] = None,
+    without_keys: Annotated[
+        bool, typer.Option("--without-keys", help="The folder is a copy that was made without the subjects' keys.")
+    ] = False,
     journal: Folder = FOLDER,
     json: AsJson = False,
 ) -> None:
-    """Check the log: every frame, every link, every root, every signature. Exit code 4 where something is wrong.
+    """Check the log: every frame, link, root and signature, the blobs that records name, and the subjects' keys.
+
+    Exit code 4 where something is wrong: also where the key of an erased subject is back, or a key is missing.
 
     Nothing is skipped and nothing is repaired; all places are named, not the first only. Whoever could write to the folder
     could also have cut off its end: only a checkpoint that was kept elsewhere shows that.
@@ -47,7 +52,7 @@ def verify(
         _one(log, decision_id, json)
         return
     note = None if checkpoint is None else _note(checkpoint)
-    verified = _all(log, segment, note, key)
+    verified = _all(log, segment, note, key, without_keys)
     if segment is not None and not verified.segments and not verified.findings:
         raise NotFoundError(f"the journal in {journal} has no segment {segment}", code="record_not_found")
     _tell(verified, json, segment)
@@ -72,7 +77,7 @@ def _one(log: JournalLog, decision_id: str, json: bool) -> None:
         )
 
 
-def _all(log: JournalLog, segment: int | None, note: str | None, key: str | None) -> Verified:
+def _all(log: JournalLog, segment: int | None, note: str | None, key: str | None, without_keys: bool) -> Verified:
     from flyball.cli.output import console, counted
     from flyball.cli.progress import progress_on
 
@@ -82,6 +87,7 @@ def _all(log: JournalLog, segment: int | None, note: str | None, key: str | None
             segment=segment,
             checkpoint=note,
             key=key,
+            without_keys=without_keys,
             told=lambda done, total: step.update(done / max(total, 1), f"{done:,} of {total:,} segments"),
         )
         step.end(counted(verified.segments, "segment"))
@@ -109,13 +115,18 @@ def _tell(verified: Verified, json: bool, segment: int | None) -> None:
     if not json:
         seen = f"{counted(verified.frames, 'record')} in {counted(verified.segments, 'segment')}"
         signed = "" if segment is not None else f", {counted(verified.checkpoints, 'checkpoint')}"
-        out.print(Text.assemble(("whole", "bold green"), f"   {seen}{signed}"))
+        beside = "".join(f", {counted(count, what)}" for count, what in _beside(verified) if count)
+        out.print(Text.assemble(("whole", "bold green"), f"   {seen}{signed}{beside}"))
         if segment is None:
             _extent(verified)
         if verified.unfinished is not None:
             out.print(Text(f"  unfinished, which nobody was promised: {verified.unfinished}", style="dim"))
         if segment is None:
             out.print("Keep the last note elsewhere:  flyball decisions checkpoint", style="dim", markup=False)
+
+
+def _beside(verified: Verified) -> list[tuple[int, str]]:
+    return [(verified.blobs, "blob"), (verified.subjects, "subject")]
 
 
 def _extent(verified: Verified) -> None:

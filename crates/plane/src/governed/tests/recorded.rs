@@ -65,10 +65,12 @@ fn what_is_answered_is_what_was_recorded() {
         assert_eq!(record["score"], json!(row_answer.score));
         assert_eq!(record["band"], json!(row_answer.band.as_deref()));
         assert_eq!(record["variant"], json!("champion"));
-        assert_eq!(record["row"], json!(row.to_string()));
         assert_eq!(record["sync"], json!(false));
     }
     assert_eq!(records[0]["input"], json!({"x": 1, "k": "a"}));
+    // The caller's own id of a row is sealed with what is personal, and left out where nobody could erase it.
+    assert_eq!((&records[0]["personal"], records[1].get("personal")), (&json!({"row": "0"}), None));
+    assert!(records.iter().all(|record| record.get("row").is_none()));
     assert_eq!(records[0]["subject"], json!("a"));
     assert_eq!((&records[1]["input"], &records[1]["subject"]), (&json!({"x": 7}), &json!("")));
     assert_eq!(records[1]["rules"], json!(["0"]));
@@ -208,7 +210,7 @@ fn rows_that_were_admitted_and_failed_leave_a_record_and_those_that_were_refused
     assert_eq!(ids(&answer).len(), 1);
     let failed = book.of(EntryKind::Failed);
     assert_eq!(failed.len(), 1);
-    assert_eq!((&failed[0]["row"], &failed[0]["subject"]), (&json!("1"), &json!("a")));
+    assert_eq!((&failed[0]["personal"], &failed[0]["subject"]), (&json!({"row": "1"}), &json!("a")));
     assert_eq!(failed[0]["input"], json!({"x": 9, "k": "a"}));
     let fault = failed[0]["fault"].as_array().unwrap();
     assert_eq!((&fault[0], &fault[1]), (&json!("run_failed"), &json!("infer")));

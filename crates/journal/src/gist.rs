@@ -1,0 +1,208 @@
+//! What the log itself must know of a record: its subject, the blobs that it names, and holds. From a frame's payload, or
+//! from the index that compaction writes for a segment that left for Parquet.
+//!
+//! Knows no values of decisions, and opens nothing personal.
+
+use crate::format::Hash;
+use crate::log::{Log, LogError};
+use crate::note::unhex;
+use minicbor::Decoder;
+use minicbor::data::Type;
+use serde::Deserialize;
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+/// A longer line of an index is none: texts in it have at most 4 KiB.
+const LINE_BYTES_MAX: u64 = 64 << 10;
+/// Compaction may move segments while they are read; it does so once for each.
+const READS_MAX: usize = 8;
+
+/// The parts of one record that erasures, holds and verification look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Gist {
+    pub(crate) kind: String,
+    pub(crate) seq: u64,
+    pub(crate) segment: u64,
+    pub(crate) at: Option<i64>,
+    pub(crate) decision: Option<String>,
+    pub(crate) subject: Option<Hash>,
+    /// It has values that are sealed under its subject's key.
+    pub(crate) personal: bool,
+    pub(crate) blobs: Vec<Hash>,
+    /// Of a hold or a release.
+    pub(crate) name: Option<String>,
+    pub(crate) by: Option<String>,
+    pub(crate) why: Option<String>,
+    pub(crate) from: Option<i64>,
+    pub(crate) to: Option<i64>,
+}
+
+impl Gist {
+    /// None: the payload is no record, which verification reports by other means.
+    pub(crate) fn of(payload: &[u8], seq: u64, segment: u64) -> Option<Gist> {
+        let mut gist = Gist { seq, segment, ..Gist::default() };
+        let mut decoder = Decoder::new(payload);
+        for _ in 0..decoder.map().ok()?? {
+            gist.pair(&mut decoder)?;
+        }
+        Some(gist)
+    }
+
+    fn pair(&mut self, decoder: &mut Decoder<'_>) -> Option<()> {
+        match decoder.str().ok()? {
+            "kind" => self.kind = decoder.str().ok()?.to_owned(),
+            "at" => self.at = Some(decoder.i64().ok()?),
+            "subject" => self.subject = Some(hash(decoder)?),
+            "personal" => {
+                decoder.skip().ok()?;
+                // The reason of an erasure is sealed under a key of its own.
+                self.personal = self.kind != "erased";
+            }
+            "input_blob" => {
+                decoder.array().ok()?;
+                self.blobs.push(hash(decoder)?);
+                decoder.skip().ok()?;
+            }
+            "deployment" | "runtime" if self.kind == "served" => self.blobs.push(hash(decoder)?),
+            "decision" => self.decision = text(decoder)?,
+            "name" => self.name = text(decoder)?,
+            "by" => self.by = text(decoder)?,
+            "why" => self.why = text(decoder)?,
+            "from" if self.holds() => self.from = number(decoder)?,
+            "to" if self.holds() => self.to = number(decoder)?,
+            _ => decoder.skip().ok()?,
+        }
+        Some(())
+    }
+
+    pub(crate) fn holds(&self) -> bool {
+        matches!(self.kind.as_str(), "hold" | "release")
+    }
+}
+
+fn hash(decoder: &mut Decoder<'_>) -> Option<Hash> {
+    Some(Hash(decoder.bytes().ok()?.try_into().ok()?))
+}
+
+fn text(decoder: &mut Decoder<'_>) -> Option<Option<String>> {
+    match decoder.datatype().ok()? {
+        Type::String => Some(Some(decoder.str().ok()?.to_owned())),
+        _ => decoder.skip().ok().map(|()| None),
+    }
+}
+
+fn number(decoder: &mut Decoder<'_>) -> Option<Option<i64>> {
+    match decoder.datatype().ok()? {
+        Type::Null => decoder.skip().ok().map(|()| None),
+        _ => decoder.i64().ok().map(Some),
+    }
+}
+
+/// A line of an index: the record's own keys, those that are there. `flyball.decisions.record_index` writes it.
+#[derive(Deserialize)]
+struct Line {
+    kind: String,
+    seq: u64,
+    segment: u64,
+    at: Option<i64>,
+    decision: Option<String>,
+    subject: Option<String>,
+    #[serde(default)]
+    personal: bool,
+    #[serde(default)]
+    blobs: Vec<String>,
+    name: Option<String>,
+    by: Option<String>,
+    why: Option<String>,
+    from: Option<i64>,
+    to: Option<i64>,
+}
+
+impl Line {
+    fn gist(self) -> Option<Gist> {
+        let hash = |hex: &String| unhex(hex).map(Hash);
+        Some(Gist {
+            subject: self.subject.as_ref().map(hash).map_or(Some(None), |subject| subject.map(Some))?,
+            blobs: self.blobs.iter().map(hash).collect::<Option<_>>()?,
+            kind: self.kind,
+            seq: self.seq,
+            segment: self.segment,
+            at: self.at,
+            decision: self.decision,
+            personal: self.personal,
+            name: self.name,
+            by: self.by,
+            why: self.why,
+            from: self.from,
+            to: self.to,
+        })
+    }
+}
+
+fn index_path(folder: &Path, segment: u64) -> PathBuf {
+    folder.join("state").join("index").join(format!("{segment:016}.jsonl"))
+}
+
+impl Log {
+    /// The records of compacted segments that have a subject, name a blob or are holds, oldest first.
+    pub(crate) fn indexed(&self, visit: &mut dyn FnMut(Gist)) -> Result<(), LogError> {
+        let left = |segment: u64| self.listing.segment(segment).is_none();
+        for retired in self.retired().iter().filter(|retired| !retired.gone && left(retired.segment)) {
+            let path = index_path(self.folder(), retired.segment);
+            let wrong = |why: &str| LogError::File { path: path.clone(), why: why.to_owned() };
+            let mut lines = BufReader::new(File::open(&path).map_err(LogError::at(&path))?);
+            let mut line = Vec::new();
+            loop {
+                line.clear();
+                let read = lines.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+                if read.map_err(LogError::at(&path))? == 0 {
+                    break;
+                }
+                let parsed: Option<Line> = serde_json::from_slice(&line).ok();
+                visit(parsed.and_then(Line::gist).ok_or_else(|| wrong("a line is no record of an index"))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of the whole log, for those records whose payload is `wanted`. Damage hides no more than it covers.
+    pub(crate) fn gists(
+        &mut self,
+        wanted: &dyn Fn(&[u8]) -> bool,
+        visit: &mut dyn FnMut(Gist),
+    ) -> Result<(), LogError> {
+        for tries in 0.. {
+            match self.gists_once(wanted) {
+                Err(LogError::Io { cause, .. })
+                    if tries < READS_MAX && cause.kind() == ErrorKind::NotFound =>
+                {
+                    self.refresh()?;
+                }
+                done => return done.map(|gists| gists.into_iter().for_each(visit)),
+            }
+        }
+        Ok(())
+    }
+
+    fn gists_once(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Result<Vec<Gist>, LogError> {
+        let mut all = Vec::new();
+        self.indexed(&mut |gist| all.push(gist))?;
+        for place in 0..self.listing.segments.len() {
+            let broken = self.read_around(place, &mut |placed| {
+                if wanted(placed.frame.payload) {
+                    all.extend(Gist::of(placed.frame.payload, placed.frame.seq, placed.segment));
+                }
+                ControlFlow::Continue(())
+            });
+            for error in broken {
+                match &error {
+                    LogError::Io { .. } => return Err(error),
+                    _ => tracing::warn!(%error, "records of the journal cannot be read"),
+                }
+            }
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,119 @@
+//! Legal holds, and what the log holds of one subject: whether it may be erased, and how many records that concerns.
+//!
+//! A hold and its release are records; what is in force follows from them. Reads the log; not for a lane.
+
+use crate::format::Hash;
+use crate::gist::Gist;
+use crate::keys::{Stored, walk_subjects};
+use crate::log::{Log, LogError, head_of_record};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Since which record nothing before is open any more, by the subject's token.
+pub type Erasures = BTreeMap<Hash, u64>;
+
+/// A hold in force. Without a decision it covers all of them; without `from` or `to` it is open on that side.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Hold {
+    pub name: String,
+    pub by: String,
+    pub why: String,
+    pub decision: Option<String>,
+    pub from: Option<i64>,
+    pub to: Option<i64>,
+    /// When it was ordered, in nanoseconds since 1970.
+    pub at: i64,
+    pub seq: u64,
+}
+
+impl Hold {
+    fn of(gist: Gist) -> Hold {
+        Hold {
+            name: gist.name.unwrap_or_default(),
+            by: gist.by.unwrap_or_default(),
+            why: gist.why.unwrap_or_default(),
+            decision: gist.decision,
+            from: gist.from,
+            to: gist.to,
+            at: gist.at.unwrap_or_default(),
+            seq: gist.seq,
+        }
+    }
+
+    /// Whether it covers a record. What cannot be told apart is covered.
+    fn covers(&self, decision: Option<&str>, at: Option<i64>) -> bool {
+        let in_time =
+            at.is_none_or(|at| self.from.is_none_or(|from| at >= from) && self.to.is_none_or(|to| at < to));
+        let other = |held: &str| decision.is_some_and(|decision| decision != held);
+        in_time && !self.decision.as_deref().is_some_and(other)
+    }
+}
+
+/// What the log has of one subject.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubjectFacts {
+    /// Decisions and failures since its last erasure.
+    pub records: u64,
+    /// Those before it.
+    pub erased: u64,
+    /// Holds in force that cover one of `records`.
+    pub held: Vec<Hold>,
+}
+
+impl Log {
+    /// Oldest first.
+    pub fn holds(&mut self) -> Result<Vec<Hold>, LogError> {
+        let mut holds = Vec::new();
+        self.gists(&is_hold, &mut |gist| follow(&mut holds, gist))?;
+        Ok(holds)
+    }
+
+    /// The last erasure of each subject that has one. Needs no key.
+    pub fn erasures(&mut self) -> Result<Erasures, LogError> {
+        let mut any = false;
+        let walked = walk_subjects(self.folder(), |stored, _, _| any |= stored == Stored::Erased);
+        let mut erasures = BTreeMap::new();
+        // A copy without keys does not say it: all records are looked at.
+        if any || walked.is_err() {
+            self.gists(&|payload| is_kind(payload, &["erased"]), &mut |gist| {
+                if let ("erased", Some(subject)) = (gist.kind.as_str(), gist.subject) {
+                    erasures.insert(subject, gist.seq);
+                }
+            })?;
+        }
+        Ok(erasures)
+    }
+
+    pub(crate) fn subject(&mut self, token: &Hash) -> Result<SubjectFacts, LogError> {
+        let names = |payload: &[u8]| payload.windows(32).any(|part| part == token.0);
+        let (mut holds, mut records, mut erased) = (Vec::new(), Vec::new(), 0);
+        self.gists(&|payload| is_hold(payload) || names(payload), &mut |gist| match gist.kind.as_str() {
+            "erased" if gist.subject == Some(*token) => erased += records.drain(..).count() as u64,
+            "decision" | "failed" if gist.subject == Some(*token) => {
+                records.push((gist.decision, gist.at));
+            }
+            _ => follow(&mut holds, gist),
+        })?;
+        let covers = |hold: &Hold| records.iter().any(|(decision, at)| hold.covers(decision.as_deref(), *at));
+        holds.retain(covers);
+        Ok(SubjectFacts { records: records.len() as u64, erased, held: holds })
+    }
+}
+
+fn is_hold(payload: &[u8]) -> bool {
+    is_kind(payload, &["hold", "release"])
+}
+
+fn is_kind(payload: &[u8], kinds: &[&str]) -> bool {
+    head_of_record(payload).is_some_and(|(kind, _)| kinds.contains(&kind))
+}
+
+/// Keeps the holds in force as records come by.
+fn follow(holds: &mut Vec<Hold>, gist: Gist) {
+    if gist.holds() {
+        holds.retain(|hold| Some(&hold.name) != gist.name.as_ref());
+        if gist.kind == "hold" {
+            holds.push(Hold::of(gist));
+        }
+    }
+}

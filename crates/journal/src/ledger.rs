@@ -1,0 +1,112 @@
+//! Erasures and holds of an open journal: what must look at the whole log before it is recorded. One at a time; they wait
+//! for the disk, so they are not for a lane.
+//!
+//! Knows nothing of who may ask, nor of what else is kept of a subject: the caller says how many rows that were.
+
+use crate::error::JournalError;
+use crate::holds::{Hold, SubjectFacts};
+use crate::journal::Journal;
+use crate::log::{Log, LogError};
+use crate::told::{Erasure, Held, Told, ToldError};
+use flyball_core::DecisionId;
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// Why an erasure or a hold is not recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// The value that was looked for is personal: it is not repeated.
+    #[error("nothing is recorded of this subject; give the value of the decision's key field, or a record's id{}",
+        if *.erased > 0 { format!(" ({erased} of its records were erased before)") } else { String::new() })]
+    NoSubject { erased: u64 },
+    #[error("a record of this subject is under the legal hold '{}' of {}; release it first", .0.name, .0.by)]
+    Held(Box<Hold>),
+    #[error("a hold '{0}' is in force; release it first, or choose another name")]
+    InForce(String),
+    #[error("no hold '{name}' is in force; in force: {}", if .others.is_empty() { "none".to_owned() } else { .others.join(", ") })]
+    NoHold { name: String, others: Vec<String> },
+    #[error(
+        "features of this subject could not be removed: {0}; nothing was erased in the journal, try again"
+    )]
+    Elsewhere(String),
+    #[error(transparent)]
+    Told(#[from] ToldError),
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// What an erasure came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Erased {
+    /// Its own record's number.
+    pub seq: u64,
+    /// Decisions and failures whose personal values cannot be opened any more.
+    pub records: u64,
+    /// What was kept of the subject elsewhere.
+    pub rows: u64,
+}
+
+impl Journal {
+    /// Deletes a subject's key and records that. `elsewhere` removes what others keep of it, and gives how many rows.
+    pub fn erase(
+        &self,
+        erasure: &Erasure,
+        unix_ns: i64,
+        elsewhere: impl FnOnce() -> Result<u64, String>,
+    ) -> Result<Erased, LedgerError> {
+        let _alone = self.alone();
+        let entry = erasure.entry(unix_ns, new_id(unix_ns)?)?;
+        let SubjectFacts { records, erased, held } = self.look_for(&erasure.subject)?;
+        if let Some(hold) = held.into_iter().next() {
+            return Err(LedgerError::Held(Box::new(hold)));
+        }
+        let rows = elsewhere().map_err(LedgerError::Elsewhere)?;
+        if records == 0
+            && rows == 0
+            && !self.keys().has(erasure.subject.as_bytes()).map_err(JournalError::from)?
+        {
+            return Err(LedgerError::NoSubject { erased });
+        }
+        let seq = self.append(entry)?;
+        Ok(Erased { seq, records, rows })
+    }
+
+    /// What the log has of a subject now.
+    fn look_for(&self, subject: &str) -> Result<SubjectFacts, LedgerError> {
+        // Answers of decisions that do not wait for the disk may be out before their records are in the file.
+        self.flush()?;
+        let token = self.keys().token(subject.as_bytes(), DecisionId(0));
+        Ok(Log::open(self.folder())?.subject(&token)?)
+    }
+
+    pub fn holds(&self) -> Result<Vec<Hold>, LedgerError> {
+        Ok(Log::open(self.folder())?.holds()?)
+    }
+
+    pub fn hold(&self, held: Held, unix_ns: i64) -> Result<u64, LedgerError> {
+        let _alone = self.alone();
+        if self.holds()?.iter().any(|hold| hold.name == held.name) {
+            return Err(LedgerError::InForce(held.name));
+        }
+        Ok(self.append(Told::Hold(held).entry(unix_ns)?)?)
+    }
+
+    /// Ends a hold; the limits of `held` are not looked at.
+    pub fn release(&self, held: Held, unix_ns: i64) -> Result<u64, LedgerError> {
+        let _alone = self.alone();
+        let holds = self.holds()?;
+        if !holds.iter().any(|hold| hold.name == held.name) {
+            let others = holds.into_iter().map(|hold| hold.name).collect();
+            return Err(LedgerError::NoHold { name: held.name, others });
+        }
+        Ok(self.append(Told::Release(held).entry(unix_ns)?)?)
+    }
+}
+
+fn new_id(unix_ns: i64) -> Result<DecisionId, JournalError> {
+    let mut random = [0; 16];
+    SystemRandom::new().fill(&mut random).map_err(|_| crate::KeyError::NoRandom)?;
+    let unix_ms = u64::try_from(unix_ns / 1_000_000).unwrap_or(0);
+    Ok(DecisionId::new(unix_ms, u128::from_be_bytes(random)))
+}
