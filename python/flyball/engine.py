@@ -96,6 +96,7 @@ __all__ = [
     "check_decision",
     "check_snapshot",
     "contributions",
+    "enclose",
     "inspect",
     "machine",
     "model_files",
@@ -256,6 +257,14 @@ def transform_columns(document: dict[str, Any], rows: Sequence[dict[str, Any]]) 
         from flyball import _native
 
         return _native.transform_columns(json.dumps(document).encode(), json.dumps(list(rows)).encode())
+
+
+def enclose(folder: Path, readable: Sequence[Path]) -> None:
+    """Close this process off for good: it writes below `folder` alone, and reads there and below `readable`."""
+    with boundary():
+        from flyball import _native
+
+        _native.enclose(folder, readable)
 
 
 def contributions(sidecar: bytes, rows: bytes, columns: int) -> bytes:

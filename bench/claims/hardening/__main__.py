@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from bench.claims.hardening import again
+from bench.claims.hardening import again, busy
 from bench.claims.topics import run_topics
 
 TOPICS = {
     "attempts": again.measure,
+    "busy": busy.measure,
 }
 
 if __name__ == "__main__":

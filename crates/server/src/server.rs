@@ -142,7 +142,10 @@ impl Server {
         let memory = memory_budget(&config, &machine);
         let sockets = config.lanes.unwrap_or(machine.lanes);
         let lanes = Lanes { sockets, compute: config.compute_lanes.unwrap_or(sockets) };
+        #[cfg(not(feature = "virtual-time"))]
         let clock = Clock::system();
+        #[cfg(feature = "virtual-time")]
+        let clock = crate::held_clock::clock();
         let journal = journal::open(&config, sockets)?;
         let means = means(&config, clock.clone(), journal.clone());
         let (plane, inboxes) = Plane::new(lanes, limits(&config), clock, means);
