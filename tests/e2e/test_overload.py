@@ -23,6 +23,7 @@ from wire import Http, Raw, json_request, metrics, raw_infer, raw_post, raws, se
 # test moves the clock by as long as they may take: however busy the machine is, nothing happens before.
 SHORT, ENDLESS = 1, 2**62
 RUN_MS_MAX = 1500
+WAITS_MS = 3000
 PATIENCE = {"run_ms_max": RUN_MS_MAX, "queue_wait_ms_max": 10_000}
 FLOOD = 12
 # Refusals dominate after some hundred of them, so the first rounds bring that about.
@@ -180,15 +181,17 @@ def test_a_request_that_can_no_longer_be_in_time_is_dropped_from_the_queue_and_c
     begin: Callable[..., Server], clock: HeldClock
 ) -> None:
     """Nobody could know at the door: how long a loop runs depends on its input."""
-    server = begin("looped", **PATIENCE)
+    server = begin("looped", **{**PATIENCE, "run_ms_max": 3 * WAITS_MS})
     body = json.dumps(json_request(counting(ENDLESS))).encode()
     with Raw(server) as first, Raw(server) as queued:
         first.send(counted(ENDLESS))
         under_way(server)
-        queued.send(raw_post("looped", body, "X-Request-Timeout-Ms: 100\r\n"))
-        # By the system's time; the first one's run cannot end before the test says so.
+        queued.send(raw_post("looped", body, f"X-Request-Timeout-Ms: {WAITS_MS}\r\n"))
+        in_flight(server, 2)
+        # Its caller is told by the system's time; the first one's run cannot end before the test says so.
+        clock.advance(WAITS_MS)
         dropped = queued.reply()
-        clock.advance(RUN_MS_MAX)
+        clock.advance(2 * WAITS_MS)
         assert status(first) == 500
     assert dropped is not None
     late = "the deadline passed, or could no longer be met, while the request waited for its turn"
