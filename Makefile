@@ -43,7 +43,7 @@ ALONE := tests/e2e/test_overload.py
 PARTS := FLYBALL_VERSITYGW="$(CURDIR)/.parts/versitygw" FLYBALL_MODEL_SIGNING="$(CURDIR)/.parts/model-signing/bin/model_signing"
 COMMIT := $(wildcard .git/logs/HEAD)  # the build knows its commit, so a commit makes a new build
 
-.PHONY: help build demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-hardening crash plots-tails bench-peers conformance fuzz suite tools-present
+.PHONY: help build demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-hardening busy crash plots-tails bench-peers conformance fuzz suite tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -137,6 +137,10 @@ claim-convert: build ## prove the claims about converting and optimising models 
 
 claim-hardening: build ## try every fault again that attackers and users found, on this machine (about 50 minutes; ONLY="attempts" for some)
 	@$(BIN)/python -m bench.claims.hardening $(if $(ONLY),--only $(ONLY))
+
+busy: ## run the tests that depend on time 50 times beside four busy processes (TIMES=50; about two hours)
+	@$(MAKE) PROFILE=tested build
+	@$(BIN)/python tools/busy.py --times $(or $(TIMES),50)
 
 crash: build ## kill a server under load 1,000 times and look for what it acknowledged (about 10 minutes)
 	@$(BIN)/python -m bench.claims.journal --only crash

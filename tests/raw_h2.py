@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import h2.config
 import h2.connection
 import h2.events
-from serving import Server
+from serving import PATIENCE_S, Server
 
 INFER = "/inference.GRPCInferenceService/ModelInfer"
 
@@ -40,7 +40,7 @@ def frame(message: bytes, compressed: int = 0, length: int | None = None) -> byt
 class Connection:
     """One HTTP/2 connection, without TLS and without an upgrade."""
 
-    def __init__(self, server: Server, timeout_s: float = 10.0) -> None:
+    def __init__(self, server: Server, timeout_s: float = PATIENCE_S) -> None:
         self.server = server
         self.socket = socket.create_connection((server.host, server.port), timeout_s)
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))

@@ -22,8 +22,10 @@ from typing import IO, Any, TypeVar
 T = TypeVar("T")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-START_S = 20.0
-STOP_S = 15.0
+# How long tests wait for an event at most: only a fault lasts that long, however busy the machine is.
+START_S = 60.0
+STOP_S = 60.0
+PATIENCE_S = 60.0
 READY = re.compile(
     r"^ready (?:https?://(?P<host>[\d.]+|\[[\da-f:]+\]):(?P<port>\d+)|unix:\S+)"
     r" models=(?P<models>\S*) lanes=(?P<lanes>\d+)(?: also=(?P<also>\S+))?$"
@@ -62,7 +64,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "ORT_DYLIB_PATH": str(ort_library())}
 
 
-def until(what: str, probe: Callable[[], T | None], timeout_s: float = 10.0) -> T:
+def until(what: str, probe: Callable[[], T | None], timeout_s: float = PATIENCE_S) -> T:
     """Asks again until the probe gives something, with a deadline: the tests' only way to wait."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -163,7 +165,7 @@ class Server:
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    def log_line(self, match: Callable[[dict[str, Any]], bool], timeout_s: float = 10.0) -> dict[str, Any]:
+    def log_line(self, match: Callable[[dict[str, Any]], bool], timeout_s: float = PATIENCE_S) -> dict[str, Any]:
         """The first JSON log line that matches."""
 
         def parsed(line: str) -> dict[str, Any] | None:

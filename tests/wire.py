@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from models import Arrays
 from numpy.typing import NDArray
-from serving import Server, until
+from serving import PATIENCE_S, Server, until
 
 DATATYPES: dict[np.dtype[Any], str] = {
     np.dtype(np.bool_): "BOOL",
@@ -61,7 +61,7 @@ class Reply:
 class Http:
     """One keep-alive connection."""
 
-    def __init__(self, server: Server, timeout_s: float = 10.0) -> None:
+    def __init__(self, server: Server, timeout_s: float = PATIENCE_S) -> None:
         self.connection = http.client.HTTPConnection(server.host, server.port, timeout=timeout_s)
 
     def __enter__(self) -> "Http":
@@ -180,7 +180,7 @@ def assert_same(got: Arrays, wanted: Arrays) -> None:
 class Raw:
     """A socket for requests that no client library would send."""
 
-    def __init__(self, server: Server, timeout_s: float = 10.0) -> None:
+    def __init__(self, server: Server, timeout_s: float = PATIENCE_S) -> None:
         self.socket = socket.create_connection((server.host, server.port), timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._read = b""

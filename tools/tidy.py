@@ -40,13 +40,27 @@ CRATE_ARROWS: dict[str, set[str]] = {
     "features": {"core"},
     "journal": {"core"},
     "plane": {"core", "decision", "engine", "features", "signing"},
+    "sandbox": set(),
     "signing": {"core"},
     "telemetry": {"core"},
     "wire": {"core"},
     "server": {"core", "decision", "engine", "features", "journal", "plane", "signing", "telemetry", "wire"},
     "load": {"wire", "core"},
     "flyballd": {"server", "core"},
-    "py": {"server", "load", "engine", "core", "decision", "features", "journal", "plane", "signing", "telemetry", "wire"},
+    "py": {
+        "server",
+        "load",
+        "engine",
+        "core",
+        "decision",
+        "features",
+        "journal",
+        "plane",
+        "sandbox",
+        "signing",
+        "telemetry",
+        "wire",
+    },
 }
 # Foreign crates that belong to one room.
 FENCED_CRATES: dict[str, set[str]] = {"ort": {"engine"}, "pyo3": {"py"}, "cel": {"decision"}, "redis": {"features"}}

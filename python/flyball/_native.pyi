@@ -25,6 +25,7 @@ __all__ = [
     "compute_features",
     "contributions",
     "copy_external_data",
+    "enclose",
     "feature_record",
     "inspect",
     "machine",
@@ -90,6 +91,12 @@ def check_decision(document: bytes, models: bytes) -> bytes:
     """What the compiler says of a decision: {"faults": [{"path", "is", "allowed"}], "stages": [{"stage", "lines"}]}.
 
     `models`: [{"version", "inputs": [{"name", "datatype", "shape"}], "outputs", "explain": a path, or null}].
+    """
+
+def enclose(folder: str | Path, readable: Sequence[str | Path]) -> None:
+    """Close this process off for good: it writes below `folder` alone, reads there and below `readable`.
+
+    No network, no other processes, no capabilities. Codes: "no_landlock", or "no_sandbox" for all else that is missing.
     """
 
 def verify_package(folder: str, bundle: bytes, trust: bytes, root: str, now: int) -> tuple[str, str] | None:

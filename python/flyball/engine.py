@@ -98,6 +98,7 @@ __all__ = [
     "compute_features",
     "contributions",
     "copy_external_data",
+    "enclose",
     "inspect",
     "machine",
     "model_files",
@@ -275,6 +276,14 @@ def compute_features(document: dict[str, Any], rows: Sequence[dict[str, Any]]) -
 
         answer = _native.compute_features(json.dumps(document).encode(), json.dumps(list(rows)).encode())
         return dict(json.loads(answer))
+
+
+def enclose(folder: Path, readable: Sequence[Path]) -> None:
+    """Close this process off for good: it writes below `folder` alone, and reads there and below `readable`."""
+    with boundary():
+        from flyball import _native
+
+        _native.enclose(folder, readable)
 
 
 def contributions(sidecar: bytes, rows: bytes, columns: int) -> bytes:

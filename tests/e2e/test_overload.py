@@ -2,7 +2,7 @@
 
 import json
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +11,20 @@ import pytest
 import serving
 import snapshots
 import verbs
+from held_clock import HeldClock, held_clock
 from models import Arrays, row
 from raw_h2 import Connection, frame
-from runs import in_flight, under_way
+from runs import cpu_ticks, in_flight, under_way
 from serving import Server, until
 from tritonclient.grpc import service_pb2
 from wire import Http, Raw, json_request, metrics, raw_infer, raw_post, raws, settled
 
-# Trips of the looped model: one, and more than anybody will wait for. Those runs end when they are stopped, so that they
-# take equally long on every machine, however busy it is.
+# Trips of the looped model: one, and more than anybody will wait for. Those runs end when they are stopped, which is when a
+# test moves the clock by as long as they may take: however busy the machine is, nothing happens before.
 SHORT, ENDLESS = 1, 2**62
-PATIENCE = {"run_ms_max": 1500, "queue_wait_ms_max": 10_000}
+RUN_MS_MAX = 1500
+WAITS_MS = 3000
+PATIENCE = {"run_ms_max": RUN_MS_MAX, "queue_wait_ms_max": 10_000}
 FLOOD = 12
 # Refusals dominate after some hundred of them, so the first rounds bring that about.
 PRESSING, ROUNDS = 64, 8
@@ -38,6 +41,13 @@ def begin(start: Callable[..., Server], model: Callable[[str], Path], tmp_path: 
         return start(*serving.flyballd(), "--snapshot", index, "--listen", "127.0.0.1:0", "--config", config)
 
     return begun
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldClock]:
+    """Of the server that is begun next."""
+    with held_clock(monkeypatch) as held:
+        yield held
 
 
 def test_a_flooded_model_refuses_over_http_with_503_and_says_when_to_come_again(begin: Callable[..., Server]) -> None:
@@ -141,7 +151,9 @@ def status(raw: Raw) -> int:
 
 
 @pytest.mark.parametrize("transport", ["HTTP", "gRPC"])
-def test_a_client_that_leaves_while_it_is_queued_costs_no_run(begin: Callable[..., Server], transport: str) -> None:
+def test_a_client_that_leaves_while_it_is_queued_costs_no_run(
+    begin: Callable[..., Server], clock: HeldClock, transport: str
+) -> None:
     server = begin("looped", **PATIENCE)
     with Raw(server) as first, Raw(server) as leaves, Connection(server) as also_leaves:
         first.send(counted(ENDLESS))
@@ -159,24 +171,27 @@ def test_a_client_that_leaves_while_it_is_queued_costs_no_run(begin: Callable[..
             in_flight(server, 2)
             also_leaves.reset(stream)
         until("it is counted", lambda: metrics(server).outcomes()["abandoned"] == 1 or None)
-        assert not has_answer(first), "the first run was over too soon for this test"
+        clock.advance(RUN_MS_MAX)
         assert status(first) == 500
     assert settled(server) == {"received": 2, "answered": 0, "refused": 0, "failed": 1, "abandoned": 1}
     assert metrics(server).sum("flyball_batch_rows_count", model="looped") == 1
 
 
 def test_a_request_that_can_no_longer_be_in_time_is_dropped_from_the_queue_and_costs_no_run(
-    begin: Callable[..., Server],
+    begin: Callable[..., Server], clock: HeldClock
 ) -> None:
     """Nobody could know at the door: how long a loop runs depends on its input."""
-    server = begin("looped", **PATIENCE)
+    server = begin("looped", **{**PATIENCE, "run_ms_max": 3 * WAITS_MS})
     body = json.dumps(json_request(counting(ENDLESS))).encode()
     with Raw(server) as first, Raw(server) as queued:
         first.send(counted(ENDLESS))
         under_way(server)
-        queued.send(raw_post("looped", body, "X-Request-Timeout-Ms: 100\r\n"))
+        queued.send(raw_post("looped", body, f"X-Request-Timeout-Ms: {WAITS_MS}\r\n"))
+        in_flight(server, 2)
+        # Its caller is told by the system's time; the first one's run cannot end before the test says so.
+        clock.advance(WAITS_MS)
         dropped = queued.reply()
-        assert not has_answer(first), "its caller was kept waiting beyond the deadline"
+        clock.advance(2 * WAITS_MS)
         assert status(first) == 500
     assert dropped is not None
     late = "the deadline passed, or could no longer be met, while the request waited for its turn"
@@ -189,7 +204,7 @@ def test_a_request_that_can_no_longer_be_in_time_is_dropped_from_the_queue_and_c
 
 @pytest.mark.parametrize(("sooner", "later"), [(1, None), (1, 3), (0, 3), (2, 3)])
 def test_the_more_urgent_of_the_queued_requests_runs_first(
-    begin: Callable[..., Server], sooner: int, later: int | None
+    begin: Callable[..., Server], clock: HeldClock, sooner: int, later: int | None
 ) -> None:
     server = begin("looped", **PATIENCE)
     with raws(server, 3) as (first, patient, urgent):
@@ -199,28 +214,44 @@ def test_the_more_urgent_of_the_queued_requests_runs_first(
         in_flight(server, 2)
         urgent.send(counted(SHORT, sooner))
         in_flight(server, 3)
-        assert not has_answer(first), "the first run was over too soon for this test"
-        assert (status(first), status(urgent)) == (500, 200)
-        assert not has_answer(patient)
-        assert status(patient) == 500
+        used = stop_run(server, clock, first)
+        # Had the patient one's run gone first, it would not end before time moves again.
+        assert status(urgent) == 200
+        stop_run(server, clock, patient, used)
+
+
+def stop_run(server: Server, clock: HeldClock, raw: Raw, since: int = 0) -> int:
+    """Lets a run end once it is under way, and reads its answer; gives the CPU time that was used by then."""
+    under_way(server, since)
+    clock.advance(RUN_MS_MAX)
+    assert status(raw) == 500
+    return cpu_ticks(server)
 
 
 @pytest.mark.parametrize("run", [1, 2], ids=["the second run", "the third run"])
-def test_an_urgent_request_that_comes_during_a_run_goes_next(begin: Callable[..., Server], run: int) -> None:
+def test_an_urgent_request_that_comes_during_a_run_goes_next(
+    begin: Callable[..., Server], clock: HeldClock, run: int
+) -> None:
     """Whatever was queued before it, and however the lane learns of it."""
     server = begin("looped", **PATIENCE)
     with raws(server, run + 2) as patient, Raw(server) as urgent:
-        for raw in patient:
+        for place, raw in enumerate(patient):
             raw.send(counted(ENDLESS))
-        assert [status(raw) for raw in patient[:run]] == [500] * run
+            in_flight(server, place + 1)
+        used = 0
+        for over in patient[:run]:
+            used = stop_run(server, clock, over, used)
+        under_way(server, used)
         urgent.send(counted(SHORT, 1))
         in_flight(server, 3)
-        assert not has_answer(patient[run]), "the run was over too soon for this test"
+        clock.advance(RUN_MS_MAX)
+        assert status(patient[run]) == 500
+        # Had the last patient one gone first, its run would not end before time moves again.
         assert status(urgent) == 200
-        assert not has_answer(patient[run + 1]), "the urgent request was passed over by a whole run"
+        assert not has_answer(patient[run + 1])
 
 
-def test_within_a_class_the_earliest_deadline_runs_first(begin: Callable[..., Server]) -> None:
+def test_within_a_class_the_earliest_deadline_runs_first(begin: Callable[..., Server], clock: HeldClock) -> None:
     server = begin("looped", **PATIENCE)
     body = json.dumps(json_request(counting(SHORT))).encode()
     with raws(server, 3) as (first, patient, urgent):
@@ -230,7 +261,6 @@ def test_within_a_class_the_earliest_deadline_runs_first(begin: Callable[..., Se
         in_flight(server, 2)
         urgent.send(raw_post("looped", body, "X-Request-Timeout-Ms: 20000\r\n"))
         in_flight(server, 3)
-        assert not has_answer(first), "the first run was over too soon for this test"
-        assert (status(first), status(urgent)) == (500, 200)
-        assert not has_answer(patient)
-        assert status(patient) == 500
+        used = stop_run(server, clock, first)
+        assert status(urgent) == 200
+        stop_run(server, clock, patient, used)

@@ -115,12 +115,13 @@ def test_a_server_that_stays_busy_is_asked_three_times(server, client):
     assert len(server.seen) == 3
 
 
-def test_no_repeat_is_begun_that_would_pass_the_deadline(server, client):
+def test_no_repeat_is_begun_that_would_pass_the_deadline(server, client, monkeypatch):
+    pauses = []
+    monkeypatch.setattr("flyball.client.http.time.sleep", pauses.append)
     server.script.append(refusal(503, "full", Retry_After="60"))
-    begun = time.monotonic()
     with pytest.raises(errors.OverloadedError) as caught:
-        client.infer("m", ROW, deadline_ms=500)
-    assert time.monotonic() - begun < 0.5
+        client.infer("m", ROW, deadline_ms=5000)
+    assert pauses == []
     assert caught.value.retry_after_s == 60
     assert len(server.seen) == 1
 
@@ -179,13 +180,12 @@ def test_a_silent_or_trickling_server_cannot_stretch_the_deadline(server, client
         while part == "trickle" and not over.is_set():
             handler.wfile.write(b" ")
             over.wait(0.02)
-        over.wait(5)
+        over.wait(60)
 
+    # The server ends its answer when the client has given up, and not before.
     server.script.append(stall)
-    begun = time.monotonic()
     with pytest.raises(errors.DeadlineError, match="no answer within 200 ms"):
         client.infer("m", ROW, deadline_ms=200)
-    assert 0.15 < time.monotonic() - begun < 1
     over.set()
 
 
@@ -196,7 +196,7 @@ def test_a_deadline_that_passes_in_the_middle_of_an_answer_does_not_take_a_conne
         handler.send_response(200)
         handler.send_header("Content-Length", "1000")
         handler.end_headers()
-        over.wait(5)
+        over.wait(60)
 
     with Client(server.url, connections_max=1) as client:
         for _ in range(2):  # with one connection, a place that is lost would be missed at the second call
@@ -205,8 +205,8 @@ def test_a_deadline_that_passes_in_the_middle_of_an_answer_does_not_take_a_conne
                 client.infer("m", ROW, deadline_ms=100)
         over.set()
         answered = threading.Event()
-        threading.Thread(target=lambda: (client.infer("m", ROW, deadline_ms=5000), answered.set()), daemon=True).start()
-        assert answered.wait(10)
+        threading.Thread(target=lambda: (client.infer("m", ROW, deadline_ms=50_000), answered.set()), daemon=True).start()
+        assert answered.wait(60)
 
 
 def test_an_answer_with_another_id_is_the_servers_fault(server, client):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.claims.hardening import again, bypass, hostile_models, kills, soak
+from bench.claims.hardening import again, busy, bypass, hostile_models, kills, soak
 from bench.claims.topics import run_topics
 
 TOPICS = {
@@ -11,6 +11,7 @@ TOPICS = {
     "models": hostile_models.measure,
     "soak": soak.measure,
     "kills": kills.measure,
+    "busy": busy.measure,
 }
 
 if __name__ == "__main__":

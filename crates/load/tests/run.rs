@@ -8,7 +8,7 @@ use server::{HttpServer, Reply, answer};
 use std::collections::HashSet;
 use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn plan(url: &str, more: Value) -> Plan {
     let mut plan = json!({"url": url, "model": "fraud", "connections": 2, "duration_s": 0.3, "timeout_ms": 2000,
@@ -297,13 +297,18 @@ fn ids_stay_distinct_over_the_threads_of_a_closed_loop() {
 
 #[test]
 fn a_deadline_is_told_to_the_server_and_what_comes_after_it_is_counted() {
-    let server = HttpServer::start(|place, body| {
-        assert_eq!(body["parameters"]["timeout"], 20_000, "in µs");
-        Reply { delay: Duration::from_millis(if place % 2 == 0 { 40 } else { 0 }), ..answer(&body) }
-    });
-    let outcome = run(plan(&server.url, json!({"deadline_ms": 20, "connections": 1})));
-    assert!(outcome.failed + outcome.mismatched == 0 && outcome.answered > 3, "{outcome:?}");
-    assert!(outcome.past_deadline.abs_diff(outcome.answered / 2) <= 1, "{outcome:?}");
+    // Every second answer comes late; others may, where this machine is busy, and none is 20 s late.
+    for (deadline_ms, late) in [(20, true), (20_000, false)] {
+        let server = HttpServer::start(move |place, body| {
+            assert_eq!(body["parameters"]["timeout"], deadline_ms * 1000, "in µs");
+            Reply { delay: Duration::from_millis(if place % 2 == 0 { 40 } else { 0 }), ..answer(&body) }
+        });
+        let outcome = run(plan(&server.url, json!({"deadline_ms": deadline_ms, "connections": 1})));
+        assert!(outcome.failed + outcome.mismatched == 0 && outcome.answered > 3, "{outcome:?}");
+        let least = if late { outcome.answered / 2 } else { 0 };
+        let most = if late { outcome.answered } else { 0 };
+        assert!((least..=most).contains(&outcome.past_deadline), "{outcome:?}");
+    }
 }
 
 /// At an address of its own: the port of a dead server is free, and another test's would answer in its place.
@@ -365,15 +370,24 @@ fn a_run_that_is_stopped_while_it_opens_its_connections_does_not_wait_for_them()
 #[test]
 fn whoever_looks_on_sees_a_run_warm_up_begin_and_measure() {
     let server = HttpServer::start(|_, body| answer(&body));
+    // The shortest phase lasts 60 ms: whoever could not look that often starts again.
     let seen = |more: Value| {
-        let run = Run::start(plan(&server.url, more), rows()).expect("starts");
-        let mut seen = vec![run.phase()];
-        while !run.finished() {
-            seen.push(run.phase());
-            std::thread::sleep(Duration::from_millis(5));
+        for _ in 0..100 {
+            let run = Run::start(plan(&server.url, more.clone()), rows()).expect("starts");
+            let (mut seen, mut looked, mut longest) = (vec![run.phase()], Instant::now(), Duration::ZERO);
+            while !run.finished() {
+                seen.push(run.phase());
+                longest = longest.max(looked.elapsed());
+                looked = Instant::now();
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            if longest < Duration::from_millis(50) {
+                seen.dedup();
+                let seen = seen.into_iter().filter(|phase| *phase != Phase::Ended);
+                return seen.map(Phase::name).collect::<Vec<_>>();
+            }
         }
-        seen.dedup();
-        seen.into_iter().filter(|phase| *phase != Phase::Ended).map(Phase::name).collect::<Vec<_>>()
+        panic!("this machine never lets a test look every 50 ms");
     };
     let warmup = json!({"least_s": 0.1, "most_s": 0.1});
     assert_eq!(seen(json!({ "warmup": warmup })), ["warming", "beginning", "measuring"]);

@@ -11,6 +11,7 @@ mod features;
 mod journal;
 mod load;
 mod model;
+mod sandbox;
 mod server;
 mod signing;
 
@@ -39,6 +40,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(features::feature_record, module)?)?;
     module.add_function(wrap_pyfunction!(load::read_histograms, module)?)?;
     module.add_function(wrap_pyfunction!(journal::verify_frames, module)?)?;
+    module.add_function(wrap_pyfunction!(sandbox::enclose, module)?)?;
     module.add_function(wrap_pyfunction!(signing::verify_package, module)?)?;
     module.add_function(wrap_pyfunction!(signing::verify_release, module)?)?;
     module.add_class::<server::Server>()?;

@@ -19,6 +19,8 @@ mod errands;
 mod extensions;
 mod files;
 mod grpc;
+#[cfg(feature = "virtual-time")]
+mod held_clock;
 mod hosts;
 mod http;
 mod http1_bytes;

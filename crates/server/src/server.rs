@@ -146,7 +146,7 @@ impl Server {
         let memory = memory_budget(&config, &machine);
         let sockets = config.lanes.unwrap_or(machine.lanes);
         let lanes = Lanes { sockets, compute: config.compute_lanes.unwrap_or(sockets) };
-        let clock = Clock::system();
+        let clock = clock();
         let journal = journal::open(&config, sockets)?;
         let means = means(&config, clock.clone(), journal.clone());
         let (plane, inboxes) = Plane::new(lanes, limits(&config, memory), clock, means);
@@ -334,6 +334,14 @@ fn tell_unrecorded(shared: &Shared) {
     if decides && shared.journal.is_none() && !shared.config.offline {
         tracing::info!("decisions are not recorded; give --journal-folder FOLDER to keep them");
     }
+}
+
+/// The system's; in builds of the tests one that a test may hold.
+fn clock() -> Clock {
+    #[cfg(feature = "virtual-time")]
+    return crate::held_clock::clock();
+    #[cfg(not(feature = "virtual-time"))]
+    Clock::system()
 }
 
 /// What was set, else what the cgroup allows, else what the machine has.

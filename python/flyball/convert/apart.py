@@ -1,8 +1,8 @@
 """`python -m flyball.convert.apart JOB`: the process in which a model's file is loaded and taken apart.
 
-It gets one folder, with what is asked, and leaves plain files there: ONNX, JSON, arrays. It writes nowhere else before it
-imports a package, and is closed off altogether (`sealed`) before it loads the file, a pickle only then. Whoever started it
-trusts nothing that it finds. Must not know decisions.
+It gets one folder, with what is asked, and leaves plain files there: ONNX, JSON, arrays. It is closed off (`sealed`) before
+it imports a package of the model, and loads a pickle only where that worked. Whoever started it trusts nothing that it
+finds. Must not know decisions.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from flyball.errors import FlyballError, InvalidInputError, MissingExtraError, U
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from flyball.convert.sealed import Watch
     from flyball.convert.sources import Kind
+    from flyball.sealed import Watch
 
 ERROR, JOB, DATA = "error.json", "job.json", "data.parquet"
 _INSTALLED_BY = {"lightgbm": "lightgbm", "xgboost": "xgboost", "sklearn": "sklearn", "torch": "torch"}
@@ -40,13 +40,12 @@ def main(folder: Path) -> int:
 
 
 def _work(folder: Path) -> None:
-    from flyball.convert.sealed import keep_writes_below
+    from flyball.sealed import seal
 
     job = json.loads((folder / JOB).read_bytes())
     path, kind = Path(job["source"]), job["kind"]
-    # Packages start threads as they are imported, and Landlock binds none that is there already.
     with _needed_where_code_runs(kind):
-        keep_writes_below(folder)
+        seal(folder, path)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         model = _loaded(path, kind)
@@ -62,29 +61,27 @@ def _work(folder: Path) -> None:
 
 def _loaded(path: Path, kind: Kind) -> Any:
     """What a file holds; whatever it tried beside is told, even where it hid that it failed."""
-    from flyball.convert.sealed import Watch, seal
     from flyball.convert.sources import opened
+    from flyball.sealed import watch
 
     _import_before(path, kind)
-    watch = Watch()
-    with _needed_where_code_runs(kind):
-        watch = seal()
+    heard = watch()
     try:
         model = opened(path, kind)
     except FlyballError:
-        _refuse_what_was_tried(path, watch)
+        _refuse_what_was_tried(path, heard)
         raise
     except ImportError as error:
-        _refuse_what_was_tried(path, watch)
+        _refuse_what_was_tried(path, heard)
         raise _not_installed(path, error) from error
     except Exception as error:
         # A pickle may raise anything at all.
-        _refuse_what_was_tried(path, watch)
+        _refuse_what_was_tried(path, heard)
         raise InvalidInputError(
             f"{path} cannot be loaded: {type(error).__name__}: {error}",
             next_step="load it where it was made, with the same versions of its packages, and convert it there in Python",
         ) from error
-    _refuse_what_was_tried(path, watch)
+    _refuse_what_was_tried(path, heard)
     return model
 
 
@@ -99,7 +96,7 @@ def _needed_where_code_runs(kind: Kind) -> Iterator[None]:
 
 
 def _import_before(path: Path, kind: Kind) -> None:
-    """Packages look round when they are imported, torch by a program even; what the file itself does comes after."""
+    """Packages look round when they are imported, torch by a program even: what is heard later is the file's own doing."""
     content = path.read_bytes()
     for package in _INSTALLED_BY:
         if kind == package or (kind == "pickle" and package.encode() in content):

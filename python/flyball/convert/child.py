@@ -51,7 +51,8 @@ def taken_apart(
         (folder / JOB).write_text(json.dumps(job))
         table.write(folder / DATA)
         home = str(Path(flyball.__file__).parents[1])
-        command = [sys.executable, "-m", "flyball.convert.apart", str(folder)]
+        # It cannot write bytecode beside its packages.
+        command = [sys.executable, "-B", "-m", "flyball.convert.apart", str(folder)]
         # Where flyball lies is all that the child is told: no keys, no proxies, no paths of the caller's.
         environment = {"PYTHONPATH": home, "HOME": str(folder), "TMPDIR": str(folder), "PATH": ""}
         try:

@@ -1,18 +1,20 @@
 """The process that rewrites a model: reads one request on its input, writes the target; its last line says what failed.
 
-The only place that imports the `onnxruntime` package. Run as  python -m flyball.optimize.rewrite_process
+The only place that imports the `onnxruntime` package. It is closed off before that, where the kernel can do so: a graph runs
+no code, but its readers have faults. Run as  python -m flyball.optimize.rewrite_process
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from flyball.onnx_graph import set_rows, tidied
+from flyball.errors import UsageError
+from flyball.sealed import seal
 
 _PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _CALIBRATION_ROWS = 32  # of one run: more at once cost memory for every activation of the graph
@@ -22,6 +24,10 @@ def main() -> int:
     """One request."""
     asked = json.load(sys.stdin)
     how, source, target = asked["how"], Path(asked["source"]), Path(asked["target"])
+    # A model's external data lies beside it, and what calibrates beside the target. The tools keep files of their own there.
+    tempfile.tempdir = str(target.parent)
+    with contextlib.suppress(UsageError):
+        seal(target.parent, source.parent)
     try:
         match how["do"]:
             case "trim":
@@ -48,6 +54,8 @@ def _tell(what: dict[str, str]) -> int:
 
 def _trim(how: dict[str, Any], source: Path, target: Path) -> None:
     import onnx
+
+    from flyball.onnx_graph import tidied
 
     model = onnx.load(source)
     if how["columns"] is not None:
@@ -76,6 +84,8 @@ def _graph(how: dict[str, Any], source: Path, target: Path) -> None:
     import onnx
     import onnxruntime
 
+    from flyball.onnx_graph import set_rows
+
     if how["rows"] is not None:
         model = onnx.load(source)
         set_rows(model, how["rows"])
@@ -95,6 +105,8 @@ class _Rows:
     """Calibration rows, some at a time, as the quantiser asks for them."""
 
     def __init__(self, path: Path, *, one_by_one: bool) -> None:
+        import numpy as np
+
         with np.load(path, allow_pickle=False) as arrays:
             self._arrays = {name: arrays[name] for name in arrays.files}
         self._rows = len(next(iter(self._arrays.values())))

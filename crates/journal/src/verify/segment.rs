@@ -194,7 +194,7 @@ impl Run<'_> {
         }
         if let Some(key) = &walk.key
             && head_of_record(frame.payload).is_some_and(|(kind, _)| kind == "gap")
-            && !gap::is_signed(frame.payload, key)
+            && !gap::is_signed(frame.payload, &frame.prev, key)
         {
             self.verified.add(Finding { seq: Some(frame.seq), ..walk.here(at, What::GapSignature) });
         }

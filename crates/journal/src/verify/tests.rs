@@ -231,7 +231,7 @@ fn a_torn_tail_behind_what_is_on_the_disk_is_unfinished_and_before_it_a_finding(
 }
 
 #[test]
-fn the_signature_of_a_gap_record_is_checked() {
+fn a_gap_record_is_signed_for_the_place_where_it_stands() {
     let gap = |signature: &[u8]| {
         let mut map = minicbor::Encoder::new(Vec::new());
         map.map(if signature.is_empty() { 3 } else { 4 }).unwrap();
@@ -243,11 +243,20 @@ fn the_signature_of_a_gap_record_is_checked() {
         map.into_writer()
     };
     let mut sample = Sample::new();
-    let signature = sample.key.sign(&gap(&[]));
-    sample.push(&gap(signature.as_ref()));
+    let signed = |sample: &mut Sample| {
+        let last = *sample.open().leaves.last().unwrap();
+        gap(sample.key.sign(&[gap(&[]), last.0.to_vec()].concat()).as_ref())
+    };
+    let first = signed(&mut sample);
+    sample.push(&first);
+    let second = signed(&mut sample);
+    sample.push(&second);
     assert_eq!(found(&verify(&sample.log())), []);
     sample.push(&gap(&[1; 64]));
-    assert_eq!(found(&verify(&sample.log())), [(Some(1), Some(1), What::GapSignature)]);
+    // One that was signed for another place covers nothing here.
+    sample.push(&first);
+    let wrong = |place| (Some(1), Some(place), What::GapSignature);
+    assert_eq!(found(&verify(&sample.log())), [wrong(2), wrong(3)]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use super::Writer;
 use crate::counts::OwnKind;
+use crate::format::Hash;
 use crate::payload;
 use crate::shared::{Missed, nanoseconds};
 use flyball_core::{EntryKind, Unkept};
@@ -11,7 +12,7 @@ use std::time::Duration;
 /// Misses that come closer to each other than this are in one gap.
 const QUIET: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(1) };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Gap {
     missed: Missed,
     /// On the disk as an open one.
@@ -26,10 +27,11 @@ impl Gap {
         self.missed.others.iter_mut().zip(more.others).for_each(|(count, more)| *count += more);
     }
 
-    /// The payload, and that of it which is signed: all but the last pair.
-    fn payload(&self, open: bool, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
+    /// The payload. All but the last pair is signed, and with it the frame before: no gap record stands in another place.
+    fn payload(&self, open: bool, prev: &Hash, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
         let (mut signed, mut payload) = (Vec::new(), Vec::new());
         self.write(open, None, &mut signed);
+        signed.extend_from_slice(&prev.0);
         self.write(open, Some(&sign(&signed)), &mut payload);
         payload
     }
@@ -87,12 +89,22 @@ impl Writer {
             }
             return;
         }
-        let payload = gap.payload(open, |bytes| self.node.key.sign(bytes).as_ref().to_vec());
-        let kept = self.add_own(OwnKind::Gap, &payload).is_ok() && self.commit();
+        let kept = self.add_gap(&gap.clone(), open).is_ok() && self.commit();
         match (kept, &mut self.gap) {
             (true, Some(gap)) if open => gap.opened = true,
             (true, gap) => *gap = None,
             (false, _) => {}
         }
+    }
+
+    fn add_gap(&mut self, gap: &Gap, open: bool) -> Result<(), Unkept> {
+        let payload = |writer: &Writer| {
+            gap.payload(open, &writer.segment.reach.last, |bytes| {
+                writer.node.key.sign(bytes).as_ref().to_vec()
+            })
+        };
+        // Room first: the frame before it would be another one in the next segment.
+        self.make_room(payload(self).len(), 0)?;
+        self.add_own(OwnKind::Gap, &payload(self))
     }
 }

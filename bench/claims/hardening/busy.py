@@ -1,0 +1,41 @@
+"""Topic `busy`: tests that depend on time pass in a row beside four busy processes.
+
+They need the tests' own build, whose clock can be held; what ships is built again afterwards. Must not know the tests.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bench.claims.tails.stand import Stand
+
+TIMES, QUICK_TIMES, BESIDE = 50, 2, 4
+
+
+def measure(stand: Stand) -> None:
+    """One line for each suite: how many rounds passed in a row."""
+    times = QUICK_TIMES if stand.quick else TIMES
+    _build("tested")
+    try:
+        for suite in ("python", "rust"):
+            _judge(stand, suite, times)
+    finally:
+        _build("release")
+
+
+def _judge(stand: Stand, suite: str, times: int) -> None:
+    stand.tell(f"{suite}: {times} rounds beside {BESIDE} busy processes")
+    words = ["tools/busy.py", "--suite", suite, "--times", str(times), "--beside", str(BESIDE)]
+    ended = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+    passed = sum(": passed in " in line for line in ended.stdout.splitlines())
+    failed = ended.stdout[-4000:] if ended.returncode else ""
+    stand.keep(f"busy {suite}", {"passed": passed, "times": times, "beside": BESIDE, "failed": failed})
+    name = f"tests of {suite} that depend on time, in a row beside {BESIDE} busy processes"
+    stand.report.judge(name, f"{passed} of {times} rounds pass", f"{times} of {times}", holds=passed == times)
+
+
+def _build(profile: str) -> None:
+    subprocess.run(["make", f"PROFILE={profile}", "build"], check=True, stdout=subprocess.DEVNULL)  # noqa: S607

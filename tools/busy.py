@@ -1,0 +1,91 @@
+"""Runs the tests that depend on time, over and over beside busy processes: `python tools/busy.py [--times 50]`.
+
+A test that passes here waits for events. Ends at the first failure, with the test's own words; changes nothing.
+"""
+# ruff: noqa: T201
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+# Deadlines, windows, run limits, drains, breakers, slow clients and retries.
+PYTHON = (
+    "tests/e2e/test_overload.py",
+    "tests/e2e/test_deadlines.py",
+    "tests/e2e/test_slow_models.py",
+    "tests/e2e/test_batching.py",
+    "tests/e2e/test_drain.py",
+    "tests/e2e/test_connection_limits.py",
+    "tests/e2e/test_streams.py",
+    "tests/unit/test_client_http.py",
+    "tests/unit/test_load_run.py",
+    "tests/unit/test_server_dropped.py",
+)
+# Load generator, Redis and its outages, the journal's writer.
+RUST = ("flyball-load", "flyball-features", "flyball-journal", "flyball-plane")
+SUITES = {
+    "python": [sys.executable, "-m", "pytest", "-q", "-x", *PYTHON],
+    "rust": ["cargo", "test", "--quiet", "--locked", "--profile", "tested", "--lib", "--tests"]
+    + [part for crate in RUST for part in ("-p", crate)],
+}
+_SPIN = "while True: pass"
+
+
+@contextlib.contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """As many processes that use whatever they get; of the same priority as the tests."""
+    spinning = [subprocess.Popen([sys.executable, "-c", _SPIN]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
+
+
+def rounds(suite: str, *, times: int, beside: int) -> tuple[int, str]:
+    """How many rounds passed, and what the first that failed said."""
+    environment = {**os.environ, "ORT_DYLIB_PATH": _ort()}
+    command = SUITES[suite]
+    if suite == "rust":
+        subprocess.run([*command, "--no-run"], env=environment, check=True, capture_output=True)
+    with busy_processes(beside):
+        for done in range(times):
+            began = time.monotonic()
+            ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            if ended.returncode:
+                return done, (ended.stdout + ended.stderr)[-4000:]
+            print(f"{suite} {done + 1} of {times}: passed in {time.monotonic() - began:.0f} s", flush=True)
+    return times, ""
+
+
+def main() -> int:
+    """Both suites, or the one that is named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=50)
+    parser.add_argument("--beside", type=int, default=4, help="busy processes")
+    parser.add_argument("--suite", choices=SUITES, action="append")
+    arguments = parser.parse_args()
+    for suite in arguments.suite or SUITES:
+        passed, words = rounds(suite, times=arguments.times, beside=arguments.beside)
+        if passed < arguments.times:
+            print(f"{suite}: round {passed + 1} of {arguments.times} failed\n{words}")
+            return 1
+    return 0
+
+
+def _ort() -> str:
+    found = subprocess.run([sys.executable, "tools/ort_library.py"], capture_output=True, text=True, check=True)
+    return found.stdout.strip()
+
+
+if __name__ == "__main__":
+    os.chdir(Path(__file__).resolve().parents[1])
+    sys.exit(main())
