@@ -15,8 +15,8 @@ mod serve;
 
 pub use hosted::{HostedModel, ReadModel};
 pub use process::HostError;
-pub(crate) use prove::{Proof, ProofAsk};
 pub use prove::{ModelHosts, ProbeLimits};
+pub(crate) use prove::{Proof, ProofAsk};
 pub use serve::serve_models;
 
 use std::ffi::OsString;

@@ -1,10 +1,10 @@
 //! Loading: verified bytes → sessions → probe → warm. Runs on a loader thread; nothing here may touch a lane.
 
+use crate::host::{Proof, ProofAsk};
 use crate::latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 use crate::memory::{MemoryBudget, resident_bytes};
 use crate::probe::{Batching, probe};
 use crate::runner::{Runner, SessionOptions, Voice};
-use crate::host::{Proof, ProofAsk};
 use crate::sample::MadeUp;
 use crate::witness::{Witnesses, join};
 use crate::{Artifact, ModelHosts, Refusal, Runtime, Signature, Stopper};

@@ -7,9 +7,7 @@ use crate::host::{Proof, ProofAsk};
 use crate::memory::{give_back, resident_bytes};
 use crate::runner::{RunError, Runner, SessionOptions, Voice};
 use crate::sample::MadeUp;
-use crate::{
-    Artifact, Batching, MemoryBudget, ModelHosts, Refusal, Runtime, Stopper, thread_cpu_time,
-};
+use crate::{Artifact, Batching, MemoryBudget, ModelHosts, Refusal, Runtime, Stopper, thread_cpu_time};
 use bytes::Bytes;
 use flyball_core::{Digest, Tensor, TensorData, TensorSpec};
 use serde::Serialize;

@@ -68,7 +68,9 @@ impl Refusal {
     pub(crate) fn of_host(error: HostError) -> Refusal {
         match error {
             HostError::Leaving => Refusal::Leaving,
-            HostError::Ended(_) => Refusal::Host(format!("{error}; the model may have crashed it, or memory ran out")),
+            HostError::Ended(_) => {
+                Refusal::Host(format!("{error}; the model may have crashed it, or memory ran out"))
+            }
             error => Refusal::Host(error.to_string()),
         }
     }

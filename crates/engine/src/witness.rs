@@ -1,8 +1,8 @@
 //! Made-up rows whose answers alone are known, and whether they keep them in company. Knows nothing of what follows
 //! from it: see `probe`.
 
-use crate::runner::{RunError, Runner};
 use crate::log;
+use crate::runner::{RunError, Runner};
 use crate::sample::MadeUp;
 use flyball_core::{Tensor, TensorData};
 use std::time::{Duration, Instant};

@@ -347,6 +347,9 @@ fn run_on<S: Sink>(
     };
     runner.clear();
     batch.iter().for_each(|job| runner.add(&job.inputs));
+    if let Err(error) = runner.prepare() {
+        return Some(Err(error));
+    }
     // Its time begins here: a compute lane may have waited for the session.
     lane.plane.runs.begin(lane.id, &model.name, watched, lane.now().after(run_max));
     Some(runner.run(&mut lane.outputs.borrow_mut()))

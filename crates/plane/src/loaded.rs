@@ -30,6 +30,10 @@ pub(crate) struct Watched {
 pub(crate) trait Run: Send {
     fn clear(&mut self);
     fn add(&mut self, inputs: &[Tensor]);
+    /// Before a run, and not part of its time.
+    fn prepare(&mut self) -> Result<(), RunError> {
+        Ok(())
+    }
     fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError>;
     fn stopper(&self) -> StopRun;
 }
@@ -60,6 +64,10 @@ impl Run for HostedModel {
 
     fn add(&mut self, inputs: &[Tensor]) {
         HostedModel::add(self, inputs);
+    }
+
+    fn prepare(&mut self) -> Result<(), RunError> {
+        HostedModel::prepare(self)
     }
 
     fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {

@@ -163,6 +163,11 @@ impl<M> Plane<M> {
         self.lanes.sockets + self.lanes.compute
     }
 
+    /// Whether a lane is in a run that nothing can stop.
+    pub fn lost_a_lane(&self) -> bool {
+        (0..=self.spare()).any(|lane| self.runs.lost(lane))
+    }
+
     /// The session of a model that a lane may use.
     pub(crate) fn home<'m>(&self, model: &'m Model<M>, lane: usize) -> Option<&'m Home> {
         if lane == self.spare() {

@@ -49,12 +49,7 @@ impl Conduct {
 
 impl Service {
     pub(crate) fn new(table: LatencyTable, conduct: Arc<Conduct>) -> Service {
-        Service {
-            table,
-            drift: AtomicU32::new(AS_EXPECTED),
-            row_ns: AtomicU64::new(0),
-            conduct,
-        }
+        Service { table, drift: AtomicU32::new(AS_EXPECTED), row_ns: AtomicU64::new(0), conduct }
     }
 
     pub(crate) fn run_time(&self, rows: usize) -> Duration {

@@ -76,7 +76,10 @@ impl HostedModel {
 
     pub fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
         outputs.clear();
-        let mut host = self.host().map_err(|why| RunError::Failed(format!("its model host is not ready: {why}")))?;
+        self.prepare()?;
+        let State::Ready(mut host) = std::mem::replace(&mut self.state, State::Absent) else {
+            return Err(not_ready("it was not started"));
+        };
         self.stop.begin(&host);
         let mut payload = Vec::new();
         let mut requests = Vec::with_capacity(self.requests.len());
@@ -100,16 +103,20 @@ impl HostedModel {
             Ok((Answer::OutOfMemory, _)) => {
                 self.state = State::Ready(host);
                 let bytes = self.starting.memory_bytes_max;
-                Err(RunError::Failed(format!("it needs more memory than its model host may have ({bytes} bytes)")))
+                Err(RunError::Failed(format!(
+                    "it needs more memory than its model host may have ({bytes} bytes)"
+                )))
             }
             other => {
                 drop(host);
-                self.prepare();
+                self.start();
                 Err(match other {
                     Err(HostError::TooLong) => RunError::Stopped,
                     Err(HostError::Ended(_)) if stopped => RunError::Stopped,
                     Err(error) => RunError::Failed(error.to_string()),
-                    Ok(_) => RunError::Failed("the model host gave another answer than was asked for".to_owned()),
+                    Ok(_) => {
+                        RunError::Failed("the model host gave another answer than was asked for".to_owned())
+                    }
                 })
             }
         }
@@ -121,25 +128,34 @@ impl HostedModel {
         Arc::new(move || stop.stop())
     }
 
-    fn host(&mut self) -> Result<Host, String> {
+    /// Waits until its host is ready; whoever makes it so is bounded in time.
+    pub fn prepare(&mut self) -> Result<(), RunError> {
         if matches!(self.state, State::Absent) {
-            self.prepare();
+            self.start();
         }
-        match std::mem::replace(&mut self.state, State::Absent) {
-            State::Ready(host) => Ok(host),
-            // Whoever prepares it is bounded in time.
-            State::Preparing(ready) => ready.recv().map_err(|_| "starting it panicked".to_owned())?,
-            State::Absent => Err("no thread can be started for it".to_owned()),
+        if let State::Preparing(ready) = &self.state {
+            let ready = ready.recv().unwrap_or_else(|_| Err("starting it panicked".to_owned()));
+            self.state = State::Absent;
+            self.state = State::Ready(ready.map_err(|why| not_ready(&why))?);
+        }
+        if matches!(self.state, State::Ready(_)) {
+            Ok(())
+        } else {
+            Err(not_ready("no thread can be started"))
         }
     }
 
-    fn prepare(&mut self) {
+    fn start(&mut self) {
         let (done, ready) = sync_channel(1);
         let starting = self.starting.clone();
         let begin = move || drop(done.send(starting.start()));
         let thread = std::thread::Builder::new().name("model-host".to_owned()).spawn(begin);
         self.state = if thread.is_ok() { State::Preparing(ready) } else { State::Absent };
     }
+}
+
+fn not_ready(why: &str) -> RunError {
+    RunError::Failed(format!("its model host is not ready: {why}"))
 }
 
 impl Starting {

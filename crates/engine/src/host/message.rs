@@ -26,9 +26,13 @@ pub(super) enum Ask {
 pub(super) enum Answer {
     Proven(Box<Proof>),
     Loaded,
-    Ran { outputs: Vec<TensorPart> },
+    Ran {
+        outputs: Vec<TensorPart>,
+    },
     /// The model's fault, or its input's.
-    Refused { reason: String },
+    Refused {
+        reason: String,
+    },
     OutOfMemory,
 }
 

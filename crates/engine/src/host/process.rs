@@ -82,7 +82,11 @@ impl Host {
         // Where its libraries are; nothing else of a server's environment is a model's business.
         start.envs(std::env::var_os("LD_LIBRARY_PATH").map(|path| ("LD_LIBRARY_PATH", path)));
         // A group of its own: Ctrl-C is for the server, which ends its hosts.
-        start.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        start
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0);
         let child = start.spawn().map_err(HostError::Unstartable)?;
         // The command holds the other end: only the host may, or its end would not be seen.
         drop(start);
@@ -111,7 +115,12 @@ impl Host {
         }
     }
 
-    pub(super) fn send(&mut self, ask: &Ask, payload: &[&[u8]], patience: &Patience<'_>) -> Result<(), HostError> {
+    pub(super) fn send(
+        &mut self,
+        ask: &Ask,
+        payload: &[&[u8]],
+        patience: &Patience<'_>,
+    ) -> Result<(), HostError> {
         let mut writing = Patient::new(self, patience);
         frame::write(&mut writing, ask, payload).map_err(|error| writing.why(Some(&error)))
     }
@@ -191,7 +200,13 @@ impl<'h> Patient<'h> {
         let _ = host.stream.set_read_timeout(Some(LOOK_EVERY));
         let _ = host.stream.set_write_timeout(Some(LOOK_EVERY));
         let cpu_before = host.process.cpu_time().unwrap_or_default();
-        Patient { host, patience, until: Instant::now() + patience.wall_max, cpu_before, why: RefCell::default() }
+        Patient {
+            host,
+            patience,
+            until: Instant::now() + patience.wall_max,
+            cpu_before,
+            why: RefCell::default(),
+        }
     }
 
     /// Whether it may go on after a wait that brought nothing.
@@ -226,7 +241,9 @@ impl<'h> Patient<'h> {
     fn patiently(&self, mut attempt: impl FnMut(&UnixStream) -> io::Result<usize>) -> io::Result<usize> {
         loop {
             match attempt(&self.host.stream) {
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => self.look()?,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    self.look()?
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 done => return done,
             }

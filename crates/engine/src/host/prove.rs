@@ -51,7 +51,8 @@ impl Proof {
         rows_max: usize,
         options: &SessionOptions,
     ) -> Result<Proof, Refusal> {
-        let Probed { mut prober, witnesses, batching, points } = runtime.probe(artifact, rows_max, options)?;
+        let Probed { mut prober, witnesses, batching, points } =
+            runtime.probe(artifact, rows_max, options)?;
         let signature = Arc::clone(prober.signature());
         if let Some(witnesses) = &witnesses {
             // The very batches that the server times later: a run that ends here ends there.
@@ -112,16 +113,22 @@ pub struct ModelHosts {
     pub(super) limits: ProbeLimits,
     /// A host that waits for the next model.
     pub(super) idle: Mutex<Option<Host>>,
-    pub(super) proofs: Mutex<VecDeque<(Proven, Arc<Proof>)>>,
+    pub(super) proofs: Arc<Mutex<VecDeque<(Proven, Arc<Proof>)>>>,
 }
 
 impl ModelHosts {
     pub fn new(command: Option<HostCommand>, limits: ProbeLimits) -> ModelHosts {
-        ModelHosts { command, limits, idle: Mutex::default(), proofs: Mutex::default() }
+        ModelHosts { command, limits, idle: Mutex::default(), proofs: Arc::default() }
     }
 
     pub fn in_this_process() -> ModelHosts {
         ModelHosts::new(None, ProbeLimits::default())
+    }
+
+    /// The same with other limits: what was proven is known to both.
+    pub fn within_limits(&self, limits: ProbeLimits) -> ModelHosts {
+        let proofs = Arc::clone(&self.proofs);
+        ModelHosts { proofs, ..ModelHosts::new(self.command.clone(), limits) }
     }
 
     /// Starts a host before it is needed. Where that fails, the first load says so.
@@ -190,7 +197,9 @@ impl ModelHosts {
                 Err(Refusal::Host(reason))
             }
             Ok((Answer::OutOfMemory, _)) => Err(Refusal::ProbeMemory { bytes_max: memory_bytes_max }),
-            Ok(_) => Err(Refusal::of_host(HostError::Garbled("another answer than was asked for".to_owned()))),
+            Ok(_) => {
+                Err(Refusal::of_host(HostError::Garbled("another answer than was asked for".to_owned())))
+            }
             Err(HostError::TooLong) => Err(self.too_long()),
             Err(error) => Err(Refusal::of_host(error)),
         }
@@ -218,8 +227,12 @@ impl ModelHosts {
         loop {
             match outcome.recv_timeout(LOOK_EVERY) {
                 Ok(outcome) => return outcome,
-                Err(RecvTimeoutError::Disconnected) => return Err(Refusal::Host("loading it panicked".to_owned())),
-                Err(RecvTimeoutError::Timeout) if leaving() => return Err(Refusal::of_host(HostError::Leaving)),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Refusal::Host("loading it panicked".to_owned()));
+                }
+                Err(RecvTimeoutError::Timeout) if leaving() => {
+                    return Err(Refusal::of_host(HostError::Leaving));
+                }
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= until => return Err(self.too_long()),
                 Err(RecvTimeoutError::Timeout) => {}
             }

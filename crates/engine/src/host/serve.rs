@@ -93,12 +93,14 @@ impl Served {
             }
             Ask::Prove { model, rows_max, session, memory_bytes_max } => {
                 let proven = self.model(model, payload, memory_bytes_max).and_then(|(runtime, artifact)| {
-                    Proof::find(&runtime, &artifact, rows_max, &session.options()).map_err(|why| why.to_string())
+                    Proof::find(&runtime, &artifact, rows_max, &session.options())
+                        .map_err(|why| why.to_string())
                 });
                 give_back();
                 proven.map(|proof| {
                     // Memory that it did not get is no reason to serve it one row at a time.
-                    let short = proof.rows().is_none() && proof.batching().reason.is_some_and(|why| out_of_memory(&why));
+                    let short = proof.rows().is_none()
+                        && proof.batching().reason.is_some_and(|why| out_of_memory(&why));
                     (if short { Answer::OutOfMemory } else { Answer::Proven(Box::new(proof)) }, Vec::new())
                 })
             }

@@ -52,7 +52,9 @@ fn reason(hosts: &ModelHosts, artifact: &Artifact) -> String {
 #[test]
 fn a_host_finds_what_this_process_would_find_and_is_not_asked_twice() {
     let hosts = hosts_of(command(), LONG_MS);
-    for model in [onnx::row_sum(3), onnx::row_sum(5), onnx::negated(), onnx::looped(), onnx::identity(onnx::STRING)] {
+    for model in
+        [onnx::row_sum(3), onnx::row_sum(5), onnx::negated(), onnx::looped(), onnx::identity(onnx::STRING)]
+    {
         let artifact = artifact(model);
         let here = Proof::find(&runtime(), &artifact, 8, &SessionOptions::default()).unwrap();
         let there = prove_in(&hosts, &artifact).unwrap();
@@ -60,8 +62,8 @@ fn a_host_finds_what_this_process_would_find_and_is_not_asked_twice() {
         assert_eq!(there.rows().map(|(length, _)| length), here.rows().map(|(length, _)| length));
         assert!(there.fits(crate::runner::tests::runner(artifact.model.clone()).signature()).is_ok());
         hosts.rest();
-        let again = ModelHosts { command: Some(shell("exit 1")), ..hosts_of(command(), LONG_MS) };
-        *again.proofs.lock().unwrap() = hosts.proofs.lock().unwrap().clone();
+        let again =
+            ModelHosts { command: Some(shell("exit 1")), ..hosts.within_limits(ProbeLimits::default()) };
         assert!(Arc::ptr_eq(&prove_in(&again, &artifact).unwrap(), &there));
     }
 }
@@ -78,7 +80,10 @@ fn a_model_without_an_end_is_refused_after_its_time_and_the_next_one_is_proven()
 fn a_model_that_takes_more_memory_than_its_host_may_have_is_refused() {
     let hosts = hosts_of(command(), LONG_MS);
     let refused = reason(&hosts, &artifact(onnx::huge()));
-    assert!(refused.starts_with("the probe took more than 512 MiB of memory (probe_memory_bytes_max)"), "{refused}");
+    assert!(
+        refused.starts_with("the probe took more than 512 MiB of memory (probe_memory_bytes_max)"),
+        "{refused}"
+    );
     assert!(prove_in(&hosts, &artifact(onnx::row_sum(3))).is_ok());
 }
 
@@ -104,7 +109,10 @@ fn a_host_that_is_killed_or_ends_or_sends_garbage_or_cannot_be_started_is_a_refu
     let ended = reason(&hosts_of(shell("exit 7"), LONG_MS), &model);
     assert!(ended.starts_with("the model host ended: exit status 7"), "{ended}");
     // Standard input is the socket, both ways.
-    let garbled = reason(&hosts_of(shell("exec 3<&0; yes garbage | head -c 4096 >&3; cat >/dev/null <&3"), LONG_MS), &model);
+    let garbled = reason(
+        &hosts_of(shell("exec 3<&0; yes garbage | head -c 4096 >&3; cat >/dev/null <&3"), LONG_MS),
+        &model,
+    );
     assert!(garbled.starts_with("the model host sent a frame of "), "{garbled}");
     let absent = HostCommand { program: "/nowhere/flyballd".into(), arguments: Vec::new() };
     let unstartable = reason(&hosts_of(absent, LONG_MS), &model);

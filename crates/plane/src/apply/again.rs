@@ -55,13 +55,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
         }
     }
 
-    fn withdraw(
-        &self,
-        held: &Changing<'_>,
-        revoked: &Arc<Deployment<M>>,
-        generation: u64,
-        reason: &str,
-    ) {
+    fn withdraw(&self, held: &Changing<'_>, revoked: &Arc<Deployment<M>>, generation: u64, reason: &str) {
         let (name, version) = (&revoked.name, &revoked.route);
         let warm = self.behind().take_all(name);
         let (mut good, bad): (Vec<_>, Vec<_>) = warm.into_iter().partition(|warm| self.judged(warm).is_ok());

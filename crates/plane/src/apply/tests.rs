@@ -93,3 +93,17 @@ fn what_is_warm_serves_again_and_what_is_not_named_is_gone_before_anything_is_lo
     let expected = [("retired", AckState::Removed), ("fraud", AckState::Applied), ("big", AckState::Refused)];
     assert_eq!(states, expected);
 }
+
+#[test]
+fn what_serves_is_verified_anew_while_something_is_being_loaded() {
+    let (loader, bundle) = (loader(), bundle(&["m"]));
+    let verified = Cell::new(0);
+    // Asked in the middle of the load, on its own thread: whoever waited for the load would wait for ever.
+    let look = || {
+        loader.judge_again();
+        verified.set(verified.get() + 1);
+        false
+    };
+    assert_eq!(loader.apply(&bundle, &look).acks[0].state, AckState::Refused);
+    assert!(verified.get() > 0);
+}
