@@ -19,6 +19,8 @@ BOUNDS = {
     "inline_run_us_max": (50, 100_000),
     "memory_bytes_max": (64 * 2**20, 2**53 - 1),
     "run_memory_bytes_max": (2**20, 2**53 - 1),
+    "probe_ms_max": (100, 3_600_000),
+    "probe_memory_bytes_max": (64 * 2**20, 2**53 - 1),
     "body_bytes_max": (1024, 2**31 - 1),
     "answer_bytes_max": (2**20, 2**31 - 1),
     "header_bytes_max": (8192, 2**20),
@@ -42,7 +44,7 @@ BOUNDS = {
 SWITCHES = ["mlock", "allow_anonymous", "watch_snapshot", "allow_model_control", "allow_shared_memory", "offline"]
 TLS_FILES = ["tls_cert", "tls_key", "tls_client_ca"]
 NULLABLE = {
-    "lanes", "compute_lanes", "memory_bytes_max", "run_memory_bytes_max", "ort_path", "unix_owner", "callers",
+    "lanes", "compute_lanes", "memory_bytes_max", "run_memory_bytes_max", "probe_memory_bytes_max", "ort_path", "unix_owner", "callers",
     "allow_anonymous", "trust_root", "trust_policy", "state_folder", "features_folder", "journal_folder", "journal_key",
     "journal_kek", *TLS_FILES,
 }  # fmt: skip

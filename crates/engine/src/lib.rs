@@ -10,6 +10,7 @@ mod background;
 mod ceiling;
 mod column;
 mod declared;
+mod host;
 mod latency;
 mod library;
 mod load;
@@ -33,6 +34,7 @@ pub use artifact::{Artifact, ArtifactFile, copy_beside, digest_files, scan_file}
 pub use background::{be_nice, give_way};
 pub use ceiling::{Ceiling, ReadSpeed};
 pub use declared::DeclaredTensor;
+pub use host::{HostCommand, HostError, HostedModel, ModelHosts, ProbeLimits, ReadModel, serve_models};
 pub use latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 pub use library::{LibraryError, Runtime, beside_executable};
 pub use load::{LoadOptions, LoadedModel, Surveyor};

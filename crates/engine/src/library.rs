@@ -92,6 +92,10 @@ impl Runtime {
         Runtime { memory, ..self }
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Such as `1.31.1`.
     pub fn version(&self) -> &str {
         &self.version

@@ -170,12 +170,13 @@ impl Made {
             batching: Batching { rows_max: self.rows_max, reason: None },
             labels: HashMap::new(),
             meter: Arc::new(()),
-            service: Service::new(LatencyTable::of(points), false),
+            service: Service::new(LatencyTable::of(points), Arc::default()),
             row_elements: None,
             terms: self.terms,
             gate: Gate::new(self.in_flight_max),
             breaker: Breaker::default(),
-            homes: (0..self.homes).map(|place| Home::new(place, runner(place))).collect(),
+            homes: (0..self.homes).map(|place| Home::new(place, runner(place), &Arc::default())).collect(),
+            hosted: None,
         })
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::hosts;
 use flyball_core::snapshot::sound_name;
+use flyball_engine::ProbeLimits;
 use flyball_journal::KekPlace;
 use flyball_telemetry::LogLevel;
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,10 @@ pub struct ServerConfig {
     pub memory_bytes_max: Option<u64>,
     /// A run that would take more fails alone; none given means half of the above.
     pub run_memory_bytes_max: Option<u64>,
+    /// CPU time in which a model must be loaded and probed before it serves; four times as long on the clock.
+    pub probe_ms_max: u64,
+    /// Memory that loading and probing a model may take; none given means what `memory_bytes_max` leaves.
+    pub probe_memory_bytes_max: Option<u64>,
     /// Keep the process's memory from being swapped out; without the right to it the server does not start.
     pub mlock: bool,
     pub ort_path: Option<PathBuf>,
@@ -128,6 +133,8 @@ impl Default for ServerConfig {
             inline_run_us_max: 1000,
             memory_bytes_max: None,
             run_memory_bytes_max: None,
+            probe_ms_max: 30_000,
+            probe_memory_bytes_max: None,
             mlock: false,
             ort_path: None,
             body_bytes_max: 64 << 20,
@@ -202,6 +209,12 @@ impl ServerConfig {
             MEMORY_BYTES_LEAST..=(1 << 53) - 1,
         );
         bound("run_memory_bytes_max", self.run_memory_bytes_max.unwrap_or(1 << 20), 1 << 20..=(1 << 53) - 1);
+        bound("probe_ms_max", self.probe_ms_max, 100..=3_600_000);
+        bound(
+            "probe_memory_bytes_max",
+            self.probe_memory_bytes_max.unwrap_or(MEMORY_BYTES_LEAST),
+            MEMORY_BYTES_LEAST..=(1 << 53) - 1,
+        );
         bound("body_bytes_max", self.body_bytes_max as u64, 1 << 10..=(1 << 31) - 1);
         bound("answer_bytes_max", self.answer_bytes_max as u64, 1 << 20..=(1 << 31) - 1);
         bound("header_bytes_max", self.header_bytes_max as u64, 8 << 10..=1 << 20);
@@ -392,6 +405,13 @@ impl ServerConfig {
 
     pub(crate) fn inline_run_max(&self) -> Duration {
         Duration::from_micros(self.inline_run_us_max)
+    }
+
+    pub(crate) fn probe_limits(&self) -> ProbeLimits {
+        ProbeLimits {
+            cpu_max: Duration::from_millis(self.probe_ms_max),
+            memory_bytes_max: self.probe_memory_bytes_max,
+        }
     }
 
     pub(crate) fn body_timeout(&self) -> Duration {

@@ -22,16 +22,18 @@ use crate::unwalked::Unwalked;
 use crate::{ServerConfig, acceptor, errands, memory_watch, watch};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, Recorder, RequestLimits};
-use flyball_engine::{LibraryError, MemoryBudget, Runtime};
+use flyball_engine::{HostCommand, LibraryError, MemoryBudget, ModelHosts, Runtime};
 use flyball_features::{FeatureSettings, Features, Wall};
 use flyball_journal::{Journal, JournalError};
-use flyball_plane::{Ack, AckState, Applied, Build, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits};
+use flyball_plane::{
+    Ack, AckState, Applied, Build, Engine, Judge, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits,
+};
 use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
 use flyball_wire::regions::Regions;
 use std::borrow::Cow;
 use std::io;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -105,11 +107,14 @@ impl Running {
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             // Asked again and again: a run that was just beginning has not heard it.
-            while !thread.is_finished() {
+            while !thread.is_finished() && !self.shared.plane.lost_a_lane() {
                 self.shared.plane.stop_runs();
                 std::thread::sleep(POLL);
             }
-            let _ = thread.join();
+            // A lane that is lost ends when it can: nobody knows when that is.
+            if thread.is_finished() || !self.shared.plane.lost_a_lane() {
+                let _ = thread.join();
+            }
         }
         self.shared.ledger.join();
         // No lane reads any more: what windows have not written yet is written now.
@@ -126,36 +131,39 @@ impl Drop for Running {
 }
 
 impl Server {
-    /// Returns once every deployment of the snapshot has been applied or refused; `acks` says which.
-    pub fn start(config: ServerConfig, bundle: &Bundle) -> Result<Server, StartError> {
+    /// Returns once every deployment of the snapshot has been applied or refused; `acks` says which. Models are proven in
+    /// processes that `host` starts; without one in this process, where one without an end holds everything up.
+    pub fn start(
+        config: ServerConfig,
+        bundle: &Bundle,
+        host: Option<HostCommand>,
+    ) -> Result<Server, StartError> {
         let faults = config.check();
         if !faults.is_empty() {
             return Err(StartError::Config(faults));
         }
         begin_to_log(&config);
-        let runtime = open_runtime(&config)?;
+        let machine = machine();
+        let engine = open_engine(&config, host, &machine)?;
         let mut watches = Vec::new();
         let (judge, trust) = trust::open(&config, &bundle.base, &mut watches)?;
         let tls = open_tls(&config, &mut watches)?;
         let listeners = listen(&config)?;
         let addresses = listeners.iter().map(|listener| listener.address.clone()).collect();
-        let machine = machine();
         if config.mlock {
             lock_memory().map_err(StartError::MemoryLock)?;
         }
-        let memory = memory_budget(&config, &machine);
         let sockets = config.lanes.unwrap_or(machine.lanes);
         let lanes = Lanes { sockets, compute: config.compute_lanes.unwrap_or(sockets) };
         let clock = clock();
         let journal = journal::open(&config, sockets)?;
         let means = means(&config, clock.clone(), journal.clone());
-        let (plane, inboxes) = Plane::new(lanes, limits(&config, memory), clock, means);
+        let (plane, inboxes) = Plane::new(lanes, limits(&config, engine.memory), clock, means);
         let telemetry = Telemetry::new(inboxes.len());
         let callers = open_callers(&config, &telemetry, &mut watches)?;
         let (errands, errands_in) = mpsc::channel(errands::ERRANDS_MAX);
         let (orders, orders_in) = mpsc::channel(control::ORDERS_MAX);
         let regions = config.allow_shared_memory.then(|| Arc::new(Regions::default()));
-        let previous_kept = config.previous_kept;
         let shared = Arc::new(Shared {
             bodies: BodyBudget::new(config.body_bytes_max),
             seats: Seats::new(config.connections_per_address_max),
@@ -169,13 +177,14 @@ impl Server {
             tellings: Tellings::default(),
             unwalked: Unwalked::default(),
             ledger: LedgerDesk::default(),
-            plane: Arc::clone(&plane),
-            telemetry: Arc::clone(&telemetry),
+            plane,
+            telemetry,
             drain: Drain::new(),
-            ort_version: runtime.version().to_owned(),
+            ort_version: engine.runtime.version().to_owned(),
             machine,
             errands,
             orders,
+            loader: OnceLock::new(),
             regions,
             connections: (0..sockets).map(|_| AtomicUsize::new(0)).collect(),
         });
@@ -185,7 +194,7 @@ impl Server {
             running.add(files::start(Arc::clone(&shared), watches)?);
         }
         running.add(acceptor::start(Arc::clone(&shared), listeners, senders, errands_in)?);
-        let loader = Loader::new(runtime.within(memory), plane, memory, telemetry, judge, previous_kept)?;
+        let loader = start_loader(&shared, engine, judge)?;
         let (control, acks) = start_control(&running, loader, bundle, orders_in)?;
         tell_unrecorded(&shared);
         shared.drain.enter(Phase::Serving);
@@ -291,9 +300,29 @@ impl Drop for Server {
     }
 }
 
-fn open_runtime(config: &ServerConfig) -> Result<Runtime, LibraryError> {
+fn open_engine(
+    config: &ServerConfig,
+    host: Option<HostCommand>,
+    machine: &Machine,
+) -> Result<Engine, LibraryError> {
+    let hosts = ModelHosts::new(host, config.probe_limits());
     let library = config.ort_path.clone().map_or_else(flyball_engine::beside_executable, Ok)?;
-    Runtime::open(&library)
+    // A model host opens the library at the same time, on another core.
+    hosts.prepare(&library);
+    let memory = memory_budget(config, machine);
+    Ok(Engine { runtime: Runtime::open(&library)?.within(memory), hosts, memory })
+}
+
+fn start_loader(
+    shared: &Shared,
+    engine: Engine,
+    judge: Arc<Judge>,
+) -> Result<Arc<Loader<ModelMeter>>, StartError> {
+    let (plane, telemetry) = (Arc::clone(&shared.plane), Arc::clone(&shared.telemetry));
+    let loader = Arc::new(Loader::new(engine, plane, telemetry, judge, shared.config.previous_kept)?);
+    // From here on what is revoked is taken out, whatever is being loaded.
+    let _ = shared.loader.set(Arc::clone(&loader));
+    Ok(loader)
 }
 
 fn begin_to_log(config: &ServerConfig) {
@@ -377,7 +406,7 @@ fn start_lanes(
 /// Applies the first snapshot, and starts what applies others.
 fn start_control(
     running: &Running,
-    loader: Loader<ModelMeter>,
+    loader: Arc<Loader<ModelMeter>>,
     bundle: &Bundle,
     orders: mpsc::Receiver<Order>,
 ) -> Result<(Arc<Control>, Vec<Ack>), StartError> {
