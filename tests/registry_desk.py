@@ -74,7 +74,7 @@ class Desk:
         bundle, release = signed(
             registry.show(ref), registry.statement(ref), self.keys[by], environments=list(environments), days=days
         )
-        return registry.sign(ref, bundle=bundle, release=release, actor=ADA)
+        return registry.sign(ref, bundle=bundle, release=release, actor=Actor(by))
 
     def approve(self, ref: str, *, by: str = "bob", actor: Actor | None = None) -> ReceiptView:
         made = approval(self.registry.show(ref), self.registry.release(ref), self.keys[by])

@@ -164,7 +164,7 @@ def test_two_who_promote_at_once_one_wins_and_the_other_is_told_who_did_what(des
     slower = rules.promote(seen, house, CID, rules.Promotion(2, "dev"), [])
     with pytest.raises(RegistryConflictError) as error:
         other._once(seen, CID, "", slower)
-    assert "ada promoted fraud@1 to dev" in str(error.value)
+    assert "ada (not authenticated) promoted fraud@1 to dev" in str(error.value)
     other.promote(second, "dev", actor=CID)
     assert other.status().placements[0].version == 2
 

@@ -10,6 +10,7 @@ from registry_desk import ADA, BOB, Desk
 
 from flyball.errors import FlyballError, RegistryConflictError, SignatureError
 from flyball.registry import carrying, checking, projections
+from flyball.registry.acting import Actor
 from flyball.registry.at_home import HomeRegistry
 from flyball.registry.meta import Lineage
 from flyball.registry.releasing import statement
@@ -56,6 +57,18 @@ def test_an_approval_that_counts_for_nothing_is_not_imported(desk: Desk, tmp_pat
     there.import_file(file, actor=ADA)
     assert [event.body["approver"] for event in there.history("fraud") if event.kind == "approved"] == ["bob"]
     there.promote("fraud@1", "dev", actor=ADA)
+
+
+def test_whoever_imports_a_signature_did_not_make_it(desk: Desk, tmp_path: Path) -> None:
+    ref, file = desk.ready(), tmp_path / "fraud.flyball"
+    carrying.export(desk.registry, ref, file, desk.keys["ada"])
+    there = elsewhere(desk, tmp_path / "there")
+    there.import_file(file, actor=Actor("eve"))
+    told = {event.kind: (event.actor, event.authenticated) for event in there.history("fraud")}
+    assert told == {
+        "registered": ("eve", "none"), "imported": ("eve", "none"), "signed": ("ada", "key"), "approved": ("bob", "key")
+    }  # fmt: skip
+    assert {event.body.get("submitted_by") for event in there.history("fraud")} == {None, "eve"}
 
 
 def test_what_is_imported_is_scanned_as_what_is_registered(

@@ -56,7 +56,9 @@ def test_a_new_registry_ends_at_nothing(log):
 def test_a_writer_who_has_not_seen_the_newest_is_told_who_did_what(log):
     log.append_all([registered("fraud", 1), registered("fraud", 2)])
     log.append_all([replace(promoted("fraud", 2, actor="bo"), expected_revision=2)])
-    with pytest.raises(RegistryConflictError, match=r"bo promoted fraud@2 to production \(better\)") as refused:
+    with pytest.raises(
+        RegistryConflictError, match=r"bo \(not authenticated\) promoted fraud@2 to production \(better\)"
+    ) as refused:
         log.append_all([replace(promoted("fraud", 1, actor="di"), expected_revision=2)])
     assert refused.value.code == "registry_conflict"
     assert "flyball registry history fraud" in str(refused.value)
@@ -69,7 +71,7 @@ def test_refused_acts_are_kept_and_nobody_trips_over_them(log):
     log.append("fraud", None, "refused", body, actor="eve")
     event = log.append("fraud", 1, "retired", {"version": 1}, actor="ana")
     assert event.revision == 3
-    with pytest.raises(RegistryConflictError, match="ana retired fraud@1"):
+    with pytest.raises(RegistryConflictError, match=r"ana \(not authenticated\) retired fraud@1"):
         log.append("fraud", 1, "retired", {"version": 1}, actor="bo")
 
 
@@ -121,7 +123,7 @@ def test_the_database_itself_refuses_to_change_events(log, database, statement):
 def test_sqlite_refuses_to_replace_an_event(tmp_path):
     database, log = registries.opened(registries.new_sqlite(tmp_path))
     log.append_all([registered("fraud", 1), approved("fraud", 1)])
-    columns = "sequence, name, revision, kind, at, actor, reason, body, previous, hash"
+    columns = "sequence, name, revision, kind, at, actor, authenticated, reason, body, previous, hash"
     forged = f"INSERT OR REPLACE INTO events SELECT {columns.replace('actor', repr('eve'))} FROM events WHERE sequence = 1"
     with pytest.raises(Exception, match="append-only"), database.writing() as connection:
         connection.exec_driver_sql(forged)
@@ -174,12 +176,12 @@ def test_all_faults_of_a_body_are_told_at_once(tmp_path):
 
 
 def test_the_hash_is_over_canonical_json_as_the_reference_page_says():
-    draft = Draft("fraud", "retired", {"version": 1}, "Zoë", "old")
+    draft = Draft("fraud", "retired", {"version": 1}, "Zoë", "old", authenticated="key")
     from flyball.registry.event import sealed
 
     event = sealed(draft, sequence=7, revision=3, at=1_794_801_421_371_916, previous="ab" * 32)
     text = (
-        '{"actor":"Zo\\u00eb","at":1794801421371916,"body":{"version":1},"kind":"retired","name":"fraud",'
+        '{"actor":"Zo\\u00eb","at":1794801421371916,"authenticated":"key","body":{"version":1},"kind":"retired","name":"fraud",'
         '"previous":"abababababababababababababababababababababababababababababababab","reason":"old","revision":3,"sequence":7}'
     )
     document = {key: value for key, value in event.document().items() if key not in ("hash", "at_us")}

@@ -8,6 +8,7 @@ import pytest
 import registries
 
 from flyball.errors import NotFoundError, RegistryRefusedError
+from flyball.registry.acting import Actor
 from flyball.registry.database import Database
 from flyball.registry.event import Event, time_of
 from flyball.registry.events import EventLog
@@ -145,14 +146,14 @@ def test_a_server_that_is_gone_can_be_forgotten_and_its_past_stays(servers: Serv
     servers.says(servers.of(), servers.of(name="churn"))
     heard = servers.now
     with pytest.raises(RegistryRefusedError, match="is not gone") as refused:
-        servers.nodes.forget(NODE, actor="ana")
+        servers.nodes.forget(NODE, actor=Actor("ana"))
     assert refused.value.code == "node_not_gone"
     servers.now += GONE_US
-    (event,) = servers.nodes.forget(NODE, actor="ana", reason="taken down")
+    (event,) = servers.nodes.forget(NODE, actor=Actor("ana"), reason="taken down")
     assert (event.kind, event.body["silent_since"], event.reason) == ("forgotten", heard, "taken down")
     assert (servers.nodes.all(), servers.at(servers.now)) == ([], [])
     assert servers.at(heard) == [("applied", 2, False)] * 2
     with pytest.raises(NotFoundError):
-        servers.nodes.forget(NODE, actor="ana")
+        servers.nodes.forget(NODE, actor=Actor("ana"))
     servers.says(servers.of())
     assert servers.at(servers.now) == [("applied", 2, False)], "one that comes back is known again"

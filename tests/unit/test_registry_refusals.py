@@ -27,7 +27,7 @@ def log(tmp_path: Path) -> Iterator[EventLog]:
 def refuse(kept: Refusals, times: int, actor: str = "reader", **said: Any) -> None:
     for _ in range(times):
         error = ForbiddenError("no")
-        kept.write("promote", "fraud", error, words=said.pop("words", "no"), actor=actor, **said)
+        kept.write("promote", "fraud", error, words=said.pop("words", "no"), actor=Actor(actor), **said)
         assert error.recorded
 
 

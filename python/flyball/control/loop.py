@@ -347,7 +347,7 @@ class ControlLoop:
         digest = digest_of(self._snapshot.bundle(self.state.folder, self._key).index)
         body = {"environment": self._environment, "generation": generation, "digest": digest}
         with contextlib.suppress(RegistryConflictError):  # another loop was faster
-            opened.log.append(stream, revision, "published", body, actor=self._actor)
+            opened.log.append(stream, revision, "published", body, actor=self._actor, authenticated="server")
 
     def _say_down(self, error: Exception) -> None:
         """Once for each reason: a registry that is away for a night must not fill a disk."""

@@ -7,7 +7,7 @@ files or the release, signs where the key is, and hands over what the key made.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     import builtins  # a method is called `list`
@@ -51,12 +51,18 @@ ROLES_OF: dict[str, frozenset[str]] = {
 READS = frozenset({"read", "events", "verify"})
 
 
+Authenticated = Literal["key", "api-key", "os-user", "server", "none"]
+"""How an actor's name was established: by the signing key's owner in the trust policy, an API key, the operating system's
+user, the server itself about what it did; or not at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Actor:
     """Who acts, and what they may do. Over HTTP the server knows both by the key, and believes nothing else."""
 
     name: str
     roles: frozenset[str] = frozenset(ROLES)
+    authenticated: Authenticated = "none"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import base64
 import binascii
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from flyball.errors import (
@@ -115,25 +115,27 @@ class Registry(Reading):
         with self._refusing("sign", ref, actor, reason):
             state, version = self.opened.find(ref)
             key = self._signer(state.name, version, bundle, release)
+            owner, submitted = _owner(actor, key["name"])
             store = self.opened.store
-            said = {"bundle": store.put_bytes(bundle).digest, "release": store.put_bytes(release).digest, **key}
+            said = {"bundle": store.put_bytes(bundle).digest, "release": store.put_bytes(release).digest, **key, **submitted}
             number = version.number
-            return self._repeated(state.name, actor, reason, lambda now: rules.sign(now, actor, number, said))
+            return self._repeated(state.name, owner, reason, lambda now: rules.sign(now, actor, number, said))
 
     def approve(self, ref: str, *, signature: str, key: str, actor: Actor, reason: str = "") -> ReceiptView:
         """Takes an approver's signature (base64) over the release's payload; `key` is the hint of its key."""
         with self._refusing("approve", ref, actor, reason):
             state, version = self.opened.find(ref)
             said = self._approval(ref, version, signature, key)
+            owner, submitted = _owner(actor, said["approver"])
             house, number, release = self.opened.house(), version.number, version.release
 
             def judge(now: NameState) -> Allowed | Refusal:
                 if now.versions[number].release != release:
                     words = f"{ref} was signed anew meanwhile, and the approval is for the release before"
                     return rules.Refusal("signed_anew", words, f"look at it, then:  flyball approve {ref} --key FILE")
-                return rules.approve(now, house, actor, number, said)
+                return rules.approve(now, house, actor, number, {**said, **submitted})
 
-            return self._repeated(state.name, actor, reason, judge)
+            return self._repeated(state.name, owner, reason, judge)
 
     def reject(self, ref: str, *, actor: Actor, reason: str) -> ReceiptView:
         """Says no to a version: it is placed nowhere from then on."""
@@ -198,7 +200,7 @@ class Registry(Reading):
         with self._refusing("forget", node, actor, reason):
             if not actor.roles & ROLES_OF["forget"]:
                 raise ForbiddenError(f"{actor.name} is no deployer", next_step="ask somebody who is")
-            return _receipt(self.opened.nodes.forget(node, actor=actor.name, reason=reason)[0])
+            return _receipt(self.opened.nodes.forget(node, actor=actor, reason=reason)[0])
 
     def _once(
         self, state: NameState, actor: Actor, reason: str, judged: Allowed | Refusal, source: str | None = None
@@ -209,10 +211,11 @@ class Registry(Reading):
         """
         if isinstance(judged, rules.Refusal):
             raise _error(judged)
-        drafts = [Draft(state.name, judged.kind, judged.body, actor.name, reason, state.revision)]
+        how = actor.authenticated
+        drafts = [Draft(state.name, judged.kind, judged.body, actor.name, reason, state.revision, how)]
         if source:
             body = {"version": judged.body["version"], "from": source}
-            drafts.append(Draft(state.name, "imported", body, actor.name, reason))
+            drafts.append(Draft(state.name, "imported", body, actor.name, reason, authenticated=how))
         return _receipt(self.opened.log.append_all(drafts)[0])
 
     def _repeated(
@@ -242,7 +245,7 @@ class Registry(Reading):
             if error.exit_code in _REFUSALS:
                 name = ref.partition("@")[0]
                 words = error.message if ref in error.message else f"{ref}: {error.message}"
-                self._refusals.write(act, name, error, words=words, actor=actor.name, reason=reason)
+                self._refusals.write(act, name, error, words=words, actor=actor, reason=reason)
             raise
 
     def _check_name(self, name: str) -> None:
@@ -318,6 +321,12 @@ class Registry(Reading):
                 "this registry was opened without gates, so nothing is promoted", next_step="open it by flyball.control"
             )
         return self._gates(Subject(self.opened, name, version, asked.environment))
+
+
+def _owner(actor: Actor, owner: str) -> tuple[Actor, dict[str, str]]:
+    """Who acts by a signature: its key's owner, and who handed it over where that is somebody else."""
+    submitted = {} if rules.person(actor.name) == rules.person(owner) else {"submitted_by": actor.name}
+    return replace(actor, name=owner, authenticated="key"), submitted
 
 
 def _receipt(event: Event) -> ReceiptView:

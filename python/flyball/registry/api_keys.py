@@ -36,7 +36,7 @@ class ApiKey:
 
     def actor(self) -> Actor:
         """Who acts by this key. Roles that this build does not know allow nothing."""
-        return Actor(self.name, self.roles & frozenset(ROLES))
+        return Actor(self.name, self.roles & frozenset(ROLES), "api-key")
 
 
 def owner_of(presented: str, keys: Iterable[ApiKey]) -> ApiKey | None:

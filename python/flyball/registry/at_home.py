@@ -98,7 +98,7 @@ class HomeRegistry(Registry):
             raise RegistryRefusedError(f"there are {KEYS_MAX:,} keys, which is the most", next_step="remove one")
         key, kept = new_key()
         body = {"name": name, "roles": sorted(set(roles)), "sha256": kept}
-        self.opened.log.append(KEYS_STREAM, revision, "key_added", body, actor=actor.name, reason=reason)
+        self.opened.log.append(KEYS_STREAM, revision, "key_added", body, **_told(actor, reason))
         return key
 
     def remove_key(self, name: str, *, actor: Actor, reason: str = "") -> None:
@@ -106,9 +106,9 @@ class HomeRegistry(Registry):
         revision = self.opened.log.revision(KEYS_STREAM)
         if not any(key.name == name for key in self.keys()):
             raise NotFoundError(f"there is no key {name}", code="key_not_found", next_step="flyball registry key list")
-        self.opened.log.append(KEYS_STREAM, revision, "key_removed", {"name": name}, actor=actor.name, reason=reason)
+        self.opened.log.append(KEYS_STREAM, revision, "key_removed", {"name": name}, **_told(actor, reason))
 
-    def refused(self, act: str, name: str, error: FlyballError, actor: str) -> None:
+    def refused(self, act: str, name: str, error: FlyballError, actor: Actor) -> None:
         """Writes down that somebody was refused before the registry was asked at all."""
         places = ", ".join(fault.path for fault in error.faults[:_PLACES_MAX])
         words = f"{error.message}: {places}" if places else error.message
@@ -130,3 +130,8 @@ class HomeRegistry(Registry):
         while events := self.opened.log.since(last):
             yield from (event.body for event in events)
             last = events[-1].sequence
+
+
+def _told(actor: Actor, reason: str) -> dict[str, Any]:
+    """Who and why, as an event has it."""
+    return {"actor": actor.name, "authenticated": actor.authenticated, "reason": reason}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -151,11 +152,11 @@ class _Judge:
         envelope = _envelope(data)
         unapproved = digest_of(_unapproved(data))
         signer = {"key": stated.author, "name": release.author, "not_after": stated.not_after}
-        yield self._draft(version, "signed", bundle=bundle, release=unapproved, **signer)
+        yield self._by(release.author, self._draft(version, "signed", bundle=bundle, release=unapproved, **signer))
         made = {one.keyid: encode_base64(one.sig) for one in envelope.signatures[1:]}
         for key in release.approvals:  # other signatures may be there, and count for nothing
             said = {"environments": stated.environments, "key": key.hint, "approver": key.name, "signature": made[key.hint]}
-            yield self._draft(version, "approved", **said)
+            yield self._by(key.name, self._draft(version, "approved", **said))
 
     def _check_files(self, version: CarriedVersion, bundle: bytes) -> None:
         manifest = oms.verify_bundle(bundle, self._trust, self._now)
@@ -177,7 +178,11 @@ class _Judge:
 
     def _draft(self, version: CarriedVersion, act: str, **body: object) -> Draft:
         said = {"version": version.version, **body}
-        return Draft(version.name, act, said, self._actor.name, self._reason)
+        return Draft(version.name, act, said, self._actor.name, self._reason, authenticated=self._actor.authenticated)
+
+    def _by(self, owner: str, draft: Draft) -> Draft:
+        """A signature is its key's owner's act, whoever imports it."""
+        return replace(draft, actor=owner, authenticated="key", body={**draft.body, "submitted_by": draft.actor})
 
 
 def _check_released(release: releases.Release, package: PackageFolder, meta: Meta, served: Served) -> None:

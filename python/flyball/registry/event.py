@@ -10,7 +10,10 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flyball.registry.acting import Authenticated
 
 GENESIS = "0" * 64
 BODY_BYTES_MAX = 256 * 1024
@@ -52,6 +55,7 @@ class Draft:
     actor: str
     reason: str = ""
     expected_revision: int | None = None
+    authenticated: Authenticated = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ class Event:
     kind: str
     at: int
     actor: str
+    authenticated: Authenticated
     reason: str
     body: dict[str, Any]
     previous: str
@@ -88,7 +93,9 @@ def sealed(draft: Draft, *, sequence: int, revision: int, at: int, previous: str
     """The event that a draft becomes at its place in the chain."""
     # Read back from its text: what is kept is what is hashed, whatever the caller does with the body afterwards.
     body = json.loads(canonical(draft.body))
-    unhashed = Event(sequence, draft.name, revision, draft.kind, at, draft.actor, draft.reason, body, previous, "")
+    unhashed = Event(
+        sequence, draft.name, revision, draft.kind, at, draft.actor, draft.authenticated, draft.reason, body, previous, ""
+    )
     return replace(unhashed, hash=hash_of(unhashed))
 
 
@@ -106,6 +113,7 @@ def hashed(event: Event) -> dict[str, Any]:
         "kind": event.kind,
         "at": event.at,
         "actor": event.actor,
+        "authenticated": event.authenticated,
         "reason": event.reason,
         "body": event.body,
         "previous": event.previous,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row
 
+    from flyball.registry.acting import Authenticated
     from flyball.registry.database import Database
 
 DRAFTS_MAX = 10_000
@@ -50,10 +51,18 @@ class EventLog:
         self._database, self._clock = database, clock
 
     def append(
-        self, name: str, expected_revision: int | None, kind: str, body: dict[str, Any], *, actor: str, reason: str = ""
+        self,
+        name: str,
+        expected_revision: int | None,
+        kind: str,
+        body: dict[str, Any],
+        *,
+        actor: str,
+        reason: str = "",
+        authenticated: Authenticated = "none",
     ) -> Event:
         """Append one event, with what it changes; raises `RegistryConflictError` where the name has moved on."""
-        return self.append_all([Draft(name, kind, body, actor, reason, expected_revision)])[0]
+        return self.append_all([Draft(name, kind, body, actor, reason, expected_revision, authenticated)])[0]
 
     def append_all(self, drafts: Sequence[Draft]) -> list[Event]:
         """Append several events as one: all are kept, or none. Later ones expect what earlier ones leave."""

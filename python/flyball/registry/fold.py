@@ -184,7 +184,7 @@ def _placed(event: Event, slot: str, place: str, version: int | None, **terms: A
     spot = {"name": event.name, "slot": slot, "place": place}
     yield Put("spots", spot)
     interval = {"from_seq": event.sequence, "from_at": event.at, "to_seq": None, "to_at": None}
-    told = {"act": event.kind, "actor": event.actor, "reason": event.reason}
+    told = {"act": event.kind, "actor": event.actor, "authenticated": event.authenticated, "reason": event.reason}
     how = {"share": None, "shadow": None, "break_glass": False, **terms}
     yield Put("placements", {**spot, **interval, "version": version, **how, **told})
 

@@ -101,6 +101,8 @@ class Signed(Body):
         Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$"), Allowed("a time, 2026-11-16T04:00:00Z")]
         | None
     ) = None
+    submitted_by: _Short | None = None
+    """Who handed the signature over, where that was not the key's owner: an API key or a user of the machine."""
 
 
 class Approved(Body):
@@ -111,6 +113,7 @@ class Approved(Body):
     key: _Hex
     signature: _Text
     approver: _Short
+    submitted_by: _Short | None = None
 
 
 class Rejected(Body):

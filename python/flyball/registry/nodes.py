@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from flyball.registry.acting import Actor
     from flyball.registry.database import Database
     from flyball.registry.events import EventLog
 
@@ -71,10 +72,12 @@ class Nodes:
             if report.live:
                 connection.execute(insert(nodes), [one._asdict() for one in report.live])
             stream = node_stream(environment)
-            drafts = [Draft(stream, "acknowledged", body, actor) for body in report.said[:_EVENTS_AT_ONCE]]
+            drafts = [
+                Draft(stream, "acknowledged", body, actor, authenticated="server") for body in report.said[:_EVENTS_AT_ONCE]
+            ]
             return self._log.append_in(connection, drafts) if drafts else []
 
-    def forget(self, node: str, *, actor: str, reason: str = "") -> list[Event]:
+    def forget(self, node: str, *, actor: Actor, reason: str = "") -> list[Event]:
         """Takes a server that is gone out of everything that is shown as now: an event for each of its environments."""
         with self._database.writing() as connection:
             seen = _seen(connection, node)
@@ -90,7 +93,12 @@ class Nodes:
             connection.execute(delete(nodes).filter_by(node=node))
             drafts = [
                 Draft(
-                    node_stream(place), "forgotten", {"node": node, "environment": place, "silent_since": at}, actor, reason
+                    node_stream(place),
+                    "forgotten",
+                    {"node": node, "environment": place, "silent_since": at},
+                    actor.name,
+                    reason,
+                    authenticated=actor.authenticated,
                 )
                 for place, at in sorted(seen.items())
             ]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Select, Table
 
+    from flyball.registry.acting import Authenticated
     from flyball.registry.database import Database
     from flyball.registry.event import Event
 
@@ -89,6 +90,7 @@ class Placement(NamedTuple):
     break_glass: bool
     act: str
     actor: str
+    authenticated: Authenticated
     reason: str
 
 

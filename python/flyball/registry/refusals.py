@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flyball.names import is_name
 from flyball.registry.kinds import printable
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flyball.errors import FlyballError
+    from flyball.registry.acting import Actor
     from flyball.registry.events import EventLog
 
 PER_HOUR_MAX = 60
@@ -32,6 +33,7 @@ _WORDS_MAX = 4096
 class _Hour:
     """One caller's: when it began, how many were written, and how many were not."""
 
+    actor: Actor
     since: float
     written: int = 0
     left_out: int = 0
@@ -45,14 +47,14 @@ class Refusals:
         self._hours: dict[str, _Hour] = {}
         self._lock = threading.Lock()
 
-    def write(self, act: str, name: str, error: FlyballError, *, words: str, actor: str, reason: str = "") -> None:
+    def write(self, act: str, name: str, error: FlyballError, *, words: str, actor: Actor, reason: str = "") -> None:
         """Keep that this was refused: as an event, or as one of those that an event will count."""
         self.settle()
         if self._fits(actor):
             known = is_name(name) and self._log.revision(name) > 0
             body = {"act": act, "code": error.code[:256], "words": _plain(words)}
             stream = name if known else REFUSED_STREAM
-            self._log.append(stream, None, "refused", body, actor=actor, reason=_plain(reason))
+            self._append(stream, body, actor, _plain(reason))
         error.recorded = True
 
     def settle(self, *, now: bool = False) -> None:
@@ -60,18 +62,21 @@ class Refusals:
         # The lock is held while it writes: a count that could not be written is kept, and none is told twice.
         with self._lock:
             before = self._clock() - _HOUR_S
-            for actor, hour in list(self._hours.items()):
+            for name, hour in list(self._hours.items()):
                 if not now and hour.since > before:
                     continue
                 if hour.left_out:
                     words = f"{hour.left_out:,} within an hour, which were counted and not written down one by one"
                     body = {"act": "more", "code": LEFT_OUT, "words": words, LEFT_OUT: hour.left_out}
-                    self._log.append(REFUSED_STREAM, None, "refused", body, actor=actor)
-                del self._hours[actor]
+                    self._append(REFUSED_STREAM, body, hour.actor)
+                del self._hours[name]
 
-    def _fits(self, actor: str) -> bool:
+    def _append(self, stream: str, body: dict[str, Any], actor: Actor, reason: str = "") -> None:
+        self._log.append(stream, None, "refused", body, actor=actor.name, reason=reason, authenticated=actor.authenticated)
+
+    def _fits(self, actor: Actor) -> bool:
         with self._lock:
-            hour = self._hours.setdefault(actor, _Hour(self._clock()))
+            hour = self._hours.setdefault(actor.name, _Hour(actor, self._clock()))
             if hour.written >= PER_HOUR_MAX:
                 hour.left_out += 1
                 return False

@@ -105,6 +105,8 @@ def sign(state: NameState, actor: Actor, number: int, signature: Mapping[str, An
     version = _living(state, number)
     if (refusal := _role(actor, "sign") or _as_refusal(version)) is not None:
         return refusal
+    if (refusal := _not_owner(actor, signature["name"])) is not None:
+        return refusal
     if placed := state.placed(number):
         return _serves(state, number, placed, "signing it anew would void the approvals that it serves by")
     return Allowed("signed", {"version": number, **signature})
@@ -121,15 +123,18 @@ def approve(state: NameState, house: House, actor: Actor, number: int, approval:
         return Refusal(
             "not_signed", f"{ref} is not signed, so there is nothing to approve", f"flyball sign {ref} --key FILE"
         )
-    theirs = {_person(actor.name), _person(approver)}
-    if approval["key"] == version.signer_key or theirs & {_person(version.author), _person(version.signer or "")}:
+    # A user of the machine runs the command for whose key it is; a name that was given or an API key stands for somebody.
+    theirs = {person(approver)} if actor.authenticated == "os-user" else {person(actor.name), person(approver)}
+    if approval["key"] == version.signer_key or theirs & {person(version.author), person(version.signer or "")}:
         people = " and ".join(sorted({version.author, version.signer or version.author}))
         return Refusal(
             "own_approval",
             f"{ref} is by {people}; authors do not approve their own versions",
             f"{_needed(house, version)} other than the author must",
         )
-    if any(approval["key"] == other.key or _person(approver) == _person(other.approver) for other in version.approvals):
+    if (refusal := _not_owner(actor, approver)) is not None:
+        return refusal
+    if any(approval["key"] == other.key or person(approver) == person(other.approver) for other in version.approvals):
         return Refusal("approved_already", f"{approver} has approved {ref} already", _still_needed(house, version))
     return Allowed("approved", {"version": number, **approval})
 
@@ -273,7 +278,7 @@ def retire(state: NameState, actor: Actor, number: int) -> Allowed | Refusal:
     return Allowed("retired", {"version": number})
 
 
-def _person(name: str) -> str:
+def person(name: str) -> str:
     """A name as it is compared, here and in the trust policy: no second spelling makes a second person."""
     return name.lower()
 
@@ -283,6 +288,17 @@ def _role(actor: Actor, act: str) -> Refusal | None:
     if actor.roles & wanted:
         return None
     return Refusal("forbidden", f"{actor.name} may not {act}", f"that is for a {' or '.join(sorted(wanted))}")
+
+
+def _not_owner(actor: Actor, owner: str) -> Refusal | None:
+    """The actor of a signature is its key's owner, so a name that was merely given must be the owner's."""
+    if actor.authenticated != "none" or person(actor.name) == person(owner):
+        return None
+    return Refusal(
+        "actor_not_owner",
+        f"--as {actor.name} contradicts the key, which is {owner}'s: a signature is its owner's act",
+        f"leave --as out to act as {owner}, or use a key of {actor.name}'s",
+    )
 
 
 def _unknown(state: NameState, number: int) -> Refusal:

@@ -24,6 +24,7 @@ events = Table(
     Column("kind", String(32), nullable=False),
     Column("at", BigInteger, nullable=False),
     Column("actor", String(256), nullable=False),
+    Column("authenticated", String(16), nullable=False),
     Column("reason", Text, nullable=False),
     Column("body", Text, nullable=False),
     Column("previous", String(64), nullable=False),
@@ -107,6 +108,7 @@ placements = Table(
     Column("break_glass", Boolean, nullable=False),
     Column("act", String(32), nullable=False),
     Column("actor", String(256), nullable=False),
+    Column("authenticated", String(16), nullable=False),
     Column("reason", Text, nullable=False),
 )
 # The few rows that hold now, among the many that once did: by place, and by name. The migration says `WHERE to_seq IS NULL`;

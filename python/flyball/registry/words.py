@@ -8,13 +8,18 @@ from flyball.registry.event import text_of
 
 if TYPE_CHECKING:
     from flyball.registry.event import Event
-    from flyball.registry.views import EventView
+    from flyball.registry.views import EventView, PlacementView
 
 
 def told(event: Event) -> str:
     """One line: time, actor, act and reason."""
     why = f" ({event.reason})" if event.reason else ""
-    return f"{text_of(event.at)} {event.actor} {act(event)}{why}"
+    return f"{text_of(event.at)} {who(event)} {act(event)}{why}"
+
+
+def who(event: Event | EventView | PlacementView) -> str:
+    """The actor, marked where nobody authenticated the name."""
+    return f"{event.actor} (not authenticated)" if event.authenticated == "none" else event.actor
 
 
 def act(event: Event | EventView) -> str:

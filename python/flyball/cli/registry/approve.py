@@ -16,7 +16,6 @@ from flyball.cli.registry.options import (
     actor,
     opened,
     ref_of,
-    whose,
 )
 
 
@@ -46,8 +45,7 @@ def approve(
         shown = found.show(ref)
         whole = f"{shown.name}@{shown.number}"
         made = approval(shown, found.release(whole), loaded)
-        who = actor(by, whose(found, made.key))
-        receipt = found.approve(whole, signature=made.signature, key=made.key, actor=who, reason=reason)
+        receipt = found.approve(whole, signature=made.signature, key=made.key, actor=actor(by), reason=reason)
         with kept(receipt):
             now, places = found.show(whole), found.status(shown.name).environments
     if json:

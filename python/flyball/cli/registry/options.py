@@ -44,7 +44,8 @@ As = Annotated[
         "--as",
         metavar="NAME",
         envvar="FLYBALL_ACTOR",
-        help="Who acts, for the history; you by default. Behind HTTP the key says it.",
+        help="Who acts, for the history, marked as not authenticated; you by default. Signatures: the key's owner."
+        " Behind HTTP the API key says it.",
         show_default=False,
     ),
 ]
@@ -124,21 +125,12 @@ def _gates(subject: Subject) -> list[Gate]:
     return run_gates(subject)
 
 
-def actor(named: str | None, known: str | None = None) -> Actor:
-    """Who acts: who was named, else whose key it is, else who runs the command. At home everybody may do everything."""
+def actor(named: str | None) -> Actor:
+    """Who acts: who was named, whom nobody authenticates, else who runs the command. At home everybody may do all."""
     from flyball.registry.acting import Actor
 
-    return Actor(named or known or _user())
-
-
-def whose(registry: Acting, key: str) -> str | None:
-    """Whose key it is, as the trust policy of a home says: who signs with it acts. Behind HTTP the API key says who acts."""
-    from flyball.registry.at_home import HomeRegistry
-
-    if not isinstance(registry, HomeRegistry):
-        return None
-    known = registry.opened.trust().policy.keys
-    return next((one.name for one in known if one.hint == key), None)
+    user = _user()
+    return Actor(named) if named and named != user else Actor(user, authenticated="os-user")
 
 
 def _user() -> str:

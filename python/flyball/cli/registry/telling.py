@@ -109,7 +109,7 @@ def placements(found: Sequence[PlacementView]) -> Table:
             one.version,
             candidate(one),
             moment(one.since),
-            one.actor,
+            who(one),
             one.reason,
             ", ".join(one.approvers),
             served_by(one),
@@ -160,7 +160,7 @@ def events(found: Iterable[EventView], *, names: bool) -> Table:
     for one in found:
         style = "red" if one.kind in ("refused", "revoked") or one.body.get("break_glass") else ""
         named = [one.name] if names else []
-        row(shown, one.sequence, moment(one.at), one.actor, *named, Text(_done(one), style=style), one.reason)
+        row(shown, one.sequence, moment(one.at), who(one), *named, Text(_done(one), style=style), one.reason)
     return shown
 
 
@@ -169,6 +169,13 @@ def gates(found: Sequence[GateView]) -> None:
     for one in found:
         mark = Text("  passed   " if one.passed else "  failed   ", style="green" if one.passed else "bold red")
         say(Text.assemble(mark, f"{one.gate}: {one.words}"))
+
+
+def who(one: EventView | PlacementView) -> str:
+    """The actor, marked where nobody authenticated the name."""
+    from flyball.registry.words import who as marked
+
+    return marked(one)
 
 
 def _done(event: EventView) -> str:

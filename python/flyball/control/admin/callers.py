@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flyball.errors import FlyballError
     from flyball.registry.api_keys import ApiKey
 
-_STRANGER = "unknown caller"
+_STRANGER = Actor("unknown caller", frozenset())
 
 
 class Keeper(Protocol):
@@ -26,7 +26,7 @@ class Keeper(Protocol):
     def keys(self) -> Iterable[ApiKey]:
         """The keys that are valid now."""
 
-    def refused(self, act: str, name: str, error: FlyballError, actor: str) -> None:
+    def refused(self, act: str, name: str, error: FlyballError, actor: Actor) -> None:
         """Writes down that an act was refused."""
 
 
@@ -57,7 +57,7 @@ class Gatekeeper:
 
     def keep(self, error: FlyballError, actor: Actor, act: str, name: str = "") -> None:
         """Writes down that somebody who is known was refused."""
-        self._keeper.refused(act, name, error, actor.name)
+        self._keeper.refused(act, name, error, actor)
 
     def _strange(self, authorization: str | None, act: str, name: str) -> UnauthenticatedError:
         words = "there is no such key, or it was taken back" if authorization else "no key came with the request"

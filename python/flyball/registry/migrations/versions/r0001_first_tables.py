@@ -55,6 +55,7 @@ def _events() -> None:
         Column("kind", String(32), nullable=False),
         Column("at", BigInteger, nullable=False),
         Column("actor", _PERSON, nullable=False),
+        Column("authenticated", String(16), nullable=False),
         Column("reason", Text, nullable=False),
         Column("body", Text, nullable=False),
         Column("previous", String(64), nullable=False),
@@ -138,6 +139,7 @@ def _placements() -> None:
         Column("break_glass", Boolean, nullable=False),
         Column("act", String(32), nullable=False),
         Column("actor", _PERSON, nullable=False),
+        Column("authenticated", String(16), nullable=False),
         Column("reason", Text, nullable=False),
         PrimaryKeyConstraint("name", "slot", "place", "from_seq"),
     )
