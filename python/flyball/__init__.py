@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from flyball.faults import Fault
     from flyball.spec import SLO, Decision, DecisionRefusedError
+    from flyball.spec.fitting import training_rows
 
     __version__: str
 
@@ -64,6 +65,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "convert",
+    "training_rows",
 ]
 
 
@@ -76,6 +78,8 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module("flyball.spec"), name)
     if name in ("Client", "Decided", "DecidedRow", "ModelMetadata"):
         return getattr(importlib.import_module("flyball.client"), name)
+    if name == "training_rows":
+        return importlib.import_module("flyball.spec.fitting").training_rows
     if name == "convert":
         return importlib.import_module("flyball.convert")
     if name == "Fault":

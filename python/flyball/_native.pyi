@@ -17,10 +17,12 @@ __all__ = [
     "Model",
     "NativeError",
     "Server",
+    "WindowBackfill",
     "build_info",
     "ceiling",
     "check_decision",
     "check_snapshot",
+    "compute_features",
     "contributions",
     "feature_record",
     "inspect",
@@ -91,6 +93,9 @@ def verify_package(folder: str, bundle: bytes, trust: bytes, root: str, now: int
 
 def verify_release(release: bytes, trust: bytes, root: str, now: int, environment: str) -> tuple[str, str] | None:
     """Why a release statement is not taken by this trust policy: a reason and words."""
+
+def compute_features(document: bytes, rows: bytes) -> bytes:
+    """{"NAME": [value, …]} of a decision's computed features for rows (JSON objects), as the walk computes them."""
 
 def transform_columns(document: bytes, rows: bytes) -> bytes:
     """The columns of a decision's only model for rows (JSON objects), as the walk computes them: little-endian f64 rows."""
@@ -164,6 +169,17 @@ class FeaturePush:
 
     def abandon(self) -> None:
         """Give up what is not finished; a store stays as it was."""
+
+@final
+class WindowBackfill:
+    """Counts past events in the windows of a decision: {"decision", "document", "folder": of embedded windows, or null}."""
+
+    def __new__(cls, options: bytes) -> WindowBackfill: ...
+    def put(self, events: bytes) -> None:
+        """A batch of events in the order of their times: [[milliseconds since 1970, {field: value}], ...]."""
+
+    def finish(self) -> bytes:
+        """{"events", "without_key"}; everything is written."""
 
 def feature_record(options: bytes, key: str) -> bytes | None:
     """One record as it lies there, {"v", "at", "fields"}; none: no such key. Options as of `FeaturePush`."""

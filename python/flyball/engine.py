@@ -95,6 +95,7 @@ __all__ = [
     "build_info",
     "check_decision",
     "check_snapshot",
+    "compute_features",
     "contributions",
     "inspect",
     "machine",
@@ -258,6 +259,15 @@ def transform_columns(document: dict[str, Any], rows: Sequence[dict[str, Any]]) 
         return _native.transform_columns(json.dumps(document).encode(), json.dumps(list(rows)).encode())
 
 
+def compute_features(document: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The computed features of a decision for rows, as the walk computes them: for each its values; none: missing."""
+    with boundary():
+        from flyball import _native
+
+        answer = _native.compute_features(json.dumps(document).encode(), json.dumps(list(rows)).encode())
+        return dict(json.loads(answer))
+
+
 def contributions(sidecar: bytes, rows: bytes, columns: int) -> bytes:
     """What each column added to a row's raw margin, and last the base: little-endian, f32 rows in, f64 rows out."""
     with boundary():
@@ -369,6 +379,20 @@ def push_features(options: dict[str, Any], batches: Iterable[bytes]) -> dict[str
             return TypeAdapter(dict[str, int]).validate_json(push.finish())
         finally:
             push.abandon()
+
+
+def backfill_windows(options: dict[str, Any], batches: Iterable[bytes]) -> dict[str, int]:
+    """Count past events in a decision's windows: {"events", "without_key"}."""
+    with boundary():
+        from flyball import _native
+
+        backfill = _native.WindowBackfill(json.dumps(options).encode())
+        try:
+            for batch in batches:
+                backfill.put(batch)
+        finally:
+            filled = backfill.finish()  # where it failed, too: it holds the windows' folder
+        return TypeAdapter(dict[str, int]).validate_json(filled)
 
 
 def feature_record(options: dict[str, Any], key: str) -> bytes | None:

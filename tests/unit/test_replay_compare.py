@@ -158,7 +158,7 @@ def test_a_feature_that_was_missing_is_brought_as_missing_unless_it_is_computed(
 def test_a_declared_outcome_is_compared_with_what_is_declared() -> None:
     record = {**RECORD, "route": "declared", "remedy": {"cause": "deadline_passed", "stage": "queue", "used": "outcome"}}
     assert compare_declared(record, {"remedies": {"timeout": {"outcome": "review"}}}).cls is Class.BIT_EXACT
-    compared = compare_declared(record, {"remedies": {"timeout": "reject"}})
+    compared = compare_declared(record, {"remedies": {"timeout": "error"}})
     assert compared.cls is Class.DIFFERS
     assert compared.notes == ("outcome review → None, which is declared for deadline_passed",)
 

@@ -191,7 +191,7 @@ def test_a_table_of_reasons_that_is_none_is_told(compiled):
 def test_remedies_are_words_or_outcomes(compiled):
     remedies = compiled().document["remedies"]
     assert remedies["feature_error"] == {"outcome": "review"}
-    assert (remedies["timeout"], remedies["queue_full"], remedies["invalid_input"]) == ("rules", "shed", "reject")
+    assert (remedies["timeout"], remedies["queue_full"], remedies["invalid_input"]) == ("rules", "shed", "error")
     assert (
         compiled(("model_unavailable: rules", "model_unavailable: previous_version")).document["remedies"][
             "model_unavailable"

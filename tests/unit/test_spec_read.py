@@ -91,7 +91,7 @@ def test_a_key_that_stands_twice_is_refused():
 
 def test_model_and_models_cannot_both_be_written():
     (fault,) = told(WHOLE + "models: {a: {path: a.onnx, score: p}}\n")
-    assert "`model:` for one, or `models:` for several" in fault
+    assert "`model:` for one model, `models:` for several, or neither" in fault
 
 
 def test_the_same_in_python_is_the_same_object():

@@ -209,7 +209,7 @@ def test_a_variant_may_be_the_models_alone():
 @pytest.mark.parametrize(
     ("text", "parts"),
     [("rules", ("rules", None)), ("previous_version", ("previous_version", None)), ("review", ("outcome", "review")),
-     ("reject", ("reject", None)), ({"outcome": "reject"}, ("outcome", "reject"))],
+     ("error", ("error", None)), ({"outcome": "reject"}, ("outcome", "reject"))],
 )  # fmt: skip
 def test_a_remedy_is_a_word_or_an_outcome(text, parts):
     remedied = Remedied.model_validate(text)

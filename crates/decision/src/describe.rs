@@ -35,6 +35,9 @@ impl Program {
     }
 
     fn routes(&self) -> Vec<String> {
+        if !self.scored() {
+            return vec!["the rules alone decide: there is no model".to_owned()];
+        }
         let mut lines = Vec::new();
         let mut start = 0.0;
         for (place, variant) in self.variants.iter().enumerate() {

@@ -36,8 +36,11 @@ pub struct DecisionDocument {
     pub event_time: Option<String>,
     #[serde(default)]
     pub transforms: Vec<TransformDocument>,
+    /// None: the rules alone decide.
+    #[serde(default)]
     pub models: Vec<ModelDocument>,
     /// Ways from columns to a score. The first is the champion.
+    #[serde(default)]
     pub variants: Vec<VariantDocument>,
     #[serde(default)]
     pub route: RouteDocument,

@@ -69,8 +69,8 @@ pub(crate) struct Models<'a> {
 impl Models<'_> {
     pub(crate) fn compile(&self, faults: &mut Faults) -> Vec<ModelPlan> {
         let documents = &self.document.models;
-        if documents.is_empty() || documents.len() > VERSIONS_MAX {
-            faults.add("models", documents.len(), format!("1 to {VERSIONS_MAX} models"));
+        if documents.len() > VERSIONS_MAX {
+            faults.add("models", documents.len(), format!("at most {VERSIONS_MAX} models"));
         }
         let mut names = HashSet::new();
         let mut plans = Vec::new();

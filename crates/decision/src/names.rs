@@ -18,6 +18,8 @@ pub struct Name {
 pub struct Names {
     named: HashMap<String, Name>,
     crossed: HashSet<String>,
+    /// The decision has no model, so nothing may read `score`.
+    pub unscored: bool,
 }
 
 impl Names {

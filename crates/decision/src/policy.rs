@@ -28,6 +28,7 @@ use outcomes::Outcomes;
 use rules::Rules;
 use std::sync::Arc;
 
+pub(crate) const NO_SCORE: &str = "there is no score: the decision has no model";
 const SEGMENTS_MAX: usize = 100;
 const REASONS_MOST: u32 = 64;
 
@@ -203,6 +204,14 @@ fn segments(
     if document.segments.len() > SEGMENTS_MAX {
         let allowed = format!("at most {SEGMENTS_MAX} segments");
         faults.add(format!("{path}.segments"), document.segments.len(), allowed);
+    }
+    if names.unscored {
+        for (key, count) in [("bands", document.bands.len()), ("segments", document.segments.len())] {
+            if count > 0 {
+                faults.add(format!("{path}.{key}"), count, format!("none: {NO_SCORE}"));
+            }
+        }
+        return Vec::new();
     }
     let mut segments: Vec<Segment> = Vec::with_capacity(document.segments.len() + 1);
     let mut first = 0;

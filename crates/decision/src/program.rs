@@ -87,6 +87,11 @@ impl Program {
         RowReader::new(self, rows, true)
     }
 
+    /// Whether models score its rows; without a model the rules alone decide.
+    pub fn scored(&self) -> bool {
+        !self.models.is_empty()
+    }
+
     /// The fields in the order of their slots.
     pub fn fields(&self) -> &[Field] {
         &self.fields
@@ -245,6 +250,13 @@ fn compile(document: &DecisionDocument, facts: &[ModelFacts<'_>], faults: &mut F
         if let TransformDocument::Cross { into, .. } = transform {
             names.add_crossed(into);
         }
+    }
+    names.unscored = document.models.is_empty();
+    if names.unscored && document.policy.rules.is_empty() && document.policy.kill_switch.is_none() {
+        faults.tell(
+            "policy.rules",
+            "a decision without a model decides by its rules; write one, or add a model",
+        );
     }
     let policy = Policy::compile(&document.policy, &names, faults);
     let previous = document.route.fallback.is_some();

@@ -6,7 +6,8 @@ use crate::nearest::did_you_mean;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    Reject,
+    /// The caller gets an error.
+    Error,
     Shed,
     Retry,
     Rules,
@@ -74,7 +75,7 @@ impl Remedies {
 impl Remedy {
     pub const fn label(self) -> &'static str {
         match self {
-            Remedy::Reject => "reject",
+            Remedy::Error => "error",
             Remedy::Shed => "shed",
             Remedy::Retry => "retry",
             Remedy::Rules => "rules",
@@ -92,7 +93,7 @@ fn compile(
     faults: &mut Faults,
 ) -> Remedy {
     match document {
-        RemedyDocument::Reject => Remedy::Reject,
+        RemedyDocument::Error => Remedy::Error,
         RemedyDocument::Shed => Remedy::Shed,
         RemedyDocument::Retry => Remedy::Retry,
         RemedyDocument::Rules => Remedy::Rules,
@@ -109,7 +110,7 @@ fn compile(
                 let allowed = format!("an outcome of `policy.outcomes`{near}");
                 faults.add(format!("{path}.outcome"), name.as_str(), allowed);
             }
-            place.map_or(Remedy::Reject, Remedy::Outcome)
+            place.map_or(Remedy::Error, Remedy::Outcome)
         }
     }
 }

@@ -11,6 +11,8 @@ use crate::slot::{KeyBuffer, Slot};
 use std::sync::Arc;
 
 const VARIANTS_MAX: usize = 16;
+/// The variant of a decision without a model.
+const RULES_ALONE: &str = "rules";
 /// What shares that were meant to be all may miss by, as sums of decimals do.
 const SHARES_SLACK: f64 = 1e-9;
 
@@ -67,6 +69,9 @@ pub(crate) fn variants(
     known: &[&str],
     faults: &mut Faults,
 ) -> Vec<Variant> {
+    if documents.is_empty() && known.is_empty() {
+        return vec![Variant { name: RULES_ALONE.into(), models: Vec::new(), weights: Vec::new() }];
+    }
     if documents.is_empty() || documents.len() > VARIANTS_MAX {
         faults.add("variants", documents.len(), format!("1 to {VARIANTS_MAX} variants"));
     }

@@ -89,6 +89,20 @@ impl LaneFeatures {
         }
     }
 
+    /// Up to when a window has counted events for certain; none: it has none. It may have some up to a bucket later.
+    pub async fn counted_until(&self, window: &Window) -> Result<Option<i64>, Why> {
+        let state = &window.0;
+        let newest = match (state.embedded(), &state.def.source) {
+            (Some(embedded), _) => embedded.warmth.marks().map(|marks| marks.newest_ms),
+            (None, Some(source)) => {
+                let link = self.link(&source.0).ok_or(Why::Bad)?;
+                state.newest_shared(&link, source.0.timeout()).await?
+            }
+            (None, None) => None,
+        };
+        Ok(newest.map(|newest| newest.saturating_add(state.span.width_ms - 1)))
+    }
+
     fn now(&self) -> Nanos {
         self.features.settings.clock.now()
     }

@@ -40,6 +40,13 @@ impl Wall {
         }
     }
 
+    /// Sets a manual one, as past events are gone through; the system's is left alone.
+    pub fn set_ms(&self, now_ms: i64) {
+        if let Some(manual) = &self.0 {
+            manual.store(now_ms, Ordering::Relaxed);
+        }
+    }
+
     /// Moves a manual one; the system's is left alone.
     pub fn advance_ms(&self, by: i64) {
         if let Some(manual) = &self.0 {

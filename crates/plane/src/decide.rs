@@ -4,6 +4,9 @@
 //! in this order. Every transport calls `decide`, with an `Inference` or a `Governed` in hand: tensors in and out, or
 //! named fields in and a decision out (`governed.rs`). Queue and infer happen in `batch.rs`, the second walk.
 
+#[cfg(test)]
+mod tests;
+
 use crate::batch::{self, Ticket};
 use crate::candidate::route_drawn;
 use crate::stages::admit::{Ask, admit, judge};
@@ -31,8 +34,8 @@ pub trait Request<S: Sink> {
     /// What the head asks for, or a glance at the body; none: only parsing tells.
     fn find(&self, lane: &Lane<S>, body: &Bytes) -> Option<Result<Self::Found, Fault>>;
 
-    /// What measures it, and the model that it needs first.
-    fn first(found: &Self::Found) -> (&Arc<S::Model>, &Model<S::Model>);
+    /// What measures it, and the model that it needs first; none: it needs none.
+    fn first(found: &Self::Found) -> (&Arc<S::Model>, Option<&Model<S::Model>>);
 
     /// Whether it may still be answered, although its model would refuse a request of which nothing else is known.
     fn may_yet(&self, found: &Self::Found, refusal: &Fault, body: &Bytes, walk: &Walk<S>) -> bool;
@@ -95,6 +98,7 @@ fn door<S: Sink, R: Request<S>>(
     let Some(Ok(found)) = request.find(lane, body) else { return Ok(None) };
     let (meter, model) = R::first(&found);
     walk.routed(meter);
+    let Some(model) = model else { return Ok(Some(found)) };
     let deadline = walk.deadline.or_else(|| walk.after(model.terms.deadline));
     match judge(lane, model, Ask { rows: 1, priority: Priority::Normal, deadline }) {
         Err(fault) if !request.may_yet(&found, &fault, body, walk) => walk.stage(Stage::Admit, Err(fault)),
@@ -102,9 +106,12 @@ fn door<S: Sink, R: Request<S>>(
     }
 }
 
-/// A request whose body never came is still counted under what its head names.
+/// Counts a request whose body never came under what its head names. One that was routed keeps its version: finding it
+/// again would draw again, and charge a candidate's faults to the champion.
 fn count_under<S: Sink, R: Request<S>>(lane: &Lane<S>, request: &R, walk: &mut Walk<S>) {
-    if let Some(Ok(found)) = request.find(lane, &Bytes::new()) {
+    if !walk.is_routed()
+        && let Some(Ok(found)) = request.find(lane, &Bytes::new())
+    {
         walk.routed(R::first(&found).0);
     }
 }
@@ -125,8 +132,8 @@ impl<S: Sink, D: Dialect> Request<S> for Inference<'_, D> {
         self.0.model(body).map(|named| drawn(lane, &named))
     }
 
-    fn first(model: &Self::Found) -> (&Arc<S::Model>, &Model<S::Model>) {
-        (&model.meter, model)
+    fn first(model: &Self::Found) -> (&Arc<S::Model>, Option<&Model<S::Model>>) {
+        (&model.meter, Some(model))
     }
 
     /// A deadline in the body can only be earlier than the head's, but it may be later than what the deployment promises.

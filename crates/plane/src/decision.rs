@@ -1,5 +1,6 @@
 //! A decision that serves: its program, the models that it runs, and where its features come from.
 
+mod backfill;
 mod compile;
 
 use crate::governed::answers::Answers;
@@ -9,7 +10,9 @@ use flyball_core::{DecidedBy, Fault, FaultKind, Stage};
 use flyball_decision::{FieldDocument, Program, Variant};
 use flyball_features::{Source, Window};
 use std::sync::Arc;
+use std::time::Duration;
 
+pub use backfill::{Backfill, BackfillFault, Filled};
 pub(crate) use compile::{Surroundings, compile};
 
 /// `M` is what measures it.
@@ -17,6 +20,8 @@ pub struct Decision<M> {
     pub name: Arc<str>,
     pub program: Program,
     pub(crate) meter: Arc<M>,
+    /// Of requests that bring none.
+    pub(crate) deadline: Option<Duration>,
     /// By their places in the program.
     pub(crate) models: Vec<Arc<Model<M>>>,
     pub by: Vec<DecidedBy>,
@@ -41,9 +46,9 @@ impl<M> Decision<M> {
         variant.models.iter().map(|&model| &self.models[model])
     }
 
-    /// The model that is asked first, as far as the request's head tells.
-    pub(crate) fn first_model(&self, variant: usize) -> &Arc<Model<M>> {
-        &self.models[self.program.variants[variant].models[0]]
+    /// The model that is asked first, as far as the request's head tells; none: the rules alone decide.
+    pub(crate) fn first_model(&self) -> Option<&Arc<Model<M>>> {
+        self.variant_models(&self.program.variants[0]).next()
     }
 }
 

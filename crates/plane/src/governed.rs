@@ -43,8 +43,8 @@ impl<S: Sink, D: DecisionDialect> Request<S> for Governed<'_, D> {
         Some(find(&lane.plane.routes.load(), self.0.decision()))
     }
 
-    fn first(decision: &Self::Found) -> (&Arc<S::Model>, &Model<S::Model>) {
-        (&decision.meter, decision.first_model(0))
+    fn first(decision: &Self::Found) -> (&Arc<S::Model>, Option<&Model<S::Model>>) {
+        (&decision.meter, decision.first_model().map(|model| &**model))
     }
 
     /// Where something is declared for that refusal, no model is asked at all, its rows may go to another variant's models, or
@@ -54,7 +54,7 @@ impl<S: Sink, D: DecisionDialect> Request<S> for Governed<'_, D> {
         program.policy.kill_switch().is_some()
             || program.route.splits()
             || self.0.keyed()
-            || remedy::remedy(&program.remedies, refusal.kind) != Remedy::Reject
+            || remedy::remedy(&program.remedies, refusal.kind) != Remedy::Error
     }
 
     async fn serve(
@@ -70,7 +70,7 @@ impl<S: Sink, D: DecisionDialect> Request<S> for Governed<'_, D> {
         };
         let mut work = lane.desk.works.lend();
         let ask = walk.stage(Stage::Parse, self.parse(lane, &decision, &body, &mut work))?;
-        walk.due(ask.timeout, decision.first_model(0).terms.deadline);
+        walk.due(ask.timeout, decision.deadline);
         let turn = match claim(lane, &decision, &ask, &body, walk).await {
             Ok(Before::Nothing(turn)) => turn,
             Ok(Before::Answered(earlier)) => return self.repeat(lane, &decision, &earlier, walk),

@@ -46,7 +46,7 @@ mod watchdog;
 
 pub use apply::{Ack, AckState, Loader, NotLoaded, Outcome, VersionAck};
 pub use decide::{Arrival, Inference, Request, decide};
-pub use decision::{Decision, find as find_decision};
+pub use decision::{Backfill, BackfillFault, Decision, Filled, find as find_decision};
 pub use fingerprint::Fingerprint;
 pub use governed::Governed;
 pub use judge::{Approved, Judge, Keep, Standing, Taken};

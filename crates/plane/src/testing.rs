@@ -43,6 +43,8 @@ pub(crate) struct Runs(pub(crate) RefCell<Vec<usize>>, pub(crate) RefCell<Seen>)
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) walks: Vec<WalkRecord<'static, ()>>,
+    /// The meter of each walk, by its address.
+    pub(crate) metered: Vec<Option<*const ()>>,
     pub(crate) decided: Vec<DecisionRecord>,
     pub(crate) repeated: usize,
     pub(crate) shadowed: Vec<(Shadow, Shadowed)>,
@@ -52,6 +54,7 @@ impl Sink for Runs {
     type Model = ();
     fn received(&self) {}
     fn record(&self, record: &WalkRecord<'_, ()>) {
+        self.1.borrow_mut().metered.push(record.model.map(std::ptr::from_ref));
         self.1.borrow_mut().walks.push(WalkRecord { model: None, ..record.clone() });
     }
     fn batch(&self, _model: &(), run: &RunRecord) {

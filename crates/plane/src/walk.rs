@@ -132,6 +132,10 @@ impl<S: Sink> Walk<S> {
         self.model = Some(Arc::clone(model));
     }
 
+    pub(crate) fn is_routed(&self) -> bool {
+        self.model.is_some()
+    }
+
     pub(crate) fn answered(&mut self) {
         self.outcome = Outcome::Answered;
     }

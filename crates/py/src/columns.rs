@@ -1,11 +1,15 @@
-//! The columns that a decision's first model would get, for Python: what transforms are compared with other libraries by.
-//! The walk's own code computes them, and the model need not be there.
+//! What a decision computes from rows before any model runs, for Python: the columns that its first model would get, by which
+//! transforms are compared with other libraries, and computed features, which models are trained on. The walk's own code
+//! computes them, and the model need not be there.
 
-use crate::error::{Failure, guarded};
+use crate::error::{Failure, guarded, json};
 use flyball_core::{DataType, Scalar, TakeRows, TensorSpec};
-use flyball_decision::{DecisionDocument, ModelFacts, Program, Rows, Scores, Scratch};
+use flyball_decision::{
+    DecisionDocument, FeatureFrom, FeaturePlan, ModelFacts, Program, Rows, Scores, Scratch, Value as Held,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 #[pyfunction]
@@ -19,13 +23,63 @@ pub(crate) fn transform_columns<'py>(
     Ok(PyBytes::new(py, &bytes))
 }
 
+#[pyfunction]
+pub(crate) fn compute_features<'py>(
+    py: Python<'py>,
+    document: &[u8],
+    rows: &[u8],
+) -> PyResult<Bound<'py, PyBytes>> {
+    let features = guarded(py, || computed(document, rows))?;
+    json(py, &features)
+}
+
 /// Row after row, in the order of the model's columns.
 fn columns(document: &[u8], rows: &[u8]) -> Result<Vec<f64>, Failure> {
-    let no_json = |error: serde_json::Error| Failure::refused("invalid_options", error);
-    let value = serde_json::from_slice(document).map_err(no_json)?;
-    let given: Vec<Map<String, Value>> = serde_json::from_slice(rows).map_err(no_json)?;
-    let program = compiled(&value)?;
-    let (mut rows, mut scores, mut scratch) = (Rows::default(), Scores::default(), Scratch::default());
+    let program = compiled(&read(document)?)?;
+    let rows = taken(&program, rows)?;
+    let (mut scores, mut scratch) = (Scores::default(), Scratch::default());
+    program.begin_scores(&rows, &mut scores);
+    let (mut all, mut one) = (Vec::new(), Vec::new());
+    for row in 0..rows.len() {
+        program.columns(0, &rows, row, &scores, &mut scratch, &mut one);
+        all.append(&mut one);
+    }
+    Ok(all)
+}
+
+/// The values of computed features by their names, row after row; none: missing. Times in nanoseconds since 1970.
+fn computed(document: &[u8], rows: &[u8]) -> Result<Map<String, Value>, Failure> {
+    let refused = |text: String| Failure::refused("decision_refused", text);
+    let document = DecisionDocument::read(&read(document)?).map_err(|fault| refused(fault.to_string()))?;
+    let program = Program::compile(&document, &[]).map_err(|faults| refused(faults.to_string()))?;
+    let rows = taken(&program, rows)?;
+    let features = program.features.iter().filter(|plan| matches!(plan.from, FeatureFrom::Compute(_)));
+    let column = |plan: &FeaturePlan| {
+        (0..rows.len()).map(|row| shown(plan, &rows, rows.value(row, plan.slot))).collect()
+    };
+    Ok(features.map(|plan| (plan.name.to_string(), Value::Array(column(plan)))).collect())
+}
+
+fn shown(plan: &FeaturePlan, rows: &Rows, value: Held) -> Value {
+    match value {
+        Held::Missing => Value::Null,
+        Held::Bool(value) => value.into(),
+        Held::Int(value) => value.into(),
+        Held::Float(value) => value.into(),
+        Held::Text(text) => rows.text(text).into(),
+        Held::Category(place) => plan.field().values.get(place as usize).cloned().into(),
+        Held::Time(nanos) => nanos.into(),
+    }
+}
+
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(bytes).map_err(|error| Failure::refused("invalid_options", error))
+}
+
+/// The rows with their features: those that were brought along, and those that are computed.
+fn taken(program: &Program, rows: &[u8]) -> Result<Rows, Failure> {
+    let given: Vec<Map<String, Value>> = read(rows)?;
+    let mut rows = Rows::default();
     program.begin(&mut rows);
     let mut reader = program.reader_of_features(&mut rows);
     for row in &given {
@@ -33,8 +87,6 @@ fn columns(document: &[u8], rows: &[u8]) -> Result<Vec<f64>, Failure> {
         row.iter().for_each(|(name, value)| reader.field(name, scalar(value)));
     }
     reader.finish();
-    program.begin_scores(&rows, &mut scores);
-    let (mut all, mut one) = (Vec::new(), Vec::new());
     for row in 0..rows.len() {
         if let Some(fault) = rows.faults(row).next() {
             let text = format!("row {row}, field {}: allowed is {}", fault.field, fault.allowed);
@@ -43,10 +95,8 @@ fn columns(document: &[u8], rows: &[u8]) -> Result<Vec<f64>, Failure> {
         for feature in 0..program.features.len() {
             program.compute(&mut rows, row, feature);
         }
-        program.columns(0, &rows, row, &scores, &mut scratch, &mut one);
-        all.append(&mut one);
     }
-    Ok(all)
+    Ok(rows)
 }
 
 /// The program with a model whose tensors are FP64, so that columns come out as they were computed.
@@ -65,7 +115,7 @@ fn compiled(value: &Value) -> Result<Program, Failure> {
     Program::compile(&document, &[facts]).map_err(|faults| refused(faults.to_string()))
 }
 
-fn scalar(value: &Value) -> Scalar<'_> {
+pub(crate) fn scalar(value: &Value) -> Scalar<'_> {
     match value {
         Value::Null => Scalar::Null,
         Value::Bool(value) => Scalar::Bool(*value),

@@ -1,10 +1,15 @@
-//! Filling stores of features from Python, a batch of rows at a time, and looking at one record.
+//! Filling stores of features and windows from Python, a batch of rows at a time, and looking at one record.
 
+use crate::columns::scalar;
 use crate::error::{Failure, guarded, json};
+use flyball_core::TakeRows;
+use flyball_decision::DecisionDocument;
 use flyball_features::{PushFault, PushTarget, Pushed, Pusher, Wall};
+use flyball_plane::{Backfill, BackfillFault, Filled};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -76,6 +81,68 @@ impl FeaturePush {
                 Ok(())
             })
         })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BackfillOptions {
+    decision: String,
+    document: Value,
+    folder: Option<PathBuf>,
+}
+
+/// Past events on their way into a decision's windows.
+#[pyclass(frozen, module = "flyball._native")]
+pub(crate) struct WindowBackfill(Mutex<Option<Backfill>>);
+
+#[pymethods]
+impl WindowBackfill {
+    #[new]
+    fn new(py: Python<'_>, options: &[u8]) -> PyResult<WindowBackfill> {
+        guarded(py, || {
+            let options: BackfillOptions = serde_json::from_slice(options).map_err(refused)?;
+            let document = DecisionDocument::read(&options.document).map_err(refused)?;
+            let backfill = Backfill::begin(&options.decision, &document, options.folder).map_err(stopped)?;
+            Ok(WindowBackfill(Mutex::new(Some(backfill))))
+        })
+    }
+
+    fn put(&self, py: Python<'_>, events: &[u8]) -> PyResult<()> {
+        guarded(py, || {
+            let events: Vec<(i64, Map<String, Value>)> = serde_json::from_slice(events).map_err(refused)?;
+            let times: Vec<i64> = events.iter().map(|(at_ms, _)| *at_ms).collect();
+            let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let put = held.as_mut().ok_or_else(over)?.put(&times, |reader| {
+                for (_, row) in &events {
+                    reader.row(None);
+                    row.iter().for_each(|(name, value)| reader.field(name, scalar(value)));
+                }
+            });
+            put.map_err(stopped)
+        })
+    }
+
+    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        #[derive(Serialize)]
+        struct Told {
+            events: u64,
+            without_key: u64,
+        }
+        let Filled { events, without_key } = guarded(py, || {
+            let held = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+            Ok(held.ok_or_else(over)?.finish())
+        })?;
+        json(py, &Told { events, without_key })
+    }
+}
+
+fn stopped(fault: BackfillFault) -> Failure {
+    match fault {
+        BackfillFault::Refused(text) => refused(text),
+        BackfillFault::Unreachable(message) => {
+            Failure { code: "unreachable", message, exit_code: UNREACHABLE, faults: None }
+        }
     }
 }
 

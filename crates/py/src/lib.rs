@@ -33,6 +33,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engine::check_snapshot, module)?)?;
     module.add_function(wrap_pyfunction!(decision::check_decision, module)?)?;
     module.add_function(wrap_pyfunction!(columns::transform_columns, module)?)?;
+    module.add_function(wrap_pyfunction!(columns::compute_features, module)?)?;
     module.add_function(wrap_pyfunction!(explain::contributions, module)?)?;
     module.add_function(wrap_pyfunction!(features::feature_record, module)?)?;
     module.add_function(wrap_pyfunction!(load::read_histograms, module)?)?;
@@ -42,6 +43,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<server::Server>()?;
     module.add_class::<model::Model>()?;
     module.add_class::<features::FeaturePush>()?;
+    module.add_class::<features::WindowBackfill>()?;
     module.add_class::<journal::JournalLog>()?;
     module.add_class::<journal::Journal>()?;
     module.add_class::<load::LoadRun>()?;

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from flyball.errors import FlyballError
+    from flyball.faults import LineFault
     from flyball.spec.check import Checked
     from flyball.spec.root import Spec
+
+    _Result = tuple[Spec, Checked, list[LineFault]] | FlyballError
 
 _REFUSED = 3
 _LISTED_MAX = 8
@@ -20,9 +23,12 @@ _LISTED_MAX = 8
 
 def check(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Decisions, in YAML.")],
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 where there are warnings, too.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check decisions: every fault with its line and what to do about it. Changes nothing.
+
+    Warnings tell what is sound and may still surprise; they are no faults.
 
     Next:  flyball plan FILE  shows the compiled stages,  flyball serve --decision FILE  serves it.
     """
@@ -35,31 +41,48 @@ def check(
         out = console()
         for path, result in zip(files, found, strict=True):
             _show(out, path, result)
-    if any(isinstance(result, Exception) for result in found):
+    if any(isinstance(result, Exception) or (strict and result[2]) for result in found):
         raise typer.Exit(_REFUSED)
 
 
-def _checked(path: Path) -> tuple[Spec, Checked] | FlyballError:
+def _checked(path: Path) -> _Result:
     from flyball.errors import RefusedError
     from flyball.spec import Decision
 
     try:
         decision = Decision.load(path)
-        return decision.spec, decision.check()
+        checked = decision.check()
+        return decision.spec, checked, decision.warnings(path)
     except RefusedError as error:
         return error
 
 
-def _document(path: Path, result: tuple[Spec, Checked] | FlyballError) -> dict[str, Any]:
+def _document(path: Path, result: _Result) -> dict[str, Any]:
     if isinstance(result, Exception):
         faults = [fault.document() for fault in result.faults]
-        return {"file": str(path), "good": False, "error": result.message, "faults": faults}
-    spec, checked = result
+        return {"file": str(path), "good": False, "error": result.message, "faults": faults, "warnings": []}
+    spec, checked, warnings = result
     models = [{"model": item.name, "digest": item.files.digest} for item in checked.compiled.artifacts]
-    return {"file": str(path), "good": True, "decision": spec.decision, "models": models, "faults": []}
+    told = [warning_document(one) for one in warnings]
+    return {
+        "file": str(path), "good": True, "decision": spec.decision, "models": models, "faults": [], "warnings": told
+    }  # fmt: skip
 
 
-def _show(out: Console, path: Path, result: tuple[Spec, Checked] | FlyballError) -> None:
+def warning_document(warning: LineFault) -> dict[str, str]:
+    """A warning for machines: its path in the decision, its file and line, and what it says."""
+    return {"path": warning.path, "at": warning.at, "text": warning.words}
+
+
+def show_warnings(out: Console, warnings: list[LineFault]) -> None:
+    """A line for each."""
+    from rich.text import Text
+
+    for warning in warnings:
+        out.print(Text.assemble(("warning  ", "yellow"), str(warning)))
+
+
+def _show(out: Console, path: Path, result: _Result) -> None:
     from rich.text import Text
 
     if isinstance(result, Exception):
@@ -69,10 +92,11 @@ def _show(out: Console, path: Path, result: tuple[Spec, Checked] | FlyballError)
         told = f"{count} fault{'s' * (count != 1)}." if count else f"{result.message}."
         out.print(Text.assemble((told, "bold red"), " Nothing was changed."))
         return
-    spec, checked = result
+    spec, checked, warnings = result
     out.print(Text.assemble((spec.decision, "bold"), f"   {spec.purpose}   ({spec.owner})"))
     for head, words in _lines(spec, checked):
         out.print(Text(f"  {head:<10} {words}"))
+    show_warnings(out, warnings)
     out.print(Text(f"No faults.   Next:  flyball plan {path}   or   flyball serve --decision {path}", style="dim"))
 
 
@@ -88,9 +112,10 @@ def _lines(spec: Spec, checked: Checked) -> list[tuple[str, str]]:
         lines.append(("model", f"{columns} columns → {model['name']} {artifact.files.digest[:19]}… → {score}"))
     policy = document["policy"]
     bands = ", ".join(f"{band['name']} {_range(band)}" for band in policy["bands"])
-    lines.append(("policy", f"{_many(len(policy['rules']), 'rule')}; {bands}"))
-    remedies = [f"{name} → {_remedy(remedy)}" for name, remedy in document["remedies"].items() if remedy != "reject"]
-    lines.append(("remedies", ", ".join(remedies) or "none: every fault is the answer"))
+    told = bands or "no model, the rules alone decide"
+    lines.append(("policy", f"{_many(len(policy['rules']), 'rule')}; {told}"))
+    remedies = [f"{name} → {_remedy(remedy)}" for name, remedy in document["remedies"].items() if remedy != "error"]
+    lines.append(("remedies", ", ".join(remedies) or "none: every fault is an error for the caller"))
     promises = [f"{name} {value}" for name, value in spec.slo if value is not None]
     return [*lines, ("slo", ", ".join(promises))] if promises else lines
 

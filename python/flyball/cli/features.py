@@ -11,7 +11,10 @@ import typer
 from flyball.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from flyball.features import Target
+    from flyball.spec.backfill import PastEvent, WindowsToFill
 
 features = typer.Typer(name="features", help="Fill stores of features, and look at them.", no_args_is_help=True)
 
@@ -71,6 +74,79 @@ def push(
 
 
 @features.command()
+def backfill(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The decision's YAML file.")],
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Past events: .parquet, .csv or .jsonl.", show_default=False)
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option("--time", metavar="COLUMN", help="When each happened; by default event_time.", show_default=False),
+    ] = None,
+    journal: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="The events of a journal instead.", show_default=False)
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="2026-03-01T12:00Z, or 2h for ago.", show_default=False)
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Up to then; not included.", show_default=False)
+    ] = None,
+    kek: Annotated[
+        str | None, typer.Option("--kek", metavar="PLACE", help="What opens personal values.", show_default=False)
+    ] = None,
+    features_folder: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where the server keeps its windows; it must not run.", show_default=False),
+    ] = None,
+    json: _Json = False,
+) -> None:
+    """Fill the windows of a decision from past events, so that they are warm when its server starts.
+
+    Events are counted in the order of their times, by the program that serves. Those that a window may have counted already
+    are refused, so a second run over the same period changes nothing.
+
+        flyball features backfill card.yaml --data payments.parquet --features-folder features
+    """
+    from collections import Counter
+
+    from flyball.cli.output import console, print_json
+    from flyball.cli.progress import progress_on
+    from flyball.spec import Decision
+    from flyball.spec.backfill import WindowsToFill, events_of_rows
+
+    if (data is None) == (journal is None):
+        raise UsageError(
+            "name either --data or --journal", next_step="--data rows.parquet   or   --journal FOLDER --from 7d"
+        )
+    windows, left_out = WindowsToFill(Decision.load(spec).check().compiled), Counter[str]()
+    if journal is not None:
+        events = _recorded(windows, journal, since, until, kek, left_out)
+    else:
+        events = events_of_rows(windows, data or Path(), time_column)
+    with progress_on(console(stderr=True)) as progress:
+        step = progress.begin(f"backfill {windows.decision}", 1.0)
+        filled = windows.fill(
+            events, features_folder, lambda done, total: step.update(done / total, f"{done:,} of {total:,}")
+        )
+        step.end(f"{filled.events:,} events")
+    if json:
+        print_json({
+            "decision": windows.decision, "windows": filled.windows, "events": filled.events,
+            "without_key": filled.without_key, "left_out": dict(left_out), "from": _moment(filled.first_ms),
+            "to": _moment(filled.last_ms),
+        })  # fmt: skip
+        return
+    out = console()
+    period = f"{_moment(filled.first_ms)} to {_moment(filled.last_ms)}"
+    out.print(f"{filled.events:,} events, {period}: {', '.join(filled.windows)}", markup=False)
+    if filled.without_key:
+        out.print(f"{filled.without_key:,} rows have no key and were not counted", markup=False)
+    for why, count in left_out.items():
+        out.print(f"{count:,} records left out: {why}", markup=False)
+
+
+@features.command()
 def get(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The record's key.")],
     set_name: _Set,
@@ -98,6 +174,23 @@ def get(
         out.print(f"{name:<24} {value!r}", markup=False)
     if "at" in record:
         out.print(f"written {max(0.0, time.time() - record['at'] / 1000):,.0f} s ago", style="dim", markup=False)
+
+
+def _recorded(
+    windows: WindowsToFill, journal: Path, since: str | None, until: str | None, kek: str | None, left_out: Counter[str]
+) -> list[PastEvent]:
+    from flyball.cli.decisions.options import open_log
+    from flyball.decisions.filters import instant
+    from flyball.decisions.past_events import events_of_journal
+
+    begin, end = (None if told is None else instant(told) for told in (since, until))
+    return events_of_journal(windows, open_log(journal, kek, reveal=True), begin, end, left_out)
+
+
+def _moment(unix_ms: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _target(place: str | None, variable: str | None, option: str) -> Target:

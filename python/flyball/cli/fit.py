@@ -21,7 +21,8 @@ def fit(
 ) -> None:
     """Learn the parameters that a decision's transforms leave open.
 
-    Features are learnt from too: write each into the rows under its own name.
+    Features are learnt from too: write what is looked up or counted into the rows under its own name. Computed features are
+    computed here as servers do, and a column that says something else is refused.
     """
     from flyball.cli.output import print_json
     from flyball.spec.fitting import fit_spec

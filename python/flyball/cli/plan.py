@@ -15,17 +15,20 @@ def plan(
     """Show the compiled stages of a decision: what each request will walk through, in order."""
     from rich.text import Text
 
+    from flyball.cli.check import show_warnings, warning_document
     from flyball.cli.output import console, print_json
     from flyball.spec import Decision
 
     decision = Decision.load(file)
-    stages = decision.check().stages
+    stages, warnings = decision.check().stages, decision.warnings(file)
     if json:
-        print_json({"decision": decision.name, "stages": [stage.model_dump() for stage in stages]})
+        told = [warning_document(one) for one in warnings]
+        print_json({"decision": decision.name, "stages": [stage.model_dump() for stage in stages], "warnings": told})
         return
     out = console()
     out.print(Text(decision.name, style="bold"))
     for stage in stages:
         for place, line in enumerate(stage.lines):
             out.print(Text.assemble((f"  {stage.stage if place == 0 else '':<9}", "bold"), line))
+    show_warnings(out, warnings)
     out.print(Text(f"Next:  flyball serve --decision {file}", style="dim"))

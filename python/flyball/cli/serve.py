@@ -201,8 +201,9 @@ def _closer(models: list[str] | None, decisions: list[Path] | None, bundle: Bund
     for document in bundle.documents:
         with contextlib.suppress(SnapshotRefusedError):  # such a document's deployment is refused for that very reason
             deployment = parse("deployment", document)
-            route = next(item for item in deployment.versions if item.version == deployment.route.version)
-            files[deployment.name] = ("inspect", str(bundle.base / route.artifact.path))
+            for item in deployment.versions:
+                if item.version == deployment.route.version:
+                    files[deployment.name] = ("inspect", str(bundle.base / item.artifact.path))
     typed = map(ModelSource.from_argument, models or [])
     files |= {source.name: ("inspect", str(source.path)) for source in typed}
     if decisions:

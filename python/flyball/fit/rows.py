@@ -12,7 +12,7 @@ import numpy as np
 from flyball.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from flyball.fit.columns import Column, Columns
@@ -20,9 +20,15 @@ if TYPE_CHECKING:
 _NUMBERS = ("bool", "int", "float")
 
 
-def read_columns(path: Path, kinds: Mapping[str, str], *, target: str | None = None) -> tuple[Columns, Column | None]:
-    """The columns that `kinds` names (name to a field's type), and the target where one is named."""
+def read_columns(
+    path: Path, kinds: Mapping[str, str], *, target: str | None = None, optional: Collection[str] = ()
+) -> tuple[Columns, Column | None]:
+    """The columns that `kinds` names (name to a field's type), and the target where one is named.
+
+    Those that are `optional` are left out where the file does not have them.
+    """
     table = table_of(path)
+    kinds = {name: kind for name, kind in kinds.items() if name in table.column_names or name not in optional}
     wanted = [*kinds, *([target] if target else [])]
     if absent := [name for name in wanted if name not in table.column_names]:
         raise InvalidInputError(

@@ -83,6 +83,8 @@ def _index_faults(document: dict[str, Any], faulty: set[str]) -> list[Fault]:
 
 def _deployment_faults(document: dict[str, Any], faulty: set[str]) -> list[Fault]:
     faults = _duplicates(document, "versions", "version", faulty)
+    if document.get("versions") == [] and "versions" not in faulty and not isinstance(document.get("decision"), dict):
+        faults.append(Fault("versions", [], "a list of 1 to 16 versions; only a decision may do without a model"))
     known = [text for _, text in _sound(document, "versions", "version", faulty)]
     if known and not faulty & {"route", "route.version"}:
         wanted = document["route"]["version"]

@@ -29,6 +29,7 @@ VERSION = "1"
 _FORMAT_OF_TERMS = 2
 _FORMAT_OF_LABELS = 3
 _FORMAT_OF_DECISIONS = 4
+_FORMAT_WITHOUT_MODELS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ class ModelSource:
     """A model file and the name to serve it under, with what only this model has."""
 
     name: str
-    path: Path
+    path: Path | None
+    """None: a decision without a model."""
     version: str = VERSION
     older: Mapping[str, Path] = field(default_factory=dict)
     """Further versions, for callers who name one."""
@@ -45,6 +47,11 @@ class ModelSource:
     """Instead of those for all models."""
     decision: Mapping[str, object] | None = None
     """What is decided with its versions, as `flyball.spec` compiles it; none: they are served as they are."""
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The file of each version."""
+        return {**self.older, **({} if self.path is None else {self.version: self.path})}
 
     @classmethod
     def from_argument(cls, text: str) -> ModelSource:
@@ -89,7 +96,7 @@ def compile_models(
 
 
 def _deployment(model: ModelSource, terms: Terms, place: Place | None, read: Read) -> dict[str, object]:
-    versions = {**model.older, model.version: model.path}
+    versions = model.files
     return {
         "name": model.name,
         "route": {"version": model.version},
@@ -114,7 +121,8 @@ def _stated(terms: Terms, model: ModelSource) -> dict[str, object]:
     """The terms, the labels and the decision, and the oldest format that can say them."""
     labels = {output: list(texts) for output, texts in model.labels.items()}
     if model.decision is not None:
-        return {"format": _FORMAT_OF_DECISIONS, **terms.model_dump(), "labels": labels, "decision": model.decision}
+        stated = _FORMAT_OF_DECISIONS if model.files else _FORMAT_WITHOUT_MODELS
+        return {"format": stated, **terms.model_dump(), "labels": labels, "decision": model.decision}
     if labels:
         return {"format": _FORMAT_OF_LABELS, **terms.model_dump(), "labels": labels}
     first = terms.limits.model_dump(include=set(FirstLimits.model_fields))
@@ -124,7 +132,7 @@ def _stated(terms: Terms, model: ModelSource) -> dict[str, object]:
 
 
 def _refuse_duplicates(models: Sequence[ModelSource]) -> None:
-    seen: dict[str, Path] = {}
+    seen: dict[str, Path | None] = {}
     for model in models:
         if model.name in seen:
             raise UsageError(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from flyball.engine import model_files
 from flyball.snapshot import Limits, ModelSource, Slo, Terms, compile_models
+from flyball.snapshot.compile import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 
 def deployment_of(compiled: Compiled, queue_wait_ms_max: int | None = None) -> ModelSource:
     """What the snapshot's compiler takes: every model is a version, the decision stands beside them."""
-    first, *others = compiled.artifacts
+    first, others = compiled.artifacts[:1], compiled.artifacts[1:]
     limits = Limits() if queue_wait_ms_max is None else Limits(queue_wait_ms_max=queue_wait_ms_max)
     return ModelSource(
         compiled.name,
-        first.path,
-        version=first.version,
+        first[0].path if first else None,
+        version=first[0].version if first else VERSION,
         older={other.version: other.path for other in others},
         terms=Terms(limits=limits, slo=Slo(deadline_ms=compiled.timeout_ms)),
         decision=compiled.document,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from flyball.client import Decided, DecidedRow
+    from flyball.faults import LineFault
     from flyball.snapshot import Bundle
     from flyball.spec.check import Checked
     from flyball.spec.local import LocalServer
@@ -73,6 +74,12 @@ class Decision:
         from flyball.spec.check import check
 
         return check(self.spec, self.base, self._origin)
+
+    def warnings(self, file: str | Path = "SPEC") -> list[LineFault]:
+        """What is sound and may still surprise, each at its line; `file` is what commands in it call this decision."""
+        from flyball.spec.warnings import warnings_of
+
+        return warnings_of(self.spec, self.check().compiled, self._origin, file)
 
     def bundle(self) -> Bundle:
         """The Snapshot that serves this decision alone."""

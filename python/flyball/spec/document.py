@@ -71,6 +71,7 @@ def compile_spec(spec: Spec, base: Path, origin: Origin) -> Compiled:
         "idempotency": spec.idempotency.model_dump(),
         **({"record": spec.record.model_dump()} if spec.record is not None else {}),
     }
+    _check_remedies(spec, document["policy"]["outcomes"], files)
     if files.faults:
         raise refusal(origin, files.faults)
     timeout_ms = spec.slo.timeout.ms if spec.slo.timeout else None
@@ -153,7 +154,7 @@ def _ways(spec: Spec, singular: str | None) -> dict[str, Any]:
         if spec.model is not None and spec.model.previous is not None:
             variants.append(_variant(PREVIOUS, [previous_name(singular)], None))
             route["fallback"] = route["fallback"] or PREVIOUS
-    elif spec.variants is None:
+    elif spec.variants is None:  # none where there is no model
         variants = [_variant(name, [name], None) for name in spec.models or ()]
     else:
         variants = [_variant(name, part.models, part.weights) for name, part in spec.variants.items()]
@@ -162,6 +163,15 @@ def _ways(spec: Spec, singular: str | None) -> dict[str, Any]:
 
 def _variant(name: str, models: Sequence[str], weights: Mapping[str, float] | None) -> dict[str, Any]:
     return {"name": name, "models": list(models), "weights": dict(weights) if weights is not None else {models[-1]: 1.0}}
+
+
+def _check_remedies(spec: Spec, outcomes: Sequence[str], files: Files) -> None:
+    """Refuse a word that is both a remedy and an outcome: its author may mean either. Remedies left out are not written."""
+    for name in spec.remedies.model_fields_set:
+        word = getattr(spec.remedies, name).do
+        if word != "outcome" and word in outcomes:
+            allowed = f"{{outcome: {word}}} for the outcome; for the remedy {word}, give the outcome another name"
+            files.wrong(("remedies", name), word, allowed)
 
 
 def _remedy(remedied: Remedied) -> Any:

@@ -5,6 +5,7 @@ Must not know files of its own: the caller names the rows and where the result g
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,13 +14,12 @@ from flyball.errors import InvalidInputError
 from flyball.fit import apply, fit_transforms, is_open, read_columns
 from flyball.fit.columns import absent, is_text
 from flyball.spec.columns import kinds, open_steps, touched, whole_steps
+from flyball.spec.computed import computed_of, reads_of, with_computed
 from flyball.spec.faults import refusal
 from flyball.spec.files import Files
 from flyball.spec.read import read_spec
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from flyball.fit import Column, Columns, Fitted
@@ -40,12 +40,15 @@ def fit_spec(spec: Spec, base: Path, origin: Origin, data: Path, *, target: str 
     return fit_transforms(steps, columns, target=truth)
 
 
-def training_rows(decision: Path, data: Path, *, target: str) -> tuple[list[str], NDArray[np.float32], Column]:
+def training_rows(decision: str | Path, data: str | Path, *, target: str) -> tuple[list[str], NDArray[np.float32], Column]:
     """What the model is trained on: the names of its columns, its rows as float32, and the target.
 
-    The columns are made by the decision's own transforms with their fitted parameters, so that training and serving cannot
-    drift apart. The decision has one model; its columns are those that it lists, else all that transforms touched.
+    The columns are made by the decision's own transforms with their fitted parameters, and computed features by the program
+    that serves, so that training and serving cannot drift apart: a column of the data that says something else than the
+    decision computes is refused. The decision has one model; its columns are those that it lists, else all that transforms
+    touched. `data` is .parquet, .csv or .jsonl.
     """
+    decision, data = Path(decision), Path(data)
     spec, origin = read_spec(decision)
     files = Files(decision.parent, origin)
     steps = whole_steps(spec, {name: found for name in kinds(spec) if (found := _categories(spec, name, files))}, files)
@@ -62,12 +65,16 @@ def training_rows(decision: Path, data: Path, *, target: str) -> tuple[list[str]
 
 
 def _columns(spec: Spec, files: Files, wanted: set[str], data: Path, target: str | None) -> tuple[Columns, Column | None]:
-    """The columns of fields and features that are wanted, as the schema reads them."""
-    columns, truth = read_columns(data, {name: kind for name, kind in kinds(spec).items() if name in wanted}, target=target)
+    """The columns of fields and features that are wanted, as the schema reads them, with what the decision computes."""
+    needed = reads_of(spec, wanted)
+    computed = computed_of(spec, needed)
+    asked = {name: kind for name, kind in kinds(spec).items() if name in needed}
+    columns, truth = read_columns(data, asked, target=target, optional=computed)
     read = {name: _as_read(spec, name, column, files) for name, column in columns.items()}
+    categories = {name: _categories(spec, name, files) for name in asked}
     if files.faults:
         raise refusal(files.origin, files.faults)
-    return read, truth
+    return with_computed(spec, read, computed, categories, data), truth
 
 
 def _as_read(spec: Spec, name: str, column: Column, files: Files) -> Column:

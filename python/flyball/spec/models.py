@@ -163,8 +163,11 @@ class Route(Part):
     fallback: Key | None = words("the variant of the remedy previous_version, kept warm")
 
 
-Remedy = Literal["reject", "shed", "retry", "rules", "previous_version", "outcome"]
-_REMEDY_ALLOWED = "reject, shed, retry, rules, previous_version, or an outcome ({outcome: reject} for one of that name)"
+Remedy = Literal["error", "shed", "retry", "rules", "previous_version", "outcome"]
+REMEDY_WORDS = ("error", "shed", "retry", "rules", "previous_version")
+"""Remedies that are written as a word; any other word is an outcome of the policy."""
+_REMEDY_ALLOWED = f"{', '.join(REMEDY_WORDS)}, or an outcome of the policy"
+_REJECT_ALLOWED = "error to answer with an error (the remedy has no other name), or {outcome: reject} for the outcome"
 
 
 class Remedied(Part):
@@ -180,19 +183,17 @@ class Remedied(Part):
             return {"do": "outcome", "outcome": value["outcome"]}
         if not isinstance(value, str) or not value:
             raise not_allowed(_REMEDY_ALLOWED)
-        return (
-            {"do": value}
-            if value in ("reject", "shed", "retry", "rules", "previous_version")
-            else {"do": "outcome", "outcome": value}
-        )
+        if value == "reject":  # it reads as both: a request that is turned away, and the most usual name of an outcome
+            raise not_allowed(_REJECT_ALLOWED)
+        return {"do": value} if value in REMEDY_WORDS else {"do": "outcome", "outcome": value}
 
 
 def _remedy(description: str) -> Any:
-    return Words(default=Remedied.model_validate("reject"), description=description)
+    return Words(default=Remedied.model_validate("error"), description=description)
 
 
 class Remedies(Part):
-    """For each fault, what is done instead of failing; by default the fault is the answer (`reject`)."""
+    """For each fault, what is done instead of failing; by default the caller gets an error (`error`)."""
 
     model_unavailable: Remedied = _remedy("the model is not there, breaks or fails on this input")
     timeout: Remedied = _remedy("the deadline would pass")

@@ -137,7 +137,9 @@ class Policy(Part):
         description="for `score`, a field or a feature the range in which it must lie; what is not finite never does",
     )
     rules: Annotated[list[Rule], Words(max_length=1000)] = Words(default=[], description="a list of rules")
-    bands: Bands = Words(description="an object: each band's range of scores, from mild to severe")
+    bands: Bands = Words(
+        default={}, description="an object: each band's range of scores, from mild to severe; none where there is no model"
+    )
     segments: Annotated[list[Segment], Words(max_length=100)] = Words(default=[], description="a list: other bands for some")
     outcomes: Annotated[list[Outcome], Words(min_length=1, max_length=64)] | None = words(
         "all outcomes, from mild to severe; by default those of the bands, in the order in which they are written"
@@ -152,6 +154,8 @@ class Policy(Part):
     @model_validator(mode="after")
     def _order_is_told(self) -> Policy:
         """Bands that do not rise may mean that low scores are the severe ones, or nothing at all: their author must say."""
+        if not self.bands and self.outcomes is None:
+            raise not_allowed("bands; or `outcomes:` from mild to severe, for a decision without a model")
         ends = [band.below if band.at_least is None else band.at_least for band in self.bands.values()]
         rising = [end for end in ends if end is not None]
         if self.outcomes is None and rising != sorted(rising):

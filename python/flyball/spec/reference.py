@@ -77,6 +77,9 @@ remedies:
 
 Rules see fields and features as they are, never transformed columns. Something that is missing is not false: `when` is
 judged in three values, and `missing` says what a rule takes for a condition that cannot be told.
+
+A decision may do without a model: leave `model` and `models` out, write `policy.outcomes` instead of `policy.bands`, and the
+rules alone decide. What no rule decides gets the most severe outcome but one.
 """
 
 _SECTIONS: list[tuple[str, type[BaseModel]]] = [
@@ -124,6 +127,11 @@ _STEPS: dict[str, type[BaseModel]] = {
     "date_parts": transforms.DateParts,
 }
 _NOTES = {
+    "remedies": """\
+A remedy is a word, or an outcome of the policy. `error` answers with an error, `shed` with an overload error, `retry` tries
+once more, `rules` decides by the rules alone, `previous_version` asks the fallback variant; any other word is an outcome:
+`timeout: review`. A word that is both a remedy and an outcome is refused; `{outcome: retry}` is always the outcome. `reject`
+is no remedy: write `error` for the error, and `{outcome: reject}` for the outcome of that name.""",
     "transforms: a step": """\
 Each step takes columns, which at first are the fields and features under their names, and puts what it makes in their place.
 `- log1p: amount` is short for `- log1p: {of: [amount]}`.""",

@@ -48,7 +48,7 @@ class Spec(Part):
         default=[], description="a list of steps from values to columns"
     )
     fitted: Path | None = words("a file with fitted parameters of transforms")
-    model: Model | None = words("an object: the model, where there is one")
+    model: Model | None = words("an object: the model, where there is one; without any, the rules alone decide")
     models: Annotated[dict[Key, Model], Words(min_length=1, max_length=16)] | None = words(
         "an object: the models, where there are several"
     )
@@ -63,8 +63,8 @@ class Spec(Part):
 
     @model_validator(mode="after")
     def _model_or_models(self) -> Spec:
-        if (self.model is None) == (self.models is None):
-            raise not_allowed("a decision has a model: `model:` for one, or `models:` for several")
-        if self.model is not None and self.variants is not None:
-            raise not_allowed("variants beside models; with one model there is nothing to choose from")
+        if self.model is not None and self.models is not None:
+            raise not_allowed("`model:` for one model, `models:` for several, or neither where rules alone decide")
+        if self.models is None and self.variants is not None:
+            raise not_allowed("variants beside models; with one model or none there is nothing to choose from")
         return self

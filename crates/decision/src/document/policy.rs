@@ -10,6 +10,8 @@ pub struct PolicyDocument {
     pub guards: Vec<GuardDocument>,
     #[serde(default)]
     pub rules: Vec<RuleDocument>,
+    /// None where there is no model, and so no score.
+    #[serde(default)]
     pub bands: Vec<BandDocument>,
     /// Other bands where `when` holds; the first that does counts.
     #[serde(default)]
@@ -125,10 +127,10 @@ impl Default for ReasonsDocument {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemedyDocument {
-    /// The fault is the answer.
+    /// The caller gets an error.
     #[default]
-    Reject,
-    /// The fault is the answer, as overload: come again later.
+    Error,
+    /// The caller gets an overload error: retry later.
     Shed,
     /// Once more the same way, where the deadline leaves time.
     Retry,

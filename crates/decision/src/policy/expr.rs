@@ -64,7 +64,7 @@ impl Expr {
 
     /// For rules: `score` is the score, and missing where there is none.
     pub fn compile_with_score(source: &str, names: &Names) -> Result<Expr, ExprFault> {
-        Expr::compiled(source, names, true)
+        Expr::compiled(source, names, !names.unscored)
     }
 
     fn compiled(source: &str, names: &Names, score: bool) -> Result<Expr, ExprFault> {

@@ -1,5 +1,6 @@
 //! Guards: the ranges in which numbers must lie for a decision to be made at all.
 
+use super::NO_SCORE;
 use super::bands::Range;
 use crate::document::GuardDocument;
 use crate::faults::Faults;
@@ -81,6 +82,9 @@ impl Guards {
             let GuardDocument { min, max, .. } = *document;
             let guard = Guard { of: document.of.as_str().into(), min, max, hidden: false };
             if document.of == "score" {
+                if names.unscored {
+                    faults.tell(&own, NO_SCORE);
+                }
                 guards.score = guard;
                 continue;
             }

@@ -50,6 +50,19 @@ impl WindowState {
         }
     }
 
+    /// The newest event that replicas counted, to a bucket's width.
+    pub(crate) async fn newest_shared(&self, link: &Rc<Link>, limit: Duration) -> Result<Option<i64>, Why> {
+        let mut command = redis::cmd("HGET");
+        command.arg(self.marks_key()).arg("newest");
+        let newest: Option<f64> =
+            link.ask(limit, async |connection| command.query_async(connection).await).await?;
+        Ok(newest.map(|newest| newest as i64))
+    }
+
+    fn marks_key(&self) -> String {
+        format!("flyball:window:{}", self.table)
+    }
+
     fn call(
         &self,
         event: &Event<'_>,
@@ -68,7 +81,7 @@ impl WindowState {
         let key_lives_ms = 2 * (span.last_ms + span.width_ms) + AHEAD_MS_MAX;
         let mut call = SCRIPT.prepare_invoke();
         call.key(format!("flyball:window:{}:{}", self.table, event.key))
-            .key(format!("flyball:window:{}", self.table))
+            .key(self.marks_key())
             .arg(if numeric { "number" } else { "value" })
             .arg(when.bucket)
             .arg(span.count)

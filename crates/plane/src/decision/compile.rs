@@ -50,12 +50,13 @@ pub(crate) fn compile<M>(
     let outcomes = outcomes(&document);
     let of_variant = |models: &[usize]| models.iter().map(|&model| by[model].clone()).collect();
     let decided_by = program.variants.iter().map(|variant| of_variant(&variant.models)).collect();
-    let sources = sources(&program, around)?;
+    let sources = sources(&program, around.base, around.features)?;
     let preamble = Preamble::new(&deployment.name, &program, &by, &around.runtime);
     let windows = windows(&deployment.name, &document, &program, &sources, around.features)?;
     Ok(Decision {
         name: deployment.name.as_str().into(),
         meter: around.meters.decision(&deployment.name, &outcomes),
+        deadline: deployment.slo.deadline_ms.map(|ms| Duration::from_millis(ms.into())),
         input: document.input,
         outcomes,
         models,
@@ -136,9 +137,9 @@ fn models<M>(
     Ok(found.collect::<Result<Vec<_>, String>>()?.into_iter().unzip())
 }
 
-fn sources<M>(program: &Program, around: &Surroundings<'_, M>) -> Result<Vec<Source>, String> {
+pub(super) fn sources(program: &Program, base: &Path, features: &Features) -> Result<Vec<Source>, String> {
     let open = |(name, document): &(Arc<str>, SourceDocument)| {
-        let opened = source(document, around.base).and_then(|def| around.features.open(def));
+        let opened = source(document, base).and_then(|def| features.open(def));
         opened.map_err(|why| format!("sources.{name}: {why}"))
     };
     program.sources.iter().map(open).collect()
@@ -172,7 +173,7 @@ fn cache_def(document: &CacheDocument) -> CacheDef {
 }
 
 /// One for each feature that is a window, in the order of features.
-fn windows(
+pub(super) fn windows(
     decision: &str,
     document: &DecisionDocument,
     program: &Program,

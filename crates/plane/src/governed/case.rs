@@ -116,7 +116,7 @@ impl<'a, S: Sink> Case<'a, S> {
         self.features(&which, deadline).await;
         self.work.done_with(which);
         walk.stage(Stage::Features, ());
-        self.judge_by_rules();
+        self.judge_by_rules(|way| way == Some(RowWay::Rules));
         guard(self.decision, &mut self.work).await;
         self.run_open(admitted, deadline, walk).await;
     }
@@ -124,6 +124,9 @@ impl<'a, S: Sink> Case<'a, S> {
     /// Admits the rows of the first open one's variant together; where that fails, they do. Those of other variants are
     /// admitted when they run.
     fn admit(&mut self, deadline: Option<Nanos>) -> Option<Admitted> {
+        if !self.decision.program.scored() {
+            return None;
+        }
         let variant = self.work.lines.iter().find(|line| line.open())?.variant;
         let which = self.work.rows_where(|line| line.open() && line.variant == variant);
         let ask = Ask { rows: which.len(), priority: self.ask.priority, deadline };
@@ -160,6 +163,10 @@ impl<'a, S: Sink> Case<'a, S> {
     /// Runs the open rows, variant by variant, and judges them. The one that was admitted comes first: no request holds
     /// two permits.
     async fn run_open(&mut self, admitted: Option<Admitted>, deadline: Option<Nanos>, walk: &mut Walk<S>) {
+        if !self.decision.program.scored() {
+            self.judge_by_rules(|_way| true);
+            return walk.stage(Stage::Policy, ());
+        }
         let variants = self.decision.program.variants.len();
         let first = admitted.as_ref().map_or(0, |admitted| admitted.variant);
         let mut permit = admitted.map(|admitted| admitted.permit);
@@ -268,7 +275,7 @@ impl<'a, S: Sink> Case<'a, S> {
             let remedy = remedy(&program.remedies, fault.kind);
             let remedied = remedied(fault, remedy);
             let state = match (remedy, program.route.fallback) {
-                (Remedy::Reject, _) | (Remedy::Previous, None) => continue,
+                (Remedy::Error, _) | (Remedy::Previous, None) => continue,
                 (Remedy::Shed, _) => State::Failed(shed(fault.clone())),
                 (Remedy::Rules, _) => match program.policy.judge(&work.rows, row, None) {
                     Ok(verdict) => State::Judged { verdict, score: None },
@@ -305,11 +312,11 @@ impl<'a, S: Sink> Case<'a, S> {
         self.run_open(None, walk.deadline, walk).await;
     }
 
-    /// Rows that chose the rules alone.
-    fn judge_by_rules(&mut self) {
+    /// Open rows whose way is one for the rules alone.
+    fn judge_by_rules(&mut self, alone: impl Fn(Option<RowWay>) -> bool) {
         let (policy, work) = (&self.decision.program.policy, &mut *self.work);
         for (row, line) in work.lines.iter_mut().enumerate().filter(|(_, line)| line.open()) {
-            if work.rows.way(row) == Some(RowWay::Rules)
+            if alone(work.rows.way(row))
                 && let Ok(verdict) = policy.judge(&work.rows, row, None)
             {
                 line.state = State::Judged { verdict, score: None };

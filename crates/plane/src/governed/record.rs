@@ -163,7 +163,7 @@ impl<S: Sink> Case<'_, S> {
             let verdict = match remedy {
                 Remedy::Rules => policy.judge(&work.rows, row, None).ok(),
                 Remedy::Outcome(outcome) => Some(declared(outcome)),
-                Remedy::Shed | Remedy::Reject | Remedy::Previous | Remedy::Retry => None,
+                Remedy::Shed | Remedy::Error | Remedy::Previous | Remedy::Retry => None,
             };
             line.state = match verdict {
                 Some(verdict) => {
@@ -203,7 +203,7 @@ fn unrecorded(line: &Line) -> bool {
 /// Whether a row may come to a decision: those that hold to the schema, and those whose remedy decides.
 fn may_decide(line: &Line, remedy: impl Fn(FaultKind) -> Remedy) -> bool {
     match &line.state {
-        State::Failed(fault) => !matches!(remedy(fault.kind), Remedy::Reject | Remedy::Shed),
+        State::Failed(fault) => !matches!(remedy(fault.kind), Remedy::Error | Remedy::Shed),
         State::Open | State::Judged { .. } => true,
     }
 }

@@ -25,14 +25,14 @@ pub(crate) fn remedy(remedies: &Remedies, kind: FaultKind) -> Remedy {
         FaultKind::FieldsInvalid => remedies.invalid_input,
         FaultKind::GuardViolated => remedies.guard_violated,
         FaultKind::RecordFailed => remedies.record_error,
-        _ => Remedy::Reject,
+        _ => Remedy::Error,
     }
 }
 
 /// What the answer says of a remedy; none: there was none.
 pub(crate) fn remedied(fault: &Fault, remedy: Remedy) -> Option<Remedied> {
     let remedy = match remedy {
-        Remedy::Reject => return None,
+        Remedy::Error => return None,
         Remedy::Shed => core::Remedy::Shed,
         Remedy::Retry => core::Remedy::Retry,
         Remedy::Rules => core::Remedy::Rules,
@@ -56,7 +56,7 @@ pub(crate) fn first_deadline(remedies: &Remedies, deadline: Option<Nanos>, now: 
     let deadline = deadline?;
     let left = deadline.since(now);
     let kept = match remedies.timeout {
-        Remedy::Reject | Remedy::Shed => Duration::ZERO,
+        Remedy::Error | Remedy::Shed => Duration::ZERO,
         Remedy::Rules | Remedy::Outcome(_) => (left / 4).min(KEPT_MAX),
         // It runs a model as well.
         Remedy::Retry | Remedy::Previous => left / 2,
@@ -93,7 +93,7 @@ mod tests {
                 K::FieldsInvalid => Remedy::Outcome(2),
                 K::GuardViolated => Remedy::Retry,
                 K::RecordFailed => Remedy::Outcome(3),
-                _ => Remedy::Reject,
+                _ => Remedy::Error,
             };
             assert_eq!(remedy(&REMEDIES, kind), wanted, "{}", kind.label());
         }
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(first_deadline(&REMEDIES, None, Nanos(0)), None);
         let previous = Remedies { timeout: Remedy::Previous, ..REMEDIES };
         assert_eq!(first_deadline(&previous, at(30), Nanos(10_000_000)), at(20));
-        let none = Remedies { timeout: Remedy::Reject, ..REMEDIES };
+        let none = Remedies { timeout: Remedy::Error, ..REMEDIES };
         assert_eq!(first_deadline(&none, at(30), Nanos(10_000_000)), at(30));
     }
 }

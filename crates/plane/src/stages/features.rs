@@ -176,25 +176,37 @@ impl<S: Sink> Asked<'_, S> {
         plan: &'r FeaturePlan,
         rows: &'r Rows,
         row: usize,
-        [of_text, by_text]: &'r mut [KeyBuffer; 2],
+        buffers: &'r mut [KeyBuffer; 2],
     ) -> Option<Event<'r>> {
-        let FeatureFrom::Window { op, of, by, current, .. } = &plan.from else { return None };
-        let number = || of.as_ref()?.number(rows, row).map(WindowValue::Number);
-        let value = match op {
-            WindowOp::Count => None,
-            WindowOp::Sum | WindowOp::Mean => number(),
-            WindowOp::Distinct => {
-                of.as_ref().and_then(|of| of.text(rows, row, of_text)).map(WindowValue::Text).or_else(number)
-            }
-        };
+        let at_ms = self.decision.program.event_ms(rows, row).unwrap_or(self.occasion.unix_ms);
+        let event = window_event(plan, rows, row, at_ms, buffers)?;
         Some(Event {
-            key: by.text(rows, row, by_text)?,
-            at_ms: self.decision.program.event_ms(rows, row).unwrap_or(self.occasion.unix_ms),
-            value: value.unwrap_or(WindowValue::None),
-            current: *current && self.occasion.event != EventIs::Counted,
+            current: event.current && self.occasion.event != EventIs::Counted,
             write: self.occasion.event == EventIs::New,
+            ..event
         })
     }
+}
+
+/// The event that a row is for a window; none where its key is missing, or the feature is no window.
+pub(crate) fn window_event<'r>(
+    plan: &'r FeaturePlan,
+    rows: &'r Rows,
+    row: usize,
+    at_ms: i64,
+    [of_text, by_text]: &'r mut [KeyBuffer; 2],
+) -> Option<Event<'r>> {
+    let FeatureFrom::Window { op, of, by, current, .. } = &plan.from else { return None };
+    let number = || of.as_ref()?.number(rows, row).map(WindowValue::Number);
+    let value = match op {
+        WindowOp::Count => None,
+        WindowOp::Sum | WindowOp::Mean => number(),
+        WindowOp::Distinct => {
+            of.as_ref().and_then(|of| of.text(rows, row, of_text)).map(WindowValue::Text).or_else(number)
+        }
+    };
+    let (key, value) = (by.text(rows, row, by_text)?, value.unwrap_or(WindowValue::None));
+    Some(Event { key, at_ms, value, current: *current, write: true })
 }
 
 /// Sets a feature by what was found, or does what is declared for the case that it was not.

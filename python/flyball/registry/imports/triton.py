@@ -40,11 +40,10 @@ def _versions(source: ModelSource, report: ModelReport, repository: Path) -> Ite
     if source.labels:
         stated["labels"] = {output: list(labels) for output, labels in source.labels.items()}
     notes = tuple(f"{note.field}: {note.text}" for note in report.warnings)
-    paths = {**source.older, source.version: source.path}
-    for version in sorted(paths, key=int):
+    for version in sorted(source.files, key=int):
         yield Found(
             name=source.name,
-            model=paths[version],
+            model=source.files[version],
             source=f"{repository.name}/{source.name}/{version} (Triton's layout)",
             parameters={"triton": {"model": source.name, "version": version, **stated}},
             notes=notes,

@@ -5,6 +5,7 @@ use super::ExprFault;
 use super::node::{Calc, Instant, Pick, Real, Relation, Truth, Typed, Whole, Words};
 use crate::names::{Name, Names};
 use crate::nearest::did_you_mean;
+use crate::policy::NO_SCORE;
 use crate::value::Kind;
 use cel::common::ast::{CallExpr, Expr as Tree, IdedExpr, LiteralValue, SourceInfo, operators};
 use std::cell::{Cell, RefCell};
@@ -108,6 +109,7 @@ impl Checker<'_> {
                 self.reads.borrow_mut().push(known.slot);
                 Ok(known)
             }
+            None if name == "score" && self.names.unscored => self.fault(tree, NO_SCORE),
             None if name == "score" => self
                 .fault(tree, "score is not known yet where segments and features are told; use it in rules"),
             None => {

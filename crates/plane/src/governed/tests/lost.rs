@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 
 #[test]
 fn a_record_that_is_lost_on_its_way_is_refused_or_is_another_decision() {
-    let (refusing, book) = sync(json!("reject"));
+    let (refusing, book) = sync(json!("error"));
     book.state().commits.push_back(Some(Unkept::Broken));
     let fault = refusing.ask(x(1)).unwrap_err();
     assert_eq!((fault.kind, fault.stage), (FaultKind::RecordFailed, Stage::Record));
@@ -49,7 +49,7 @@ fn partly(remedy: Json, record: Json, kept: usize) -> (World, Book, Result<Decis
 #[test]
 fn of_a_request_whose_records_are_partly_lost_only_those_rows_are_refused() {
     for kept in 0..3 {
-        let (_, book, answer) = partly(json!("reject"), json!({"durability": "sync"}), kept);
+        let (_, book, answer) = partly(json!("error"), json!({"durability": "sync"}), kept);
         assert_eq!(json!(ids(&answer)), json!([book.recorded()[0]["id"]]), "{kept}");
         for (row, found) in answer.unwrap().rows.iter().enumerate().filter(|(row, _)| *row != kept) {
             let RowOutcome::Failed { kind, stage, .. } = found.outcome else {
@@ -65,7 +65,7 @@ fn of_a_request_whose_records_are_partly_lost_only_those_rows_are_refused() {
 fn of_a_request_whose_records_are_partly_lost_only_those_rows_stand_in_a_gap() {
     let unlogged = json!({"durability": "sync", "when_unavailable": "serve_unlogged"});
     for (remedy, record) in
-        [(json!("reject"), unlogged), (json!({"outcome": "review"}), json!({"durability": "sync"}))]
+        [(json!("error"), unlogged), (json!({"outcome": "review"}), json!({"durability": "sync"}))]
     {
         for kept in 0..3 {
             let (_, book, answer) = partly(remedy.clone(), record.clone(), kept);
@@ -89,7 +89,7 @@ fn what_is_on_the_disk_is_not_offered_a_second_time() {
 
 #[test]
 fn a_disk_that_never_answers_is_waited_for_and_then_the_decision_is_known_as_undelivered() {
-    let (world, book) = sync(json!("reject"));
+    let (world, book) = sync(json!("error"));
     book.state().hangs = true;
     let fault = world.ask(x(1)).unwrap_err();
     assert_eq!((fault.kind, fault.stage), (FaultKind::RecordFailed, Stage::Record));
@@ -101,7 +101,7 @@ fn a_disk_that_never_answers_is_waited_for_and_then_the_decision_is_known_as_und
 #[test]
 fn who_serves_unlogged_on_a_disk_that_never_answers_leaves_it_to_the_journal_to_count_what_it_loses() {
     let record = json!({"durability": "sync", "when_unavailable": "serve_unlogged"});
-    let (world, book) = world(json!("reject"), record);
+    let (world, book) = world(json!("error"), record);
     book.state().hangs = true;
     let answer = world.ask(x(1));
     assert_eq!(ids(&answer), [book.of(EntryKind::Decision)[0]["id"].as_str().unwrap()]);
@@ -138,7 +138,7 @@ proptest! {
     fn decisions_are_recorded_or_missed_whatever_fails(
         steps in prop::collection::vec(step(), 1..8),
         remedy in prop::sample::select(
-            vec![json!("reject"), json!("shed"), json!("rules"), json!("retry"), json!({"outcome": "review"})]
+            vec![json!("error"), json!("shed"), json!("rules"), json!("retry"), json!({"outcome": "review"})]
         ),
         unlogged: bool,
         sync: bool,

@@ -55,7 +55,7 @@ pub(super) fn ids(answer: &Result<Decisions, Fault>) -> Vec<String> {
 
 #[test]
 fn what_is_answered_is_what_was_recorded() {
-    let (world, book) = buffered(json!("reject"));
+    let (world, book) = buffered(json!("error"));
     let answer = world.ask(many(vec![json!({"x": 1, "k": "a"}), json!({"x": 300}), json!({"x": 7})]));
     let records = book.of(EntryKind::Decision);
     assert_eq!(records.iter().map(|record| record["id"].as_str().unwrap()).collect::<Vec<_>>(), ids(&answer));
@@ -78,7 +78,7 @@ fn what_is_answered_is_what_was_recorded() {
 
 #[test]
 fn a_record_says_with_how_many_others_its_row_was_run_and_where_among_them() {
-    let (world, book) = buffered(json!("reject"));
+    let (world, book) = buffered(json!("error"));
     world.ask_all(vec![x(1), many(vec![json!({"x": 2}), json!({"x": 3})])]);
     let records = book.of(EntryKind::Decision);
     assert_eq!(*world.lane.sink.0.borrow(), [3], "they were run together");
@@ -93,7 +93,7 @@ fn a_record_says_with_how_many_others_its_row_was_run_and_where_among_them() {
 
 #[test]
 fn without_a_place_nothing_is_computed() {
-    let (world, book) = buffered(json!("reject"));
+    let (world, book) = buffered(json!("error"));
     book.state().refusals.extend([Unkept::Full, Unkept::Behind]);
     let fault = world.ask(x(1).keyed("key")).unwrap_err();
     assert_eq!((fault.kind, fault.stage), (FaultKind::RecordFailed, Stage::Admit));
@@ -142,7 +142,7 @@ fn a_retry_asks_for_a_place_once_more_and_not_a_third_time() {
 fn who_serves_unlogged_decides_as_ever_and_says_how_often() {
     for durability in ["buffered", "sync"] {
         let record = json!({"durability": durability, "when_unavailable": "serve_unlogged"});
-        let (world, book) = world(json!("reject"), record);
+        let (world, book) = world(json!("error"), record);
         book.state().refusals.push_back(Unkept::Full);
         let answer = world.ask(many(vec![json!({"x": 1}), json!({"x": 300}), json!({"x": 2})]));
         assert_eq!((decided(&answer, 0).score, decided(&answer, 2).remedy), (Some(1.0), None));
@@ -156,7 +156,7 @@ fn who_serves_unlogged_decides_as_ever_and_says_how_often() {
 
 #[test]
 fn a_decision_that_waits_for_the_disk_is_answered_once_it_is_there() {
-    let (world, book) = sync(json!("reject"));
+    let (world, book) = sync(json!("error"));
     book.state().hangs = true;
     let answer = world.ask_while(x(1), |_| {
         let offered = book.offered() > 0;
@@ -172,7 +172,7 @@ fn a_decision_that_waits_for_the_disk_is_answered_once_it_is_there() {
 
 #[test]
 fn places_that_are_held_are_used_whatever_is_the_matter_with_the_journal_since() {
-    let (world, book) = sync(json!("reject"));
+    let (world, book) = sync(json!("error"));
     book.state().hangs = true;
     world.hang_up(x(1), || {
         let offered = book.offered() == 1;
@@ -187,7 +187,7 @@ fn places_that_are_held_are_used_whatever_is_the_matter_with_the_journal_since()
 
 #[test]
 fn who_hangs_up_leaves_no_place_behind_and_a_decision_that_is_known_as_undelivered() {
-    let (world, book) = sync(json!("reject"));
+    let (world, book) = sync(json!("error"));
     book.state().hangs = true;
     world.hang_up(many(vec![json!({"x": 1}), json!({"x": 300}), json!({"x": 2})]), || book.offered() == 2);
     let ids = |kind| book.of(kind).iter().map(|entry| entry["id"].clone()).collect::<Vec<_>>();
@@ -195,14 +195,14 @@ fn who_hangs_up_leaves_no_place_behind_and_a_decision_that_is_known_as_undeliver
     assert_eq!(world.lane.sink.1.borrow().walks.len(), 1);
     add_up(&world, &book);
     // Before anything is decided there is nothing to be told.
-    let (world, book) = sync(json!("reject"));
+    let (world, book) = sync(json!("error"));
     world.hang_up(x(1), || book.held() > 0);
     assert_eq!((book.held(), book.offered()), (0, 0));
 }
 
 #[test]
 fn rows_that_were_admitted_and_failed_leave_a_record_and_those_that_were_refused_before_do_not() {
-    let (world, book) = buffered(json!("reject"));
+    let (world, book) = buffered(json!("error"));
     world.puppets[0].fails_on(9);
     let answer = world.ask(many(vec![json!({"x": 1}), json!({"x": 9, "k": "a"}), json!({"x": 300})]));
     assert_eq!(ids(&answer).len(), 1);
@@ -235,7 +235,7 @@ fn every_way_to_a_decision_has_its_name() {
         let record = book.of(EntryKind::Decision).pop().unwrap();
         (record["route"].clone(), record["variant"].clone(), record["models"].as_array().unwrap().len())
     };
-    assert_eq!(way(&remedied(json!("reject"))), (json!("champion"), json!("champion"), 1));
+    assert_eq!(way(&remedied(json!("error"))), (json!("champion"), json!("champion"), 1));
     for (remedy, wanted) in [
         (json!("rules"), (json!("rules"), Json::Null, 0)),
         (json!({"outcome": "review"}), (json!("declared"), Json::Null, 0)),
@@ -310,7 +310,7 @@ fn features_that_are_made_of_what_is_personal_are_personal_too() {
 
 #[test]
 fn records_beyond_the_sample_say_what_was_decided_and_nothing_of_the_input() {
-    let (world, book) = world(json!("reject"), json!({"sample": 0.5}));
+    let (world, book) = world(json!("error"), json!({"sample": 0.5}));
     for value in 0..64 {
         decided(&world.ask(one(json!({"x": value % 9, "k": "a"}))), 0);
     }
@@ -326,7 +326,7 @@ fn records_beyond_the_sample_say_what_was_decided_and_nothing_of_the_input() {
 
 #[test]
 fn a_repeat_leaves_no_record() {
-    let (world, book) = buffered(json!("reject"));
+    let (world, book) = buffered(json!("error"));
     let first = ids(&world.ask(x(1).keyed("key")));
     assert_eq!(ids(&world.ask(x(1).keyed("key"))), first);
     let records = book.of(EntryKind::Decision);
