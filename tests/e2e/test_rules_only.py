@@ -46,7 +46,16 @@ def flyball(*words: str | Path, code: int = 0) -> Any:
 
 def serve(folder: Path, *options: str) -> list[str]:
     journal = ["--journal-folder", str(folder / "journal")]
-    return [*serving.flyball(), "serve", "--decision", str(folder / "limits.yaml"), "--listen", "127.0.0.1:0", *journal, *options]
+    return [
+        *serving.flyball(),
+        "serve",
+        "--decision",
+        str(folder / "limits.yaml"),
+        "--listen",
+        "127.0.0.1:0",
+        *journal,
+        *options,
+    ]
 
 
 def kept(folder: Path) -> list[str]:

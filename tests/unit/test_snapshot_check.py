@@ -19,6 +19,7 @@ BAD = sorted(GOLDEN.glob("v*/bad/*.json"))
 BEYOND_SCHEMA = {
     "duplicate-names",
     "duplicate-versions",
+    "no-versions-and-no-decision",
     "route-unknown-version",
     "float-for-int",
     "batch-larger-than-a-run",

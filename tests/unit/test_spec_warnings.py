@@ -65,7 +65,7 @@ def test_adverse_outcomes_without_reasons(run, here):
     assert told(found, "policy.rules[0]", "gives 'reject', which is adverse, without a reason")
     assert told(found, "remedies.timeout", "gives 'reject', which is adverse")
     assert not told(found, "policy.reasons", "by the score alone")
-    silent = warnings(run, here, SPEC.replace(', explain: {linear: {coefficients: [1, 1], means: [0, 0]}}', ""))
+    silent = warnings(run, here, SPEC.replace(", explain: {linear: {coefficients: [1, 1], means: [0, 0]}}", ""))
     assert told(silent, "policy.reasons", "reject by the score alone has no reasons")
     never = warnings(run, here, SPEC.replace("remedies:", "  reasons: {from: rules}\nremedies:"))
     assert told(never, "policy.reasons", "explains the model never")

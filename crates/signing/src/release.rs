@@ -239,11 +239,12 @@ fn environments(fields: &Fields<'_>) -> Result<Vec<String>, Refused> {
     Ok(environments.into_iter().map(str::to_owned).collect())
 }
 
-/// One at least: without a model there is nothing to serve.
+/// One at least, where there is no decision: else there is nothing to serve.
 fn models(fields: &Fields<'_>) -> Result<BTreeMap<String, Digest>, Refused> {
     let models = fields.object("models")?;
-    if !(1..=VERSIONS_MAX).contains(&models.keys().len()) || !models.keys().all(|key| sound_version(key)) {
-        return Err(fields.fault("models", &format!("an object of 1 to {VERSIONS_MAX} versions")));
+    let least = usize::from(fields.digest_or_null("decision")?.is_none());
+    if !(least..=VERSIONS_MAX).contains(&models.keys().len()) || !models.keys().all(|key| sound_version(key)) {
+        return Err(fields.fault("models", &format!("an object of {least} to {VERSIONS_MAX} versions")));
     }
     models.keys().map(|version| Ok((version.clone(), models.digest(version)?))).collect()
 }

@@ -47,7 +47,7 @@ class Predicate(Signed):
     not_after: Time
     tier: Tier
     author: Hint
-    models: Annotated[dict[ModelVersion, Digest], Field(min_length=1, max_length=MODELS_MAX)]
+    models: Annotated[dict[ModelVersion, Digest], Field(max_length=MODELS_MAX)]
     """By the versions that a deployment gives them: which file, with its external data, answers as which."""
     decision: Digest | None
     policy: Digest | None
@@ -57,6 +57,8 @@ class Predicate(Signed):
     def _ends_after_it_begins(self) -> Self:
         if seconds(self.not_after) <= seconds(self.not_before):
             raise ValueError("not_after must be after not_before")
+        if not self.models and self.decision is None:
+            raise ValueError("without a model there must be a decision")
         return self
 
 

@@ -29,6 +29,7 @@ VERSION = "1"
 _FORMAT_OF_TERMS = 2
 _FORMAT_OF_LABELS = 3
 _FORMAT_OF_DECISIONS = 4
+_FORMAT_WITHOUT_MODELS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,8 @@ def _stated(terms: Terms, model: ModelSource) -> dict[str, object]:
     """The terms, the labels and the decision, and the oldest format that can say them."""
     labels = {output: list(texts) for output, texts in model.labels.items()}
     if model.decision is not None:
-        return {"format": _FORMAT_OF_DECISIONS, **terms.model_dump(), "labels": labels, "decision": model.decision}
+        stated = _FORMAT_OF_DECISIONS if model.files else _FORMAT_WITHOUT_MODELS
+        return {"format": stated, **terms.model_dump(), "labels": labels, "decision": model.decision}
     if labels:
         return {"format": _FORMAT_OF_LABELS, **terms.model_dump(), "labels": labels}
     first = terms.limits.model_dump(include=set(FirstLimits.model_fields))

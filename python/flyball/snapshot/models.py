@@ -203,9 +203,6 @@ class ThirdDeployment(SecondDeployment):
 class FourthDeployment(ThirdDeployment):
     """One deployment, as format 4 knows it."""
 
-    versions: list[ModelVersion] = Field(
-        max_length=16, description="a list of 1 to 16 versions; empty for a decision without a model"
-    )
     decision: dict[str, Any] | None = Field(
         default=None,
         description="an object: what is decided with its models, which has checks of its own; null to serve models as such",
@@ -255,5 +252,8 @@ class Candidate(_Part):
 class Deployment(FourthDeployment):
     """One deployment: its versions and their terms, what is decided with them, who signed it, and what is tried beside."""
 
+    versions: list[ModelVersion] = Field(
+        max_length=16, description="a list of 1 to 16 versions; empty for a decision without a model"
+    )
     signed: Signed | None = Field(default=None, description="an object: what says that it may be served; null for nothing")
     candidate: Candidate | None = Field(default=None, description="an object: what is tried beside it; null for nothing")

@@ -128,10 +128,10 @@ _STEPS: dict[str, type[BaseModel]] = {
 }
 _NOTES = {
     "remedies": """\
-A remedy is a word, or an outcome of the policy. `error` answers with an error, `shed` with an overload error, `retry` tries once
-more, `rules` decides by the rules alone, `previous_version` asks the fallback variant; any other word is an outcome: `timeout: review`.
-A word that is both a remedy and an outcome is refused; `{outcome: retry}` is always the outcome. `reject` is no remedy: write
-`error` for the error, and `{outcome: reject}` for the outcome of that name.""",
+A remedy is a word, or an outcome of the policy. `error` answers with an error, `shed` with an overload error, `retry` tries
+once more, `rules` decides by the rules alone, `previous_version` asks the fallback variant; any other word is an outcome:
+`timeout: review`. A word that is both a remedy and an outcome is refused; `{outcome: retry}` is always the outcome. `reject`
+is no remedy: write `error` for the error, and `{outcome: reject}` for the outcome of that name.""",
     "transforms: a step": """\
 Each step takes columns, which at first are the fields and features under their names, and puts what it makes in their place.
 `- log1p: amount` is short for `- log1p: {of: [amount]}`.""",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bench.claims.hardening.attempts import Build
 
 _REQUESTS = 200
-_FAULTS = re.compile(r'^flyball_faults_total\{([^}]*)\} (\d+)', re.MULTILINE)
+_FAULTS = re.compile(r"^flyball_faults_total\{([^}]*)\} (\d+)", re.MULTILINE)
 
 
 def _model(path: Path, *, breaks: bool) -> dict[str, Any]:
@@ -53,7 +53,16 @@ def _snapshot(folder: Path) -> Path:
 @attempt("a fault of a candidate with a share is counted under a random version")
 def canary_faults(build: Build, folder: Path) -> Seen:
     """Version 2 fails on every request, version 1 on none: all faults are version 2's."""
-    command = [build.flyball, "serve", "--snapshot", str(_snapshot(folder)), "--unsigned", "allow", "--listen", "127.0.0.1:0"]
+    command = [
+        build.flyball,
+        "serve",
+        "--snapshot",
+        str(_snapshot(folder)),
+        "--unsigned",
+        "allow",
+        "--listen",
+        "127.0.0.1:0",
+    ]
     body = {"inputs": [{"name": "x", "shape": [1, 1], "datatype": "FP32", "data": [5.0]}]}
     with serving(command, folder) as address:
         failed = sum(asked(f"http://{address}/v2/models/m/infer", body)[0] != 200 for _ in range(_REQUESTS))

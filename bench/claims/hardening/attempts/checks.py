@@ -43,7 +43,9 @@ def _warned(build: Build, folder: Path, *words: str, across: bool = False) -> Se
     for verb in ("check", "plan"):
         ran = flyball(build, folder, verb, "card.yaml", COLUMNS="1000")
         codes.append(ran.returncode)
-        lines = [line for line in ran.stdout.splitlines() if line.startswith("warning") and all(word in line for word in words)]
+        lines = [
+            line for line in ran.stdout.splitlines() if line.startswith("warning") and all(word in line for word in words)
+        ]
         said.append(lines[0].strip() if lines else "")
     shown = said[0] or f"nothing is said of {words[0]}"
     return Seen(f"{shown[:170]} (exit {codes[0]})", holds=all(said) and codes == [0, 0])
@@ -126,10 +128,16 @@ def rules_only_decision(build: Build, folder: Path) -> Seen:
     """check, plan, decide through a server, and score."""
     (folder / "limits.yaml").write_text(_RULES)
     (folder / "rows.csv").write_text("amount\n5\n500\n5000\n")
-    for words in (("check", "limits.yaml"), ("plan", "limits.yaml"), ("score", "--decision", "limits.yaml", "--in", "rows.csv", "--out", "out.csv")):
+    for words in (
+        ("check", "limits.yaml"),
+        ("plan", "limits.yaml"),
+        ("score", "--decision", "limits.yaml", "--in", "rows.csv", "--out", "out.csv"),
+    ):
         ran = flyball(build, folder, *words)
         if ran.returncode:
-            return Seen(f"{words[0]}: exit {ran.returncode}: {' '.join((ran.stdout + ran.stderr).split())[:120]}", holds=False)
+            return Seen(
+                f"{words[0]}: exit {ran.returncode}: {' '.join((ran.stdout + ran.stderr).split())[:120]}", holds=False
+            )
     command = [build.flyball, "serve", "--decision", "limits.yaml", "--listen", "127.0.0.1:0"]
     with serving(command, folder) as address:
         answers = [asked(f"http://{address}/v1/decisions/limits", {"input": {"amount": n}}) for n in (5, 500, 5000)]

@@ -52,4 +52,6 @@ def remedy_that_is_an_outcome(build: Build, folder: Path) -> Seen:
     code, told = _check(build, folder, "retry", "retry")
     if code == 0:
         return Seen("check says nothing", holds=False)
-    return Seen(next(line for line in told.splitlines() if "timeout" in line).strip()[:200], holds="{outcome: retry}" in told)
+    return Seen(
+        next(line for line in told.splitlines() if "timeout" in line).strip()[:200], holds="{outcome: retry}" in told
+    )

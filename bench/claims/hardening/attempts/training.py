@@ -45,7 +45,9 @@ def fit_on_a_column_that_disagrees(build: Build, folder: Path) -> Seen:
     if ran.returncode == 0:
         return Seen(f"fitted: {ran.stdout.strip().splitlines()[-2].strip()[:100]}", holds=False)
     told = ran.stderr.strip()
-    return Seen(f"exit {ran.returncode}: {told.splitlines()[0][:160]}", holds="'used'" in told and "99" in told and "0.07" in told)
+    return Seen(
+        f"exit {ran.returncode}: {told.splitlines()[0][:160]}", holds="'used'" in told and "99" in told and "0.07" in told
+    )
 
 
 @attempt("`fit` wants a column for a feature that the decision itself computes")

@@ -189,3 +189,73 @@ async fn count(
 fn unreachable(window: &str, why: Why) -> BackfillFault {
     BackfillFault::Unreachable(format!("the window {window} does not answer: {}", why.label()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flyball_core::Scalar;
+    use serde_json::json;
+
+    const HOUR_MS: i64 = 3_600_000;
+
+    fn document() -> DecisionDocument {
+        let window = json!({"op": "sum", "of": "amount", "by": "card", "last_ms": HOUR_MS});
+        DecisionDocument::read(&json!({
+            "owner": "risk", "purpose": "the test's own",
+            "input": [{"name": "card", "type": "string", "required": false}, {"name": "amount", "type": "float"}],
+            "features": [{"name": "spent", "type": "float", "window": window}],
+            "policy": {"outcomes": ["any"], "rules": [{"when": "true", "then": "any"}]},
+        }))
+        .unwrap()
+    }
+
+    fn put(backfill: &mut Backfill, times: &[i64], card: Option<&str>) -> Result<(), BackfillFault> {
+        backfill.put(times, |reader| {
+            for _ in times {
+                reader.row(None);
+                reader.field("amount", Scalar::Float(1.0));
+                if let Some(card) = card {
+                    reader.field("card", Scalar::Text(card));
+                }
+            }
+        })
+    }
+
+    #[test]
+    fn a_window_that_was_filled_is_warm_and_its_events_are_not_taken_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let begin = || Backfill::begin("d", &document(), Some(folder.path().to_owned())).unwrap();
+        let now = Wall::system().now_ms();
+        let times: Vec<i64> = (0..=60).map(|minute| now - HOUR_MS + minute * 60_000).collect();
+        let mut first = begin();
+        put(&mut first, &times, Some("c")).unwrap();
+        put(&mut first, &[now], None).unwrap();
+        let window = first.windows[0].clone().unwrap();
+        let event = flyball_features::Event {
+            key: "c",
+            at_ms: now,
+            value: flyball_features::WindowValue::None,
+            current: false,
+            write: false,
+        };
+        let value = first.features.lane().window_embedded(&window, event);
+        assert_eq!(value, Some(Windowed::Value { value: 61.0, saturated: false }));
+        drop(window);
+        assert_eq!(first.finish(), Filled { events: 61, without_key: 1 });
+        let mut second = begin();
+        let again = put(&mut second, &times, Some("c")).unwrap_err();
+        assert!(again.to_string().contains("must not be counted twice"), "{again}");
+        assert_eq!(second.finish(), Filled::default());
+        let mut later = begin();
+        put(&mut later, &[now + 2 * 60_000], Some("c")).unwrap();
+    }
+
+    #[test]
+    fn events_that_are_not_in_order_and_windows_without_a_folder_are_refused() {
+        assert!(matches!(Backfill::begin("d", &document(), None), Err(BackfillFault::Refused(_))));
+        let folder = tempfile::tempdir().unwrap();
+        let mut backfill = Backfill::begin("d", &document(), Some(folder.path().to_owned())).unwrap();
+        let unordered = put(&mut backfill, &[2, 1], Some("c")).unwrap_err();
+        assert!(unordered.to_string().contains("not in the order"), "{unordered}");
+    }
+}

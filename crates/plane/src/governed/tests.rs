@@ -12,6 +12,7 @@ mod recorded;
 mod recorder;
 mod redis;
 mod remedies;
+mod rules_alone;
 mod several;
 mod shadows;
 mod world;
