@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import TypeAdapter
 
 from flyball.errors import FlyballError, ModelRefusedError, UsageError, from_native
 from flyball.faults import Fault
@@ -46,7 +46,19 @@ from flyball.model_documents import (
     Opsets,
     TensorSpec,
 )
-from flyball.server_documents import Ack, Deployments, DeploymentState, SignedAck, Totals, VersionAck
+from flyball.server_documents import (
+    Ack,
+    BuildInfo,
+    DecisionDigests,
+    Deployments,
+    DeploymentState,
+    Machine,
+    PlannedStage,
+    Right,
+    SignedAck,
+    Totals,
+    VersionAck,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -113,54 +125,9 @@ __all__ = [
 ]
 
 
-class _Document(BaseModel):
-    # Extra keys are taken silently: an extension built from a newer commit may tell more.
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class BuildInfo(_Document):
-    """How the extension was built."""
-
-    version: str
-    commit: str
-    profile: str
-    target: str
-    rustc: str
-    debug_assertions: bool
-
-
-class Right(_Document):
-    """A right that tuning needs: whether this process has it, and the command that grants it."""
-
-    name: str
-    granted: bool
-    why: str
-    grant: str
-
-
-class Machine(_Document):
-    """What this machine allows to this process."""
-
-    cpus: list[int]
-    cpu_quota: float | None
-    lanes: int
-    memory_bytes: int
-    memory_limit_bytes: int | None
-    cpu_model: str
-    kernel: str
-    rights: list[Right]
-
-
 _ACKS = TypeAdapter(list[Ack])
 PROBE_MS_MAX = 30_000
 """CPU time for loading and probing a model in its own process: a server's default `probe_ms_max`."""
-
-
-class PlannedStage(_Document):
-    """A stage of a compiled decision, in words."""
-
-    stage: str
-    lines: list[str]
 
 
 class Refusal(NamedTuple):
@@ -168,14 +135,6 @@ class Refusal(NamedTuple):
 
     reason: str
     words: str
-
-
-class DecisionDigests(_Document):
-    """What a decision's document, its policy and its schema are known by, here and where it is served."""
-
-    document: str
-    policy: str
-    schema_: str = Field(alias="schema")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a server in this process tells of itself: what became of deployments, and what it counted.
+"""What the extension reports of servers, this build and this machine, as documents.
 
 Callers import these from `flyball.engine`, beside what gives them. Must not know the extension.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from flyball.model_documents import Batching
 
@@ -75,3 +75,51 @@ class Totals(_Document):
     failed: int
     abandoned: int
     in_flight: int
+
+
+class BuildInfo(_Document):
+    """How the extension was built."""
+
+    version: str
+    commit: str
+    profile: str
+    target: str
+    rustc: str
+    debug_assertions: bool
+
+
+class Right(_Document):
+    """A right that tuning needs: whether this process has it, and the command that grants it."""
+
+    name: str
+    granted: bool
+    why: str
+    grant: str
+
+
+class Machine(_Document):
+    """What this machine allows to this process."""
+
+    cpus: list[int]
+    cpu_quota: float | None
+    lanes: int
+    memory_bytes: int
+    memory_limit_bytes: int | None
+    cpu_model: str
+    kernel: str
+    rights: list[Right]
+
+
+class PlannedStage(_Document):
+    """A stage of a compiled decision, in words."""
+
+    stage: str
+    lines: list[str]
+
+
+class DecisionDigests(_Document):
+    """What a decision's document, its policy and its schema are known by, here and where it is served."""
+
+    document: str
+    policy: str
+    schema_: str = Field(alias="schema")

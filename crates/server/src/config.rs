@@ -203,18 +203,7 @@ impl ServerConfig {
         bound("lanes", self.lanes.unwrap_or(1) as u64, 1..=LANES_MAX as u64);
         bound("compute_lanes", self.compute_lanes.unwrap_or(1) as u64, 1..=LANES_MAX as u64);
         bound("inline_run_us_max", self.inline_run_us_max, 50..=100_000);
-        bound(
-            "memory_bytes_max",
-            self.memory_bytes_max.unwrap_or(MEMORY_BYTES_LEAST),
-            MEMORY_BYTES_LEAST..=(1 << 53) - 1,
-        );
-        bound("run_memory_bytes_max", self.run_memory_bytes_max.unwrap_or(1 << 20), 1 << 20..=(1 << 53) - 1);
-        bound("probe_ms_max", self.probe_ms_max, 100..=3_600_000);
-        bound(
-            "probe_memory_bytes_max",
-            self.probe_memory_bytes_max.unwrap_or(MEMORY_BYTES_LEAST),
-            MEMORY_BYTES_LEAST..=(1 << 53) - 1,
-        );
+        self.model_bounds().into_iter().for_each(|(path, is, range)| bound(path, is, range));
         bound("body_bytes_max", self.body_bytes_max as u64, 1 << 10..=(1 << 31) - 1);
         bound("answer_bytes_max", self.answer_bytes_max as u64, 1 << 20..=(1 << 31) - 1);
         bound("header_bytes_max", self.header_bytes_max as u64, 8 << 10..=1 << 20);
@@ -265,6 +254,17 @@ impl ServerConfig {
             refuse("log".to_owned(), &self.log, "error, warn, info or debug");
         }
         faults
+    }
+
+    fn model_bounds(&self) -> [(&'static str, u64, RangeInclusive<u64>); 4] {
+        const MOST: u64 = (1 << 53) - 1;
+        let (process, run) = (MEMORY_BYTES_LEAST, 1 << 20);
+        [
+            ("memory_bytes_max", self.memory_bytes_max.unwrap_or(process), process..=MOST),
+            ("run_memory_bytes_max", self.run_memory_bytes_max.unwrap_or(run), run..=MOST),
+            ("probe_ms_max", self.probe_ms_max, 100..=3_600_000),
+            ("probe_memory_bytes_max", self.probe_memory_bytes_max.unwrap_or(process), process..=MOST),
+        ]
     }
 
     fn journal_bounds(&self) -> [(&'static str, u64, RangeInclusive<u64>); 5] {

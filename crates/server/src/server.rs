@@ -150,11 +150,8 @@ impl Server {
         let tls = open_tls(&config, &mut watches)?;
         let listeners = listen(&config)?;
         let addresses = listeners.iter().map(|listener| listener.address.clone()).collect();
-        if config.mlock {
-            lock_memory().map_err(StartError::MemoryLock)?;
-        }
-        let sockets = config.lanes.unwrap_or(machine.lanes);
-        let lanes = Lanes { sockets, compute: config.compute_lanes.unwrap_or(sockets) };
+        lock_memory_if(config.mlock)?;
+        let (lanes, sockets) = lanes(&config, &machine);
         let clock = clock();
         let journal = journal::open(&config, sockets)?;
         let means = means(&config, clock.clone(), journal.clone());
@@ -190,9 +187,7 @@ impl Server {
         });
         let running = Arc::new(Running { shared: Arc::clone(&shared), threads: Mutex::new(Vec::new()) });
         let senders = start_lanes(&running, inboxes)?;
-        if !watches.is_empty() {
-            running.add(files::start(Arc::clone(&shared), watches)?);
-        }
+        watch_files(&running, watches)?;
         running.add(acceptor::start(Arc::clone(&shared), listeners, senders, errands_in)?);
         let loader = start_loader(&shared, engine, judge)?;
         let (control, acks) = start_control(&running, loader, bundle, orders_in)?;
@@ -323,6 +318,23 @@ fn start_loader(
     // From here on what is revoked is taken out, whatever is being loaded.
     let _ = shared.loader.set(Arc::clone(&loader));
     Ok(loader)
+}
+
+fn lock_memory_if(wanted: bool) -> Result<(), StartError> {
+    if wanted { lock_memory().map_err(StartError::MemoryLock) } else { Ok(()) }
+}
+
+/// All lanes, and how many of them have sockets.
+fn lanes(config: &ServerConfig, machine: &Machine) -> (Lanes, usize) {
+    let sockets = config.lanes.unwrap_or(machine.lanes);
+    (Lanes { sockets, compute: config.compute_lanes.unwrap_or(sockets) }, sockets)
+}
+
+fn watch_files(running: &Running, watches: Vec<(Watch, Reload)>) -> std::io::Result<()> {
+    if !watches.is_empty() {
+        running.add(files::start(Arc::clone(&running.shared), watches)?);
+    }
+    Ok(())
 }
 
 fn begin_to_log(config: &ServerConfig) {

@@ -142,8 +142,7 @@ impl Served {
                 let parts = outputs.iter().map(|output| TensorPart::of(output, &mut elements)).collect();
                 Ok((Answer::Ran { outputs: parts }, outputs))
             }
-            Err(RunError::Failed(text)) => Err(text),
-            Err(RunError::Stopped) => Err("the run was stopped".to_owned()),
+            Err(why) => Err(why.to_string()),
         }
     }
 }
