@@ -101,7 +101,9 @@ fn reveal(
                         record.insert("personal_values".to_owned(), json!([part]));
                     }
                     _ => {
-                        return Err(Error::message("input, features, row and why are what is personal").into());
+                        return Err(
+                            Error::message("input, features, row and why are what is personal").into()
+                        );
                     }
                 }
             }

@@ -154,8 +154,7 @@ impl Server {
         let (errands, errands_in) = mpsc::channel(errands::ERRANDS_MAX);
         let (orders, orders_in) = mpsc::channel(control::ORDERS_MAX);
         let regions = config.allow_shared_memory.then(|| Arc::new(Regions::default()));
-        let seats = Seats::new(config.connections_per_address_max);
-        let previous_kept = config.previous_kept;
+        let (seats, previous_kept) = (Seats::new(config.connections_per_address_max), config.previous_kept);
         let shared = Arc::new(Shared {
             config,
             tls,
