@@ -12,10 +12,17 @@ use flyball_core::{
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Requests by protocol and outcome, faults by kind and stage.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tally {
     requests: [[Counter; Outcome::ALL.len()]; Protocol::ALL.len()],
     faults: [[Counter; Stage::COUNT]; FaultKind::ALL.len()],
+}
+
+impl Default for Tally {
+    /// By hand: arrays of more than 32 items have no `Default` of their own.
+    fn default() -> Tally {
+        Tally { requests: Default::default(), faults: std::array::from_fn(|_| Default::default()) }
+    }
 }
 
 impl Tally {

@@ -8,7 +8,7 @@ use super::process::BUILD;
 use super::prove::Proof;
 use crate::refusal::out_of_memory;
 use crate::runner::Voice;
-use crate::{Artifact, RunError, Runner, Runtime, SessionOptions, give_back};
+use crate::{Artifact, Runner, Runtime, SessionOptions, give_back};
 use flyball_core::Tensor;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -270,6 +270,11 @@ fn what_is_personal_and_what_is_masked_is_not_in_the_input() {
             json!({"name": "hidden", "type": "float"}),
             json!({"name": "where", "type": "category", "values": ["CH", "AT"], "key": true}),
         ]);
+        document["features"] = json!([
+            {"name": "doubled", "type": "float", "compute": "hidden * 2.0"},
+            {"name": "fourfold", "type": "float", "compute": "doubled * 2.0"},
+            {"name": "known", "type": "bool", "compute": "has(k)"},
+        ]);
         document["record"] = json!({"mask": ["hidden"]});
     });
     let row = json!({"x": 1, "k": "a", "who": "Ada", "when": -1.5, "hidden": 2.5, "where": "AT"});
@@ -280,6 +285,8 @@ fn what_is_personal_and_what_is_masked_is_not_in_the_input() {
     assert_eq!(record["personal"], json!({"input": {"who": "Ada"}}));
     assert_eq!(record["masked"], json!(["hidden"]));
     assert_eq!(record["subject"], json!("a\u{1f}AT"));
+    // What is computed from a masked field would tell it.
+    assert_eq!(record["features"].as_object().unwrap().keys().collect::<Vec<_>>(), ["known"]);
     assert!(!record.to_string().contains("2.5"));
 }
 
