@@ -34,7 +34,7 @@ fn known_by_key(key: &str) -> Value {
 }
 
 fn peer(mark: Mark) -> Peer {
-    Peer { anonymous: false, near: false, mark }
+    Peer { anonymous: false, near: false, hosts: None, mark }
 }
 
 fn kind(visit: &Visit) -> Option<FaultKind> {
@@ -63,7 +63,7 @@ fn a_caller_is_known_by_its_key_and_nobody_else_is() {
 #[test]
 fn a_wrong_key_is_refused_even_where_anonymous_callers_are_served() {
     let desk = Desk::new(&known_by_key("K"));
-    let open = Peer { anonymous: true, near: false, mark: Mark::Nothing };
+    let open = Peer { anonymous: true, near: false, hosts: None, mark: Mark::Nothing };
     assert_eq!(desk.visit(&open, None).caller, CallerIndex::ANONYMOUS);
     assert_eq!(kind(&desk.visit(&open, Some("Bearer x"))), Some(FaultKind::Unauthenticated));
     let keyed = HeaderMap::from_iter([(API_KEY.clone(), HeaderValue::from_static("x"))]);
@@ -79,7 +79,9 @@ fn only_a_caller_that_was_given_control_has_it() {
     let desk = Desk::new(&json!([{"name": "a", "uids": [7]}, {"name": "b", "uids": [8], "control": true}]));
     assert!(!desk.visit(&peer(Mark::User(7)), None).control);
     assert!(desk.visit(&peer(Mark::User(8)), None).control);
-    assert!(!desk.visit(&Peer { anonymous: true, near: false, mark: Mark::Nothing }, None).control);
+    assert!(
+        !desk.visit(&Peer { anonymous: true, near: false, hosts: None, mark: Mark::Nothing }, None).control
+    );
     desk.rewrite(r#"{"callers": [{"name": "b", "uids": [8]}]}"#);
     assert!(!desk.visit(&peer(Mark::User(8)), None).control, "it was taken away");
 }
