@@ -184,6 +184,6 @@ mod tests {
             busy.usage.evicted().await;
             drop(held);
         };
-        soon(async { tokio::join!(place(&places, &open), leaves) }).await;
+        let (_next, ()) = soon(async { tokio::join!(place(&places, &open), leaves) }).await;
     }
 }

@@ -330,7 +330,7 @@ fn lanes(config: &ServerConfig, machine: &Machine) -> (Lanes, usize) {
     (Lanes { sockets, compute: config.compute_lanes.unwrap_or(sockets) }, sockets)
 }
 
-fn watch_files(running: &Running, watches: Vec<(Watch, Reload)>) -> std::io::Result<()> {
+fn watch_files(running: &Running, watches: Vec<(Watch, Reload)>) -> io::Result<()> {
     if !watches.is_empty() {
         running.add(files::start(Arc::clone(&running.shared), watches)?);
     }

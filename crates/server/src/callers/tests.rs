@@ -35,7 +35,7 @@ fn known_by_key(key: &str) -> Value {
 }
 
 fn peer(mark: Mark) -> Peer {
-    Peer { anonymous: false, near: false, mark }
+    Peer { anonymous: false, near: false, hosts: None, mark }
 }
 
 fn kind(visit: &Visit) -> Option<FaultKind> {
@@ -64,7 +64,7 @@ fn a_caller_is_known_by_its_key_and_nobody_else_is() {
 #[test]
 fn a_wrong_key_is_refused_even_where_anonymous_callers_are_served() {
     let desk = Desk::new(&known_by_key("K"));
-    let open = Peer { anonymous: true, near: false, mark: Mark::Nothing };
+    let open = Peer { anonymous: true, near: false, hosts: None, mark: Mark::Nothing };
     assert_eq!(desk.visit(&open, None).caller, CallerIndex::ANONYMOUS);
     assert_eq!(kind(&desk.visit(&open, Some("Bearer x"))), Some(FaultKind::Unauthenticated));
     let keyed = HeaderMap::from_iter([(API_KEY.clone(), HeaderValue::from_static("x"))]);
@@ -87,7 +87,7 @@ fn only_a_caller_that_was_given_a_right_has_it() {
 
 #[test]
 fn those_who_are_not_known_may_do_what_their_entry_says_and_without_one_nothing() {
-    let open = Peer { anonymous: true, near: true, mark: Mark::Nothing };
+    let open = Peer { anonymous: true, near: true, hosts: None, mark: Mark::Nothing };
     let desk = Desk::new(&json!([{"name": "a", "uids": [7], "may": ["infer"]}]));
     let visit = desk.visit(&open, None);
     assert!(visit.caller == CallerIndex::ANONYMOUS && visit.name.is_none() && !visit.access.any());
