@@ -5,7 +5,6 @@
 
 mod finding;
 mod frames;
-mod gap;
 mod notes;
 mod retired;
 mod segment;
