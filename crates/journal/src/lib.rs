@@ -11,6 +11,7 @@ mod error;
 mod folder;
 mod format;
 mod frames;
+mod gap_signature;
 mod gist;
 mod holds;
 mod journal;

@@ -6,7 +6,6 @@
 mod beside;
 mod finding;
 mod frames;
-mod gap;
 mod notes;
 mod retired;
 mod segment;

@@ -133,13 +133,13 @@ const ABSENT: &[c_long] = &[libc::SYS_clone3, libc::SYS_openat2];
 
 /// Asked by Python and libc. Others change attributes of files that are open for reading, or type on terminals.
 const IOCTLS: &[u64] = &[
-    libc::TCGETS as u64,
-    libc::TCGETS2 as u64,
-    libc::TIOCGWINSZ as u64,
-    libc::FIONREAD as u64,
-    libc::FIONBIO as u64,
-    libc::FIOCLEX as u64,
-    libc::FIONCLEX as u64,
+    libc::TCGETS,
+    libc::TCGETS2,
+    libc::TIOCGWINSZ,
+    libc::FIONREAD,
+    libc::FIONBIO,
+    libc::FIOCLEX,
+    libc::FIONCLEX,
 ];
 /// Not those that have signals sent to the owner of a file: any process of the user's.
 const FCNTLS: &[c_int] = &[

@@ -1,9 +1,10 @@
 //! One segment of a verification: its header against the segment before, its frames against each other, its end against the
 //! header behind it and the checkpoints that sign frames of it.
 
-use super::{Finding, Run, What, gap};
+use super::{Finding, Run, What};
 use crate::format::{Began, Frame, HEADER_BYTES, Hash, Header};
 use crate::frames::{Found, Frames, Step};
+use crate::gap_signature;
 use crate::gist::Gist;
 use crate::log::{LogError, frames_at, head_of_record, segment_path};
 use crate::merkle::Growing;
@@ -193,8 +194,8 @@ impl Run<'_> {
             return;
         }
         if let Some(key) = &walk.key
-            && head_of_record(frame.payload).is_some_and(|(kind, _)| kind == "gap")
-            && !gap::is_signed(frame.payload, &frame.prev, key)
+            && gap_signature::is_gap(frame.payload)
+            && !gap_signature::is_signed(frame.payload, &frame.prev, key)
         {
             self.verified.add(Finding { seq: Some(frame.seq), ..walk.here(at, What::GapSignature) });
         }

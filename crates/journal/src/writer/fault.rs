@@ -4,6 +4,7 @@
 use super::{GAP_ROOM_BYTES, RETRY, ROUND_ENTRIES, Writer};
 use crate::blobs::BlobError;
 use crate::format::Began;
+use crate::gap_signature;
 use crate::keys::KeyError;
 use crate::payload::PayloadError;
 use crate::ring::RING_ENTRIES;
@@ -95,7 +96,14 @@ impl Writer {
     fn write_again(&mut self) -> io::Result<()> {
         let mut frames = Vec::with_capacity(self.group.frames.len());
         for payload in self.group.payloads() {
-            self.segment.push(&mut frames, payload);
+            if gap_signature::is_gap(payload) {
+                let mut payload = payload.to_vec();
+                let key = &self.node.key;
+                gap_signature::sign_anew(&mut payload, &self.segment.reach.last, |bytes| key.sign(bytes));
+                self.segment.push(&mut frames, &payload);
+            } else {
+                self.segment.push(&mut frames, payload);
+            }
         }
         self.group.frames = frames;
         self.group.written = 0;
