@@ -243,7 +243,8 @@ fn environments(fields: &Fields<'_>) -> Result<Vec<String>, Refused> {
 fn models(fields: &Fields<'_>) -> Result<BTreeMap<String, Digest>, Refused> {
     let models = fields.object("models")?;
     let least = usize::from(fields.digest_or_null("decision")?.is_none());
-    if !(least..=VERSIONS_MAX).contains(&models.keys().len()) || !models.keys().all(|key| sound_version(key)) {
+    if !(least..=VERSIONS_MAX).contains(&models.keys().len()) || !models.keys().all(|key| sound_version(key))
+    {
         return Err(fields.fault("models", &format!("an object of {least} to {VERSIONS_MAX} versions")));
     }
     models.keys().map(|version| Ok((version.clone(), models.digest(version)?))).collect()

@@ -218,8 +218,11 @@ def models(corpus):
     case("external data swapped", "wrong_digest", "the same graph with other weights", other, models=stated)
     case("external data left out", "wrong_digest", "the graph alone", {"4": MODEL}, models=stated)
     case("external data that was not released", "wrong_digest", "the same graph", whole)
+    case("decision without a model", "ok", "its rules alone decide", {}, models={})
+    case("a model where none was released", "wrong_digest", "nobody released it", {"4": MODEL}, models={})
+    neither = release_text(models={}, decision=None)
+    corpus.add("release without a model or a decision", "malformed", "there is nothing to serve", release=neither)
     for name, about, stated in (
-        ("release without a model", "there is one at least", {}),
         ("17 models", "16 are allowed", {str(place): DIGEST for place in range(1, 18)}),
         ("model by a version with a zero first", "one spelling", {"04": DIGEST}),
         ("model by a name", "versions are numbers", {"fraud": DIGEST}),

@@ -194,7 +194,8 @@ impl Check {
     /// Numbers that were `seen` already are taken.
     fn versions<'v>(&mut self, path: &str, owner: &'v Map<String, Value>, seen: &mut HashSet<&'v str>) {
         // A decision may do without a model: whether this one does is `decision`'s to say.
-        let decides = self.format >= 5 && path == "versions" && owner.get("decision").is_some_and(Value::is_object);
+        let decides =
+            self.format >= 5 && path == "versions" && owner.get("decision").is_some_and(Value::is_object);
         let least = usize::from(!decides);
         let versions = self.list(path, owner.get("versions"), least..=VERSIONS_MAX);
         for (place, version) in versions.iter().enumerate() {

@@ -193,7 +193,7 @@ fn unreachable(window: &str, why: Why) -> BackfillFault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flyball_core::Scalar;
+    use flyball_core::{Scalar, TakeRows};
     use serde_json::json;
 
     const HOUR_MS: i64 = 3_600_000;
