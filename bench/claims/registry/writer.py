@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from flyball.registry.views import ReceiptView
 
 NAMES = ("fraud", "churn")
-_ACTOR = Actor("ana")
+_ACTOR = Actor("risk")
 _KEY = "signer.pem"
 
 
