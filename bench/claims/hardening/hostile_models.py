@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-import onnx
-
 from bench.claims.callers import Callers
 from bench.claims.hardening.cage import Cage
 from bench.claims.hardening.zoo import Hostile, all_hostile
@@ -170,7 +168,7 @@ class Pen:
         path = None
         if hostile is not None:
             path = self._folder / f"{hostile.name}.onnx"
-            onnx.save(hostile.make(), str(path))
+            path.write_bytes(hostile.make().SerializeToString())  # as it is: onnx.save would look after external data
         try:
             index = self._write(path)
         except FlyballError as error:
