@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-import onnx
-
 from bench.claims.callers import Callers
 from bench.claims.hardening.cage import Cage
 from bench.claims.hardening.zoo import Hostile, all_hostile
@@ -44,6 +42,7 @@ RUN_MS_MAX = 1000
 CALL_S, LOADED_WITHIN_S, SETTLED_WITHIN_S = 60.0, 30.0, 20.0
 DESIGNED = {200, 400, 404, 413, 422, 429, 500, 503, 504}
 TERMS = Terms.model_validate({"limits": {"run_ms_max": RUN_MS_MAX}})
+_DYING_S = 1.0  # from a connection that breaks to a process that is gone
 ALONE, BESIDE = "alone", "beside"
 
 
@@ -124,9 +123,9 @@ class Pen:
         """Everything with one model."""
         fate = Fate(hostile.name, hostile.tries)
         server = self._server if self._server and self._server.alive() else self._start()
-        self._window(server, windows[ALONE])
-        fate.before_bytes = server.rss_bytes()
         try:
+            self._window(server, windows[ALONE])
+            fate.before_bytes = server.rss_bytes()
             beside = self._load(server)
             fate.loaded = self._apply(server, hostile)
             if not fate.loaded or "refused" in fate.loaded:
@@ -135,6 +134,7 @@ class Pen:
             fate.after_bytes = self._settled(server, fate.before_bytes)
         except (FlyballError, OSError) as error:
             fate.loaded = fate.loaded or str(error)[:200]
+            time.sleep(_DYING_S)
         fate.server_died = not server.alive()
         if fate.server_died or "did not end" in fate.loaded:
             self._end()
@@ -168,7 +168,7 @@ class Pen:
         path = None
         if hostile is not None:
             path = self._folder / f"{hostile.name}.onnx"
-            onnx.save(hostile.make(), str(path))
+            path.write_bytes(hostile.make().SerializeToString())  # as it is: onnx.save would look after external data
         try:
             index = self._write(path)
         except FlyballError as error:

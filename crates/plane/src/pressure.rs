@@ -8,6 +8,9 @@ use std::time::Duration;
 
 /// How long no large run may have ended before memory is given back: who runs one after the other uses it again.
 const IDLE: Duration = Duration::from_millis(500);
+/// After a large run memory is given back again and again, each time after twice the time, up to this: its answer may be on
+/// its way for long.
+const LAST_WAIT: Duration = Duration::from_secs(16);
 /// How often memory is given back at most while there is too little.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// So much more is resident than after the last time: somebody may have left it.
@@ -29,7 +32,8 @@ impl Pressure {
 /// What the one who looks remembers from look to look.
 #[derive(Default)]
 pub struct MemoryLooks {
-    large_run_ended: Option<Nanos>,
+    /// After a large run: when memory is given back next, and how long that was waited for.
+    due: Option<(Nanos, Duration)>,
     given_back: Option<Nanos>,
     /// What was resident then.
     left_bytes: u64,
@@ -40,17 +44,21 @@ impl<M> Plane<M> {
     pub fn look_at_memory(&self, looks: &mut MemoryLooks) {
         let (now, bytes_max) = (self.clock.now(), self.limits.memory.bytes_max);
         if flyball_engine::large_run_ended() {
-            looks.large_run_ended = Some(now);
+            looks.due = Some((now.after(IDLE), IDLE));
         }
         let mut resident = flyball_engine::look();
         let after = |least: Duration| looks.given_back.is_none_or(|at| now.since(at) >= least);
         let over = resident > bytes_max && after(AGAIN_AFTER);
         let grown = resident > looks.left_bytes + GROWN_BYTES && after(GROWN_AFTER);
-        let left = looks.large_run_ended.is_some_and(|at| now.since(at) >= IDLE);
-        if over || grown || left {
+        let due = looks.due.filter(|(at, _)| *at <= now);
+        if over || grown || due.is_some() {
             flyball_engine::give_back();
             resident = flyball_engine::look();
-            *looks = MemoryLooks { large_run_ended: None, given_back: Some(now), left_bytes: resident };
+            (looks.given_back, looks.left_bytes) = (Some(now), resident);
+        }
+        if let Some((_, waited)) = due {
+            let wait = waited * 2;
+            looks.due = (wait <= LAST_WAIT).then(|| (now.after(wait), wait));
         }
         self.press(resident, bytes_max);
     }

@@ -31,7 +31,7 @@ impl Body for ReplyBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
-            ReplyBody::Whole(body) => Poll::Ready(body.take().map(|body| Ok(Frame::data(body)))),
+            ReplyBody::Whole(body) => Poll::Ready(piece(body).map(|piece| Ok(Frame::data(piece)))),
             ReplyBody::Grpc { message, trailers } => {
                 let frame = message.take().map(Frame::data).or_else(|| trailers.take().map(Frame::trailers));
                 Poll::Ready(frame.map(Ok))
@@ -53,6 +53,16 @@ impl Body for ReplyBody {
             ReplyBody::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64)),
             ReplyBody::Grpc { .. } | ReplyBody::Stream(_) => SizeHint::default(),
         }
+    }
+}
+
+/// HTTP/1.1 copies what it is given into the connection's buffer, which keeps its size: a large body comes in pieces.
+const PIECE_BYTES: usize = 256 << 10;
+
+fn piece(body: &mut Option<Bytes>) -> Option<Bytes> {
+    match body {
+        Some(rest) if rest.len() > PIECE_BYTES => Some(rest.split_to(PIECE_BYTES)),
+        _ => body.take(),
     }
 }
 
@@ -90,4 +100,26 @@ pub(crate) fn whole(status: StatusCode, content_type: &'static str, body: Bytes)
     *reply.status_mut() = status;
     reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    #[test]
+    fn a_large_body_comes_in_pieces_and_is_announced_whole() {
+        let sent = Bytes::from((0..PIECE_BYTES * 2 + 7).map(|byte| byte as u8).collect::<Vec<_>>());
+        let mut body = ReplyBody::Whole(Some(sent.clone()));
+        assert_eq!(body.size_hint().exact(), Some(sent.len() as u64));
+        let (mut context, mut lengths, mut came) =
+            (Context::from_waker(Waker::noop()), Vec::new(), Vec::new());
+        while let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(&mut context) {
+            let piece = frame.into_data().unwrap();
+            lengths.push(piece.len());
+            came.extend_from_slice(&piece);
+        }
+        assert!(body.is_end_stream());
+        assert_eq!((lengths, Bytes::from(came)), (vec![PIECE_BYTES, PIECE_BYTES, 7], sent));
+    }
 }

@@ -51,7 +51,7 @@ def json_answer_peak(build: Build, folder: Path) -> Seen:
             return Seen(f"60 MB of FP32 took {times:.1f} times its size; an answer of 1 GB killed the server", holds=False)
         peak = server.status_mb("VmHWM")
         text = f"60 MB ({status}) took {times:.1f} times its size; 1 GB: {huge}, {peak:.0f} MB at most"
-        return Seen(text, holds=status == 200 and times <= 3.0 and huge == 422 and peak <= _CAGE_BYTES / 1e6)
+        return Seen(text, holds=status == 200 and times <= 2.5 and huge == 422 and peak <= _CAGE_BYTES / 1e6)
 
 
 @attempt("memory of a large answer is not given back")
