@@ -6,7 +6,7 @@ use crate::format::{Began, Frame, HEADER_BYTES, Hash, Header};
 use crate::frames::{Found, Frames, Step};
 use crate::gap_signature;
 use crate::gist::Gist;
-use crate::log::{LogError, frames_at, head_of_record, segment_path};
+use crate::log::{LogError, frames_at, segment_path};
 use crate::merkle::Growing;
 use crate::recover::{Broken, seqs_of};
 use std::fs::File;

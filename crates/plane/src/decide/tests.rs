@@ -51,6 +51,10 @@ impl Dialect for Unversioned {
         })
     }
 
+    fn size_max(&self, answer: &Answer<'_>) -> usize {
+        answer.version.len()
+    }
+
     fn answer(&self, answer: &Answer<'_>, _out: &mut BytesMut) -> Result<Self::Reply, Fault> {
         Ok(Ok(answer.version.to_owned()))
     }
