@@ -191,6 +191,46 @@ def slow(folder: Path, name: str = "slow", steps: int = 4) -> Path:
 
 def looped(folder: Path) -> Path:
     """Counts to its input, one by one, about a microsecond each: as slow as a test wants it, and endless in practice."""
+    inputs, outputs = [value("x", TensorProto.INT64, [1])], [value("y", TensorProto.FLOAT, [1])]
+    return save(folder / "looped.onnx", [_counts("x", "y")], inputs, outputs, {"zero": np.zeros(1, np.float32)})
+
+
+def endless(folder: Path) -> Path:
+    """Takes and gives what `linear` does, and counts for ever before it answers, whatever its input is."""
+    nodes = [
+        _counts("trips", "counted"),
+        helper.make_node("MatMul", ["x", "w"], ["xw"]),
+        helper.make_node("Add", ["xw", "counted"], ["y"]),
+    ]
+    constants: Arrays = {
+        "trips": np.array(2**62, np.int64), "zero": np.zeros(1, np.float32), "w": np.ones((4, 2), np.float32),
+    }  # fmt: skip
+    inputs, outputs = [value("x", TensorProto.FLOAT, ["n", 4])], [value("y", TensorProto.FLOAT, ["n", 2])]
+    return save(folder / "endless.onnx", nodes, inputs, outputs, constants)
+
+
+def holding(folder: Path) -> Path:
+    """Multiplies two matrices of ones, as large as its input says, in one operator that nothing can interrupt; adds one.
+
+    The one comes out of a loop, so that the model never runs on a lane with sockets.
+    """
+    one = helper.make_tensor("value", TensorProto.INT64, [1], [1])
+    nodes = [
+        _counts("trips", "counted"),
+        helper.make_node("Cast", ["counted"], ["once"], to=TensorProto.INT64),
+        helper.make_node("Concat", ["x", "x"], ["shape"], axis=0),
+        helper.make_node("ConstantOfShape", ["shape"], ["ones"], value=one),
+        helper.make_node("MatMul", ["ones", "ones"], ["product"]),
+        helper.make_node("ReduceMax", ["product"], ["most"], keepdims=0),
+        helper.make_node("Add", ["once", "most"], ["y"]),
+    ]
+    constants: Arrays = {"trips": np.array(1, np.int64), "zero": np.zeros(1, np.float32)}
+    inputs, outputs = [value("x", TensorProto.INT64, [1])], [value("y", TensorProto.INT64, [1])]
+    return save(folder / "holding.onnx", nodes, inputs, outputs, constants)
+
+
+def _counts(trips: str, to: str) -> onnx.NodeProto:
+    """A loop that adds one to `zero` for so many trips."""
     still, added = helper.make_node("Identity", ["go_on"], ["still"]), helper.make_node("Add", ["so_far", "one"], ["now"])
     given = [
         value("trip", TensorProto.INT64, []),
@@ -200,9 +240,7 @@ def looped(folder: Path) -> Path:
     results = [value("still", TensorProto.BOOL, []), value("now", TensorProto.FLOAT, [1])]
     one = numpy_helper.from_array(np.ones(1, np.float32), "one")
     body = helper.make_graph([still, added], "body", given, results, [one])
-    nodes = [helper.make_node("Loop", ["x", "", "zero"], ["y"], body=body)]
-    inputs, outputs = [value("x", TensorProto.INT64, [1])], [value("y", TensorProto.FLOAT, [1])]
-    return save(folder / "looped.onnx", nodes, inputs, outputs, {"zero": np.zeros(1, np.float32)})
+    return helper.make_node("Loop", [trips, "", "zero"], [to], body=body)
 
 
 def heavy(folder: Path, mebibytes: int) -> Path:

@@ -26,9 +26,11 @@ __all__ = [
     "inspect",
     "machine",
     "model_files",
+    "prove",
     "read_histograms",
     "runtime_fingerprint",
     "scan_model",
+    "serve_models",
     "transform_columns",
     "verify_frames",
     "verify_package",
@@ -68,11 +70,20 @@ def scan_model(path: str) -> bytes:
     """
 
 def inspect(path: str, options: bytes) -> bytes:
-    """Load, probe and time a model. Options: {"ort_path": str, "rows_max": int}.
+    """Load, probe and time a model. Options: {"ort_path": str, "rows_max": int, "probe_ms_max": int}.
 
     {"digest", "size_bytes", "opset", "producer", "nodes", "ort_version", "inputs": [{"name", "datatype", "shape"}],
      "outputs", "batching": {"on", "reason"}, "latency": [{"rows", "p50_us", "p99_us"}]}
     """
+
+def prove(path: str, options: bytes) -> bytes:
+    """Load and probe a model in a process of its own, and not in this one. Options: as `inspect`'s.
+
+    {"on", "rows_max", "reason"}
+    """
+
+def serve_models() -> None:
+    """Load and probe models for the process that started this one, on standard input, until it ends. For that one alone."""
 
 def check_snapshot(kind: str, document: bytes) -> bytes:
     """All faults of an "index" or "deployment" document: [{"path", "is", "allowed"}]."""
@@ -131,7 +142,10 @@ class Model:
     """One session of a model in this process, as a server's: one thread, no spinning. Runs on it wait for each other."""
 
     def __new__(cls, path: str, options: bytes) -> Model:
-        """{"ort_path", "graph"?: "off" | "basic" | "extended" | "all", "profile"?: a path, "weights_as_given"?: bool}."""
+        """{"ort_path", "probe_ms_max", "graph"?, "profile"?: a path, "weights_as_given"?: bool}.
+
+        "graph": "off", "basic", "extended" or "all".
+        """
 
     def facts(self) -> bytes:
         """{"digest", "size_bytes", "ort_version", "inputs", "outputs", "batching", "load_ms", "resident_bytes"}."""

@@ -101,6 +101,7 @@ __all__ = [
     "model_files",
     "naming",
     "ort_library",
+    "prove",
     "read_histograms",
     "scan_model",
     "transform_columns",
@@ -148,6 +149,8 @@ class Machine(_Document):
 
 
 _ACKS = TypeAdapter(list[Ack])
+PROBE_MS_MAX = 30_000
+"""CPU time for loading and probing a model in its own process: a server's default `probe_ms_max`."""
 
 
 class PlannedStage(_Document):
@@ -234,12 +237,24 @@ def scan_model(path: Path) -> ModelScan:
 
 
 def inspect(path: Path, rows_max: int = 64) -> Inspection:
-    """Load, probe and time a model."""
-    options = {"ort_path": str(ort_library()), "rows_max": rows_max}
+    """Load, probe and time a model. Refused where loading and probing it in a process of its own does not end."""
+    options = _probe_options(rows_max)
     with naming(path), boundary():
         from flyball import _native
 
         return Inspection.model_validate_json(_native.inspect(str(path), json.dumps(options).encode()))
+
+
+def prove(path: Path, rows_max: int = 64) -> Batching:
+    """Load and probe a model in a process of its own, within a server's limits, and not in this one."""
+    with naming(path), boundary():
+        from flyball import _native
+
+        return Batching.model_validate_json(_native.prove(str(path), json.dumps(_probe_options(rows_max)).encode()))
+
+
+def _probe_options(rows_max: int) -> dict[str, object]:
+    return {"ort_path": str(ort_library()), "rows_max": rows_max, "probe_ms_max": PROBE_MS_MAX}
 
 
 def check_snapshot(kind: Literal["index", "deployment"], document: bytes) -> list[Fault]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from flyball.client.tensors import Array, Tensor, decode, encode
-from flyball.engine import boundary, naming, ort_library
+from flyball.engine import PROBE_MS_MAX, boundary, naming, ort_library
 from flyball.errors import UsageError
 from flyball.model_documents import Ceiling, ModelFacts, RunFigures
 
@@ -36,7 +36,7 @@ class Model:
 
         `weights_as_given`: they are not laid out anew. That is slower, and then a profile tells their shapes as well.
         """
-        options: dict[str, object] = {"ort_path": str(ort_library()), "graph": graph}
+        options: dict[str, object] = {"ort_path": str(ort_library()), "probe_ms_max": PROBE_MS_MAX, "graph": graph}
         if profile is not None:
             options["profile"] = str(profile)
         if weights_as_given:

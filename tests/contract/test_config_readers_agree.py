@@ -18,6 +18,8 @@ BOUNDS = {
     "compute_lanes": (1, 256),
     "inline_run_us_max": (50, 100_000),
     "memory_bytes_max": (64 * 2**20, 2**53 - 1),
+    "probe_ms_max": (100, 3_600_000),
+    "probe_memory_bytes_max": (64 * 2**20, 2**53 - 1),
     "body_bytes_max": (1024, 2**31 - 1),
     "header_bytes_max": (8192, 2**20),
     "connections_max": (1, 1_000_000),
@@ -39,9 +41,9 @@ BOUNDS = {
 SWITCHES = ["mlock", "allow_anonymous", "watch_snapshot", "allow_model_control", "allow_shared_memory", "offline"]
 TLS_FILES = ["tls_cert", "tls_key", "tls_client_ca"]
 NULLABLE = {
-    "lanes", "compute_lanes", "memory_bytes_max", "ort_path", "unix_owner", "callers", "allow_anonymous",
-    "trust_root", "trust_policy", "state_folder", "features_folder", "journal_folder", "journal_key", "journal_kek",
-    *TLS_FILES,
+    "lanes", "compute_lanes", "memory_bytes_max", "probe_memory_bytes_max", "ort_path", "unix_owner", "callers",
+    "allow_anonymous", "trust_root", "trust_policy", "state_folder", "features_folder", "journal_folder", "journal_key",
+    "journal_kek", *TLS_FILES,
 }  # fmt: skip
 # A free port, so that tests can run at once; only errors, so that the servers say nothing here.
 QUIET = {"listen": ["127.0.0.1:0"], "unsigned": "allow", "log": "error"}

@@ -45,6 +45,16 @@ def test_breaking_the_glass_is_told_in_the_event_with_what_was_not_kept(desk: De
     assert receipt.event.reason == "the old one is down"
 
 
+def test_a_model_without_an_end_is_not_promoted_and_no_glass_breaks_that(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flyball.engine.PROBE_MS_MAX", 1000)
+    ref = desk.ready(model=models.endless(tmp_path))
+    for glass in (False, True):
+        with pytest.raises(GateRefusedError, match=r"the probe did not end within 1000 ms \(probe_ms_max\)"):
+            desk.registry.promote(ref, "dev", actor=ADA, break_glass=glass, reason="now")
+
+
 def certificate(folder: Path, model: Path, *, apart: float, way: str | None = None) -> Path:
     """Of a model whose answers lie so far from those of what was trained, reached by such a way."""
     answers = np.linspace(0.0, 1.0, 100)

@@ -2,11 +2,11 @@
 //! the runs that probe it, and then well, in the background. A model that was never run has no estimates.
 
 use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyPoint {
     pub rows: usize,
     pub p50_us: f64,

@@ -73,6 +73,10 @@ impl Runtime {
         Ok(Runtime { environment, path: Arc::new(path.to_owned()), version: version.into() })
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Such as `1.31.1`.
     pub fn version(&self) -> &str {
         &self.version

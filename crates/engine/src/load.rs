@@ -1,11 +1,13 @@
 //! Loading: verified bytes → sessions → probe → warm. Runs on a loader thread; nothing here may touch a lane.
 
+use crate::host::{Proof, ProofAsk};
 use crate::latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 use crate::memory::{MemoryBudget, resident_bytes};
 use crate::probe::{Batching, probe};
 use crate::runner::{Runner, SessionOptions, Voice};
+use crate::sample::MadeUp;
 use crate::witness::{Witnesses, join};
-use crate::{Artifact, Refusal, Runtime, Signature};
+use crate::{Artifact, ModelHosts, Refusal, Runtime, Signature, Stopper};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,10 +34,45 @@ pub struct LoadedModel {
 }
 
 impl Runtime {
-    pub fn load(&self, artifact: &Artifact, options: LoadOptions) -> Result<LoadedModel, Refusal> {
+    /// Loads a model once it is proven. Gives up where it takes too long, or nobody waits for it because the server is
+    /// `leaving`.
+    pub fn load(
+        &self,
+        artifact: Arc<Artifact>,
+        options: LoadOptions,
+        hosts: &ModelHosts,
+        leaving: &dyn Fn() -> bool,
+    ) -> Result<LoadedModel, Refusal> {
+        let session = &SessionOptions::default();
+        let ask = ProofAsk { rows_max: options.rows_max, session, memory: options.memory, leaving };
+        let proof = hosts.prove(self, &artifact, &ask)?;
+        let runtime = self.clone();
+        hosts.within(leaving, move || runtime.load_proven(&artifact, options, &proof))
+    }
+
+    /// Whether a model could be loaded; it is not.
+    pub fn prove(
+        &self,
+        artifact: &Artifact,
+        rows_max: usize,
+        hosts: &ModelHosts,
+    ) -> Result<Batching, Refusal> {
+        let (session, memory) = (&SessionOptions::default(), MemoryBudget::UNLIMITED);
+        let ask = ProofAsk { rows_max, session, memory, leaving: &|| false };
+        hosts.prove(self, artifact, &ask).map(|proof| proof.batching())
+    }
+
+    fn load_proven(
+        &self,
+        artifact: &Artifact,
+        options: LoadOptions,
+        proof: &Proof,
+    ) -> Result<LoadedModel, Refusal> {
         let before = resident_bytes();
-        let probed = self.probe(artifact, options.rows_max, &SessionOptions::default())?;
-        let Probed { prober, witnesses, batching, points } = probed;
+        let prober = Runner::new(self, artifact, Voice::Warnings)?;
+        proof.fits(prober.signature())?;
+        let signature = Arc::clone(prober.signature());
+        let made_up = proof.rows().map(|(length, count)| MadeUp::of(&signature, length, count));
         let session_bytes = resident_bytes().saturating_sub(before).max(artifact.size_bytes());
         let affordable = options.memory.sessions(artifact.size_bytes(), session_bytes);
         if affordable == 0 {
@@ -45,17 +82,17 @@ impl Runtime {
         let mut runners = Vec::with_capacity(count);
         for _ in 0..count {
             let mut runner = Runner::new(self, artifact, Voice::ErrorsOnly)?;
-            if let Some(witnesses) = &witnesses {
-                join(&mut runner, &witnesses.batch(1));
+            if let Some(made_up) = &made_up {
+                join(&mut runner, &made_up.batch(1));
                 let warm = runner.run(&mut Vec::new());
                 warm.map_err(|error| Refusal::Runtime(format!("the warm-up run failed: {error}")))?;
             }
             runners.push(runner);
         }
-        let signature = Arc::clone(prober.signature());
-        let row_elements = witnesses.as_ref().and_then(|witnesses| witnesses.row_elements(&signature));
-        let surveyor = Surveyor { prober, witnesses, rows_max: batching.rows_max };
-        let latency = LatencyTable::of(points);
+        let batching = proof.batching();
+        let row_elements = made_up.as_ref().and_then(|made_up| made_up.row_elements(&signature));
+        let surveyor = Surveyor { prober, made_up, rows_max: batching.rows_max };
+        let latency = LatencyTable::of(proof.points());
         Ok(LoadedModel { signature, batching, runners, latency, row_elements, surveyor })
     }
 
@@ -86,13 +123,13 @@ pub(crate) struct Probed {
     pub(crate) prober: Runner,
     pub(crate) witnesses: Option<Witnesses>,
     pub(crate) batching: Batching,
-    points: Vec<LatencyPoint>,
+    pub(crate) points: Vec<LatencyPoint>,
 }
 
 /// Fills a model's latency table in the background, on the session that probed it.
 pub struct Surveyor {
     prober: Runner,
-    witnesses: Option<Witnesses>,
+    made_up: Option<MadeUp>,
     rows_max: usize,
 }
 
@@ -102,15 +139,20 @@ const RUNS_MIN: usize = 3;
 const SIZE_TIME_MAX: Duration = Duration::from_millis(40);
 
 impl Surveyor {
+    /// Ends a run of the survey from another thread.
+    pub fn stopper(&self) -> Stopper {
+        self.prober.stopper()
+    }
+
     /// Measures until the table is full, or `stop` says so between two sizes; then the table stays empty.
     pub fn survey(mut self, table: &LatencyTable, stop: &dyn Fn() -> bool) {
-        let Some(witnesses) = self.witnesses.take() else { return };
+        let Some(made_up) = self.made_up.take() else { return };
         let mut points = Vec::new();
         for rows in sizes(self.rows_max) {
             if stop() {
                 return;
             }
-            match measure(&mut self.prober, &witnesses, rows) {
+            match measure(&mut self.prober, &made_up, rows) {
                 Some(point) => points.push(point),
                 None => return,
             }
@@ -120,15 +162,15 @@ impl Surveyor {
 }
 
 /// 1, 2, 4 … and the largest.
-fn sizes(rows_max: usize) -> Vec<usize> {
+pub(crate) fn sizes(rows_max: usize) -> Vec<usize> {
     let mut sizes: Vec<usize> =
         std::iter::successors(Some(1), |rows| Some(rows * 2)).take_while(|&rows| rows < rows_max).collect();
     sizes.push(rows_max.max(1));
     sizes
 }
 
-fn measure(runner: &mut Runner, witnesses: &Witnesses, rows: usize) -> Option<LatencyPoint> {
-    join(runner, &witnesses.batch(rows));
+fn measure(runner: &mut Runner, made_up: &MadeUp, rows: usize) -> Option<LatencyPoint> {
+    join(runner, &made_up.batch(rows));
     let mut outputs = Vec::new();
     let began = Instant::now();
     let mut runs_us = Vec::with_capacity(RUNS_MAX);

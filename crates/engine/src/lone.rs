@@ -3,15 +3,16 @@
 //!
 //! Knows nothing of Python, nor of what the answers are compared with.
 
-use crate::load::Probed;
+use crate::host::{Proof, ProofAsk};
 use crate::memory::{give_back, resident_bytes};
 use crate::runner::{RunError, Runner, SessionOptions, Voice};
-use crate::witness::Witnesses;
-use crate::{Artifact, Batching, Refusal, Runtime, Stopper, thread_cpu_time};
+use crate::sample::MadeUp;
+use crate::{Artifact, Batching, MemoryBudget, ModelHosts, Refusal, Runtime, Stopper, thread_cpu_time};
 use bytes::Bytes;
 use flyball_core::{Digest, Tensor, TensorData, TensorSpec};
 use serde::Serialize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Runs of one measurement at most: each keeps eight bytes, and quantiles want no more.
@@ -21,7 +22,7 @@ const ROWS_PROBED: usize = 64;
 
 pub struct LoneModel {
     runner: Runner,
-    witnesses: Option<Witnesses>,
+    made_up: Option<MadeUp>,
     profiled: bool,
     facts: LoneFacts,
 }
@@ -75,26 +76,45 @@ pub struct RunFigures {
 impl Runtime {
     /// Loads one session. Whether rows may share a run is probed on another one, as for serving: this one starts fresh,
     /// and its profile has nothing but what it is asked to run.
-    pub fn load_alone(&self, artifact: &Artifact, options: &SessionOptions) -> Result<LoneModel, Refusal> {
-        let unprofiled = SessionOptions { profile: None, ..options.clone() };
-        let Probed { prober, witnesses, batching, .. } = self.probe(artifact, ROWS_PROBED, &unprofiled)?;
-        drop(prober);
+    pub fn load_alone(
+        &self,
+        artifact: Arc<Artifact>,
+        options: SessionOptions,
+        hosts: &ModelHosts,
+    ) -> Result<LoneModel, Refusal> {
+        let unprofiled = SessionOptions { profile: None, ..options };
+        let leaving = &|| false;
+        let memory = MemoryBudget::UNLIMITED;
+        let ask = ProofAsk { rows_max: ROWS_PROBED, session: &unprofiled, memory, leaving };
+        let proof = hosts.prove(self, &artifact, &ask)?;
+        let runtime = self.clone();
+        hosts.within(leaving, move || runtime.load_alone_proven(&artifact, &options, &proof))
+    }
+
+    fn load_alone_proven(
+        &self,
+        artifact: &Artifact,
+        options: &SessionOptions,
+        proof: &Proof,
+    ) -> Result<LoneModel, Refusal> {
         give_back();
         let (before, began) = (resident_bytes(), Instant::now());
         let runner = Runner::with(self, artifact, Voice::ErrorsOnly, options)?;
         let load_ms = began.elapsed().as_secs_f64() * 1e3;
         give_back();
+        proof.fits(runner.signature())?;
+        let made_up = proof.rows().map(|(length, count)| MadeUp::of(runner.signature(), length, count));
         let facts = LoneFacts {
             digest: artifact.digest,
             size_bytes: artifact.size_bytes(),
             ort_version: self.version().to_owned(),
             inputs: runner.signature().inputs.clone(),
             outputs: runner.signature().outputs.clone(),
-            batching,
+            batching: proof.batching(),
             load_ms,
             resident_bytes: resident_bytes().saturating_sub(before),
         };
-        Ok(LoneModel { runner, witnesses, profiled: options.profile.is_some(), facts })
+        Ok(LoneModel { runner, made_up, profiled: options.profile.is_some(), facts })
     }
 }
 
@@ -149,7 +169,7 @@ impl LoneModel {
     /// Inputs of so many rows as probing made them up: the model ran on such rows.
     pub fn made_up(&self, rows: usize) -> Result<Vec<Tensor>, LoneError> {
         let refuse = |text: String| Err(LoneError::Refused(text));
-        let Some(witnesses) = &self.witnesses else {
+        let Some(made_up) = &self.made_up else {
             let why = self.facts.batching.reason.as_deref().unwrap_or("it does not run on made-up input");
             return refuse(format!("no input can be made up for this model ({why}): give it real rows"));
         };
@@ -158,11 +178,11 @@ impl LoneModel {
         {
             return refuse(format!("{reason}, so that it does not take {rows} rows: ask for 1"));
         }
-        if rows == 0 || rows.saturating_mul(witnesses.elements()) > MADE_UP_ELEMENTS_MAX {
-            let rows_max = MADE_UP_ELEMENTS_MAX / witnesses.elements();
+        if rows == 0 || rows.saturating_mul(made_up.elements()) > MADE_UP_ELEMENTS_MAX {
+            let rows_max = MADE_UP_ELEMENTS_MAX / made_up.elements();
             return refuse(format!("{rows} rows cannot be made up: ask for 1 to {rows_max}"));
         }
-        Ok(joined(&witnesses.batch(rows)))
+        Ok(joined(&made_up.batch(rows)))
     }
 
     /// Ends the profile and tells its file, which ONNX Runtime writes only now.

@@ -57,6 +57,13 @@ const LENGTHS_TIME_MAX: Duration = Duration::from_millis(250);
 /// memory are then what they were.
 const LENGTHS_ELEMENTS: usize = 512;
 
+const OUT_OF_TIME: &str = "larger batches were not probed within";
+
+/// Whether a reason is one of this load, and not of the model.
+pub(crate) fn ran_out_of_time(reason: &str) -> bool {
+    reason.starts_with(OUT_OF_TIME)
+}
+
 /// How many rows may share a run, and how long the runs took that found it out.
 pub(crate) fn probe(
     witnesses: &Witnesses,
@@ -87,7 +94,7 @@ fn every_size(
     let began = Instant::now();
     for rows in 2..=rows_max {
         if began.elapsed() > PROBE_TIME_MAX {
-            let reason = format!("larger batches were not probed within {} ms", PROBE_TIME_MAX.as_millis());
+            let reason = format!("{OUT_OF_TIME} {} ms", PROBE_TIME_MAX.as_millis());
             return Batching { rows_max: rows - 1, reason: Some(reason) };
         }
         match witnesses.equal_at(runner, rows) {
@@ -107,8 +114,8 @@ fn every_size(
 /// Takes back what other lengths of the free axes do not bear out.
 fn other_lengths(first: &Witnesses, runner: &mut Runner, mut batching: Batching) -> Batching {
     let began = Instant::now();
-    let elements_max = (batching.rows_max * first.elements()).max(LENGTHS_ELEMENTS);
-    for length in LENGTHS.into_iter().filter(|&length| length != first.length()) {
+    let elements_max = (batching.rows_max * first.made_up().elements()).max(LENGTHS_ELEMENTS);
+    for length in LENGTHS.into_iter().filter(|&length| length != first.made_up().length()) {
         if !batching.on() || began.elapsed() > LENGTHS_TIME_MAX {
             break;
         }
@@ -116,7 +123,7 @@ fn other_lengths(first: &Witnesses, runner: &mut Runner, mut batching: Batching)
         let Ok(witnesses) = Witnesses::of_length(runner, length) else { continue };
         let mut equal = 1;
         for rows in some_sizes(batching.rows_max) {
-            if began.elapsed() > LENGTHS_TIME_MAX || rows * witnesses.elements() > elements_max {
+            if began.elapsed() > LENGTHS_TIME_MAX || rows * witnesses.made_up().elements() > elements_max {
                 break;
             }
             match witnesses.equal_at(runner, rows) {
@@ -140,7 +147,7 @@ fn some_sizes(rows_max: usize) -> impl Iterator<Item = usize> {
 
 fn reason(runner: &Runner, witnesses: &Witnesses, rows: usize, found: &str) -> String {
     if runner.signature().has_free_axes() {
-        format!("with {rows} rows in a run and free axes of {}, {found}", witnesses.length())
+        format!("with {rows} rows in a run and free axes of {}, {found}", witnesses.made_up().length())
     } else {
         format!("with {rows} rows in a run, {found}")
     }

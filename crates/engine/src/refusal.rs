@@ -1,6 +1,6 @@
 //! Why a model is not served. Each reason says what was found and what to do about it.
 
-use crate::ScanRefusal;
+use crate::{HostError, ScanRefusal};
 use flyball_core::Digest;
 use std::path::PathBuf;
 
@@ -45,9 +45,36 @@ pub enum Refusal {
     OutOfMemory { needs: u64, used: u64, bytes_max: u64 },
     #[error("ONNX Runtime refused the model: {0}")]
     Runtime(String),
+    #[error(
+        "the probe did not end within {ms_max} ms (probe_ms_max): the model may loop without end; end its loops, or raise \
+         probe_ms_max if it is only slow"
+    )]
+    ProbeTime { ms_max: u128 },
+    #[error(
+        "the probe took more than {} MiB of memory (probe_memory_bytes_max): give its tensors sizes that do not grow with \
+         the values of its input, raise probe_memory_bytes_max, or give the server more memory", .bytes_max >> 20
+    )]
+    ProbeMemory { bytes_max: u64 },
+    /// What a model host said, which had the model first, or what became of the host.
+    #[error("{0}")]
+    Host(String),
+    /// Not the model's fault: nobody waits for it any more.
+    #[error("the server is leaving")]
+    Leaving,
 }
 
 impl Refusal {
+    /// A host that gave no answer.
+    pub(crate) fn of_host(error: HostError) -> Refusal {
+        match error {
+            HostError::Leaving => Refusal::Leaving,
+            HostError::Ended(_) => {
+                Refusal::Host(format!("{error}; the model may have crashed it, or memory ran out"))
+            }
+            error => Refusal::Host(error.to_string()),
+        }
+    }
+
     /// Sorts ONNX Runtime's own words by what a person has to do.
     pub(crate) fn from_ort(error: &ort::Error) -> Refusal {
         let text = one_line(error.message());
@@ -64,6 +91,11 @@ impl Refusal {
             Refusal::Runtime(text)
         }
     }
+}
+
+/// Whether words of ONNX Runtime, or of the allocator below it, are about memory that it did not get.
+pub(crate) fn out_of_memory(text: &str) -> bool {
+    ["Failed to allocate memory", "bad_alloc", "bad allocation"].iter().any(|words| text.contains(words))
 }
 
 /// ONNX Runtime's messages span lines and carry build paths; logs and answers want one line of bounded length.

@@ -7,7 +7,7 @@ use crate::stop::{Stop, Stopper};
 use crate::{Refusal, Runtime, Signature};
 use flyball_core::Tensor;
 use ort::session::{Session, SessionInputValue, builder::GraphOptimizationLevel};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(crate) enum Voice {
 }
 
 /// How far ONNX Runtime rewrites a graph before it runs it, in its own four levels. Servers use all of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GraphLevel {
     Off,

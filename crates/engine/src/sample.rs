@@ -6,10 +6,10 @@ use flyball_core::{DataType, Shape, Tensor, TensorData, TensorSpec};
 use half::{bf16, f16};
 
 /// SplitMix64: small, seeded, good enough for inputs that only have to differ.
-pub(crate) struct Seeded(u64);
+struct Seeded(u64);
 
 impl Seeded {
-    pub(crate) fn new(seed: u64) -> Seeded {
+    fn new(seed: u64) -> Seeded {
         Seeded(seed)
     }
 
@@ -27,10 +27,75 @@ impl Seeded {
     }
 }
 
+/// Floats of different spread in one batch tell whether a model scales over it.
+const SPREADS: [f64; 4] = [1.0, 100.0, 0.01, 7.0];
+
+/// Rows of made-up input, the same in every process: they follow from the signature, a length and their number.
+pub(crate) struct MadeUp {
+    seeded: Seeded,
+    length: i64,
+    rows: Vec<Vec<Tensor>>,
+}
+
+impl MadeUp {
+    /// No rows yet. Free axes other than the first get `length`.
+    pub(crate) fn new(length: i64) -> MadeUp {
+        MadeUp { seeded: Seeded::new(1), length, rows: Vec::new() }
+    }
+
+    pub(crate) fn of(signature: &Signature, length: i64, count: usize) -> MadeUp {
+        let mut made_up = MadeUp::new(length);
+        for _ in 0..count {
+            made_up.add(signature);
+        }
+        made_up
+    }
+
+    /// Makes up one more row.
+    pub(crate) fn add(&mut self, signature: &Signature) -> &[Tensor] {
+        let spread = SPREADS[self.rows.len() % SPREADS.len()];
+        self.rows.push(row(signature, &mut self.seeded, spread, self.length));
+        &self.rows[self.rows.len() - 1]
+    }
+
+    pub(crate) fn length(&self) -> i64 {
+        self.length
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Elements of one row over all inputs.
+    pub(crate) fn elements(&self) -> usize {
+        self.rows.first().map_or(&[][..], Vec::as_slice).iter().map(Tensor::size).sum::<usize>().max(1)
+    }
+
+    /// The same, where axes other than the first are free: longer rows take longer.
+    pub(crate) fn row_elements(&self, signature: &Signature) -> Option<usize> {
+        signature.has_free_axes().then(|| self.elements())
+    }
+
+    /// Inputs for a run of `rows` rows.
+    pub(crate) fn batch(&self, rows: usize) -> Vec<&[Tensor]> {
+        self.turned(rows, 0).map(|place| self.row(place)).collect()
+    }
+
+    pub(crate) fn row(&self, place: usize) -> &[Tensor] {
+        &self.rows[place]
+    }
+
+    /// Which rows are in a batch that begins with another than the first.
+    pub(crate) fn turned(&self, rows: usize, turn: usize) -> impl Iterator<Item = usize> + use<> {
+        let count = self.rows.len();
+        (0..count).cycle().skip(turn % count.max(1)).take(rows)
+    }
+}
+
 /// One row of made-up input for each of the model's inputs. `spread` scales the floats: rows of different spread tell
 /// whether a model scales over its batch. Free axes other than the first get `length`. Integers stay 0 or 1, which
 /// every vocabulary and category has.
-pub(crate) fn row(signature: &Signature, seeded: &mut Seeded, spread: f64, length: i64) -> Vec<Tensor> {
+fn row(signature: &Signature, seeded: &mut Seeded, spread: f64, length: i64) -> Vec<Tensor> {
     signature.inputs.iter().map(|spec| tensor(spec, seeded, spread, length)).collect()
 }
 

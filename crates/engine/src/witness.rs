@@ -1,21 +1,17 @@
 //! Made-up rows whose answers alone are known, and whether they keep them in company. Knows nothing of what follows
 //! from it: see `probe`.
 
+use crate::log;
 use crate::runner::{RunError, Runner};
-use crate::sample::{self, Seeded};
-use crate::{Signature, log};
+use crate::sample::MadeUp;
 use flyball_core::{Tensor, TensorData};
 use std::time::{Duration, Instant};
 
 pub(crate) struct Witnesses {
-    rows: Vec<Witness>,
-    length: i64,
+    made_up: MadeUp,
+    /// What each row gives alone.
+    alone: Vec<Vec<Tensor>>,
     alone_us: f64,
-}
-
-struct Witness {
-    row: Vec<Tensor>,
-    alone: Vec<Tensor>,
 }
 
 /// Free axes other than the first: lengths to try until the model runs. Five first: such rows begin at every alignment
@@ -25,8 +21,6 @@ const LENGTHS: [i64; 5] = [5, 4, 1, 16, 32];
 const COUNT_MIN: usize = 4;
 const COUNT_MAX: usize = 16;
 const ALONE_TIME_MAX: Duration = Duration::from_millis(25);
-/// Floats of different spread in one batch tell whether a model scales over it.
-const SPREADS: [f64; 4] = [1.0, 100.0, 0.01, 7.0];
 
 /// In small batches a single neighbour weighs most, and what is wrong should be found before a larger one is allowed:
 /// they are tried until each witness was at each place, or this time is over.
@@ -57,22 +51,21 @@ impl Witnesses {
 
     fn alone(runner: &mut Runner, length: i64) -> Result<Witnesses, RunError> {
         let signature = runner.signature().clone();
-        let mut seeded = Seeded::new(1);
-        let mut rows = Vec::with_capacity(COUNT_MAX);
+        let mut made_up = MadeUp::new(length);
+        let mut alone = Vec::with_capacity(COUNT_MAX);
         // The first runs pay for cold caches and growing arenas; the fastest is nearest to what comes later.
         let mut alone_us = f64::INFINITY;
         let began = Instant::now();
-        while rows.len() < COUNT_MIN || (rows.len() < COUNT_MAX && began.elapsed() < ALONE_TIME_MAX) {
-            let row = sample::row(&signature, &mut seeded, SPREADS[rows.len() % SPREADS.len()], length);
-            let (alone, took_us) = run(runner, &[&row])?;
+        while alone.len() < COUNT_MIN || (alone.len() < COUNT_MAX && began.elapsed() < ALONE_TIME_MAX) {
+            let (given, took_us) = run(runner, &[made_up.add(&signature)])?;
             alone_us = alone_us.min(took_us);
-            rows.push(Witness { row, alone });
+            alone.push(given);
         }
-        Ok(Witnesses { rows, length, alone_us })
+        Ok(Witnesses { made_up, alone, alone_us })
     }
 
-    pub(crate) fn length(&self) -> i64 {
-        self.length
+    pub(crate) fn made_up(&self) -> &MadeUp {
+        &self.made_up
     }
 
     /// The fastest run of one row.
@@ -80,26 +73,10 @@ impl Witnesses {
         self.alone_us
     }
 
-    /// Elements of one row over all inputs.
-    pub(crate) fn elements(&self) -> usize {
-        let row = self.rows.first().map_or(&[][..], |witness| &witness.row);
-        row.iter().map(Tensor::size).sum::<usize>().max(1)
-    }
-
-    /// The same, where axes other than the first are free: longer rows take longer.
-    pub(crate) fn row_elements(&self, signature: &Signature) -> Option<usize> {
-        signature.has_free_axes().then(|| self.elements())
-    }
-
-    /// Inputs for a run of `rows` rows, for timing.
-    pub(crate) fn batch(&self, rows: usize) -> Vec<&[Tensor]> {
-        self.turned(rows, 0).map(|witness| witness.row.as_slice()).collect()
-    }
-
     /// Whether in batches of `rows` rows every row has the answer that it has alone: the microseconds of the fastest,
     /// or what is different.
     pub(crate) fn equal_at(&self, runner: &mut Runner, rows: usize) -> Result<f64, String> {
-        let (least, most) = if rows <= SMALL_ROWS { (SMALL_ROUNDS_MIN, self.rows.len()) } else { (1, 1) };
+        let (least, most) = if rows <= SMALL_ROWS { (SMALL_ROUNDS_MIN, self.alone.len()) } else { (1, 1) };
         let mut fastest_us = f64::INFINITY;
         let began = Instant::now();
         for round in 0..most {
@@ -109,21 +86,17 @@ impl Witnesses {
             // The size turns them too, so that over all sizes each witness comes to many places.
             let turn = rows + round;
             let batch: Vec<&[Tensor]> =
-                self.turned(rows, turn).map(|witness| witness.row.as_slice()).collect();
+                self.made_up.turned(rows, turn).map(|witness| self.made_up.row(witness)).collect();
             let (together, took_us) =
                 run(runner, &batch).map_err(|error| format!("the model fails: {error}"))?;
             fastest_us = fastest_us.min(took_us);
-            for (place, witness) in self.turned(rows, turn).enumerate() {
-                for (output, alone) in together.iter().zip(&witness.alone) {
+            for (place, witness) in self.made_up.turned(rows, turn).enumerate() {
+                for (output, alone) in together.iter().zip(&self.alone[witness]) {
                     row_equals(output, alone, rows, place)?;
                 }
             }
         }
         Ok(fastest_us)
-    }
-
-    fn turned(&self, rows: usize, turn: usize) -> impl Iterator<Item = &Witness> {
-        self.rows.iter().cycle().skip(turn % self.rows.len().max(1)).take(rows)
     }
 }
 

@@ -5,7 +5,7 @@ use anyhow::Context;
 use clap::Parser;
 use flyball_core::FaultKind;
 use flyball_core::snapshot::Bundle;
-use flyball_server::{Server, ServerConfig, build_info};
+use flyball_server::{HostCommand, Server, ServerConfig, build_info, serve_models};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::{Path, PathBuf};
@@ -100,7 +100,13 @@ fn version() -> String {
     format!("{} ({}, {} build)", build.version, build.commit, build.profile)
 }
 
+/// The argument by which this program starts itself as a model host. Not for people, so not among the arguments.
+const MODEL_HOST: &str = "model-host";
+
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|first| first == MODEL_HOST) {
+        return serve_models().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
     let arguments = Arguments::parse();
     match serve(&arguments) {
         Ok(code) => code,
@@ -116,7 +122,9 @@ fn serve(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let bundle = Bundle::from_file(&arguments.snapshot)?;
     // Registered before any thread starts: a signal during the start is not lost.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
-    let server = Server::start(config, &bundle)?;
+    // This very program, also where another was put in its place on disk.
+    let host = HostCommand { program: "/proc/self/exe".into(), arguments: vec![MODEL_HOST.into()] };
+    let server = Server::start(config, &bundle, Some(host))?;
     if let Some(nothing) = server.nothing_served() {
         anyhow::bail!("{nothing}");
     }

@@ -5,25 +5,25 @@
 mod ack;
 mod again;
 mod behind;
+mod version;
 
 use crate::admission::Gate;
-use crate::breaker::Breaker;
 use crate::candidate::{trial, tried};
 use crate::chores::{Chores, in_use};
 use crate::decision::{Surroundings, compile};
 use crate::fingerprint::Fingerprint;
 use crate::judge::{Judge, Standing, words};
-use crate::loaded::{Home, Origin, Terms};
-use crate::schedule::{BatchWait, ModelKey};
-use crate::service::Service;
+use crate::loaded::Origin;
+use crate::service::Conduct;
 use crate::states::{Applied, DeploymentState, State};
 use crate::watchdog::Watchdog;
 use crate::{Decision, Deployment, Model, Plane, Routes};
 use ack::{ack, log, log_applied, refused_ack};
+use arc_swap::ArcSwapOption;
 use behind::Behind;
-use flyball_core::snapshot::{self, Bundle, Document, IndexEntry};
-use flyball_core::{Meters, Registered, Served};
-use flyball_engine::{Artifact, LoadOptions, MemoryBudget, Refusal, Runtime, Surveyor};
+use flyball_core::snapshot::{self, Bundle, Document, Index, IndexEntry};
+use flyball_core::{Digest, Meters, Registered, Served};
+use flyball_engine::{MemoryBudget, ModelHosts, Refusal, Runtime, Surveyor};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +35,8 @@ pub use ack::{Ack, AckState, Outcome, VersionAck};
 /// How long a load that needs memory waits for those who still use what is dropped for it.
 const ROOM_WAIT: Duration = Duration::from_secs(5);
 const ROOM_POLL: Duration = Duration::from_millis(20);
+
+type Changing<'l> = MutexGuard<'l, ()>;
 
 /// Why a deployment was neither loaded nor refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,13 +54,26 @@ struct Brought<M> {
     kept: bool,
 }
 
-/// Loads models into a plane. One loader belongs to one plane.
+/// What models are loaded with.
+pub struct Engine {
+    pub runtime: Runtime,
+    pub hosts: ModelHosts,
+    pub memory: MemoryBudget,
+}
+
+/// Loads models into a plane. One loader belongs to one plane, and loads one thing at a time; what is trusted may change at
+/// any time, on another thread.
 pub struct Loader<M: Send + Sync + 'static> {
-    runtime: Runtime,
+    engine: Engine,
     plane: Arc<Plane<M>>,
     meters: Arc<dyn Meters<M>>,
-    memory: MemoryBudget,
     judge: Arc<Judge>,
+    /// Held while routes change, and from the verification of what is to serve until it does.
+    changes: Mutex<()>,
+    /// Of the last snapshot that was taken.
+    asked_for: ArcSwapOption<Index>,
+    /// How models behave, by their files: one that was moved stays so when it is loaded again.
+    conducts: Mutex<HashMap<Digest, Arc<Conduct>>>,
     behind: Mutex<Behind<M>>,
     chores: Chores<M>,
     fingerprint: Fingerprint,
@@ -69,24 +84,25 @@ pub struct Loader<M: Send + Sync + 'static> {
 
 impl<M: Send + Sync + 'static> Loader<M> {
     pub fn new(
-        runtime: Runtime,
+        engine: Engine,
         plane: Arc<Plane<M>>,
-        memory: MemoryBudget,
         meters: Arc<dyn Meters<M>>,
         judge: Arc<Judge>,
         previous_kept: usize,
     ) -> std::io::Result<Loader<M>> {
         let watched = Arc::clone(&plane);
         let watchdog = Watchdog::start(move || watched.runs.look(watched.clock.now()))?;
-        let fingerprint = Fingerprint::new(&runtime, plane.means.build);
+        let fingerprint = Fingerprint::new(&engine.runtime, plane.means.build);
         let chores = Chores::start()?;
         let (behind, registered) = (Mutex::new(Behind::new(previous_kept)), Mutex::default());
         Ok(Loader {
-            runtime,
+            engine,
             plane,
             meters,
-            memory,
             judge,
+            changes: Mutex::default(),
+            asked_for: ArcSwapOption::empty(),
+            conducts: Mutex::default(),
             behind,
             chores,
             fingerprint,
@@ -102,31 +118,33 @@ impl<M: Send + Sync + 'static> Loader<M> {
         if let Err(refused) = self.judge.index(bundle) {
             let (generation, reason) = (bundle.index.generation, words(&refused));
             tracing::error!(generation, reason, "snapshot refused");
-            self.tell(None, Some(&reason));
+            self.tell(&self.hold(), None, Some(&reason));
             let acks = entries.iter().map(|entry| refused_ack(entry, &reason)).collect();
             return Outcome { acks, refused: Some(reason) };
         }
         self.judge.take(bundle);
-        self.change(|routes| entries.iter().for_each(|entry| routes.load(&entry.name)));
+        self.asked_for.store(Some(Arc::new(bundle.index.clone())));
+        self.change(&self.hold(), |routes| entries.iter().for_each(|entry| routes.load(&entry.name)));
         let mut acks = self.remove_all_but(entries);
         // What takes no loading comes first: a rollback must not wait for another name's large model.
         let (at_hand, to_load): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| self.at_hand(entry));
         let bring = |entry: &IndexEntry| self.apply_one(bundle, entry, leaving);
         acks.extend(at_hand.into_iter().take_while(|_| !leaving()).map_while(bring));
         if !to_load.is_empty() {
-            self.tell(None, None);
+            self.tell(&self.hold(), None, None);
         }
         acks.extend(to_load.into_iter().take_while(|_| !leaving()).map_while(bring));
+        self.engine.hosts.rest();
         acks.iter().for_each(log);
         self.record_origin(bundle);
-        self.tell(Some(bundle.index.generation), None);
+        self.tell(&self.hold(), Some(bundle.index.generation), None);
         Outcome { acks, refused: None }
     }
 
     /// Takes what a snapshot does not name out of the routes, and out of what is kept warm.
     fn remove_all_but(&self, entries: &[IndexEntry]) -> Vec<Ack> {
         let named = |name: &str| entries.iter().any(|entry| entry.name == name);
-        let gone = self.change(|routes| routes.retain(named));
+        let gone = self.change(&self.hold(), |routes| routes.retain(named));
         let unnamed = self.behind().names().into_iter().filter(|name| !named(name));
         unnamed.for_each(|name| self.forget(&name));
         let removed = |gone: Arc<Deployment<M>>| {
@@ -156,24 +174,26 @@ impl<M: Send + Sync + 'static> Loader<M> {
         let ack = match self.judge.index(bundle) {
             Err(refused) => refused_ack(entry, &words(&refused)),
             Ok(()) => {
-                self.change(|routes| routes.load(name));
-                self.apply_one(bundle, entry, leaving).ok_or(NotLoaded::Leaving)?
+                self.change(&self.hold(), |routes| routes.load(name));
+                let ack = self.apply_one(bundle, entry, leaving).ok_or(NotLoaded::Leaving);
+                self.engine.hosts.rest();
+                ack?
             }
         };
         log(&ack);
-        self.tell(None, None);
+        self.tell(&self.hold(), None, None);
         Ok(ack)
     }
 
     /// Takes a deployment out of the routes. What is in flight ends; its memory is given back then. `None` where it does
     /// not serve.
     pub fn unload(&self, name: &str) -> Option<Ack> {
-        let gone = self.change(|routes| routes.unload(name))?;
+        let gone = self.change(&self.hold(), |routes| routes.unload(name))?;
         let ack = ack(&gone, AckState::Removed);
         self.chores.reap(gone);
         self.forget(name);
         log(&ack);
-        self.tell(None, None);
+        self.tell(&self.hold(), None, None);
         Some(ack)
     }
 
@@ -215,7 +235,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
     }
 
     /// Publishes what serves, what is refused and what is warm. A snapshot that was `refused` as a whole changes none of it.
-    fn tell(&self, generation: Option<u64>, refused: Option<&str>) {
+    fn tell(&self, _held: &Changing<'_>, generation: Option<u64>, refused: Option<&str>) {
         let routes = self.plane.routes.load();
         let serving = routes.deployments().map(|deployment| DeploymentState::of(deployment, State::Applied));
         let mut deployments: Vec<_> = serving.chain(self.behind().states()).collect();
@@ -231,8 +251,13 @@ impl<M: Send + Sync + 'static> Loader<M> {
         self.plane.applied.store(Arc::new(applied));
     }
 
-    /// Lanes see the routes as they were or as they are afterwards. A loader is the only one that changes them.
-    fn change<T>(&self, edit: impl FnOnce(&mut Routes<M>) -> T) -> T {
+    /// Whoever changes routes holds this: the loads, one after the other, and the thread that verifies what serves anew.
+    fn hold(&self) -> Changing<'_> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lanes see the routes as they were or as they are afterwards.
+    fn change<T>(&self, _held: &Changing<'_>, edit: impl FnOnce(&mut Routes<M>) -> T) -> T {
         let mut routes = (**self.plane.routes.load()).clone();
         let edited = edit(&mut routes);
         self.plane.routes.store(Arc::new(routes));
@@ -242,7 +267,10 @@ impl<M: Send + Sync + 'static> Loader<M> {
     /// `None` where the server began to leave before all versions were loaded.
     fn apply_one(&self, bundle: &Bundle, entry: &IndexEntry, leaving: &dyn Fn() -> bool) -> Option<Ack> {
         let generation = bundle.index.generation;
-        match self.bring(bundle, entry, leaving) {
+        let brought = self.bring(bundle, entry, leaving);
+        // A load takes its time, and keys are revoked meanwhile. From here on nothing can be, until it serves.
+        let held = self.hold();
+        match brought.and_then(|brought| brought.map(|brought| self.still_trusted(brought)).transpose()) {
             Ok(None) => None,
             Ok(Some(Brought { deployment, surveyors, kept })) => {
                 deployment.generation.store(generation, Ordering::Relaxed);
@@ -252,7 +280,8 @@ impl<M: Send + Sync + 'static> Loader<M> {
                 }
                 let ack = ack(&deployment, AckState::Applied);
                 self.record(bundle, &deployment);
-                let before = self.change(|routes| routes.serve(Arc::clone(&deployment)));
+                let before = self.change(&held, |routes| routes.serve(Arc::clone(&deployment)));
+                drop(held);
                 before.into_iter().for_each(|before| self.replace(before));
                 for (surveyor, model) in surveyors.into_iter().zip(&deployment.versions) {
                     self.chores.survey(surveyor, Arc::clone(model));
@@ -260,10 +289,22 @@ impl<M: Send + Sync + 'static> Loader<M> {
                 Some(ack)
             }
             Err(reason) => {
-                self.change(|routes| routes.refuse(&entry.name, &reason));
+                self.change(&held, |routes| routes.refuse(&entry.name, &reason));
                 self.behind().refuse(entry, generation, &reason);
-                self.withdraw_revoked(&entry.name, generation);
+                self.withdraw_revoked(&held, &entry.name, generation);
                 Some(refused_ack(entry, &reason))
+            }
+        }
+    }
+
+    fn still_trusted(&self, brought: Brought<M>) -> Result<Brought<M>, String> {
+        match self.judged(&brought.deployment) {
+            Ok(()) => Ok(brought),
+            Err(refused) => {
+                if !brought.kept {
+                    self.chores.reap(brought.deployment);
+                }
+                Err(words(&refused))
             }
         }
     }
@@ -311,9 +352,10 @@ impl<M: Send + Sync + 'static> Loader<M> {
             if leaving() {
                 return Ok(None);
             }
-            let load = || self.load_version(&document, version, &gate, &bundle.base);
+            let load = || self.load_version(&document, version, &gate, &bundle.base, leaving);
             let loaded = match load() {
                 Err(Refusal::OutOfMemory { .. }) if self.make_room() => load(),
+                Err(Refusal::Leaving) => return Ok(None),
                 loaded => loaded,
             };
             let (model, surveyor) =
@@ -397,66 +439,6 @@ impl<M: Send + Sync + 'static> Loader<M> {
             *last = Some(registered);
         }
     }
-
-    fn load_version(
-        &self,
-        document: &snapshot::Deployment,
-        version: &snapshot::Version,
-        gate: &Arc<Gate>,
-        base: &Path,
-    ) -> Result<(Model<M>, Surveyor), Refusal> {
-        let artifact = Artifact::read(&version.artifact, base, self.memory)?;
-        let lanes = self.plane.lanes.sockets;
-        let options = LoadOptions {
-            rows_max: document.limits.batch_rows_max as usize,
-            runners: lanes.min(document.limits.concurrency_max as usize),
-            memory: self.memory,
-        };
-        let loaded = self.runtime.load(&artifact, options)?;
-        self.plane.loads.fetch_add(1, Ordering::Relaxed);
-        // A model with fewer sessions than lanes starts at a lane of its own choosing, so that several such models do
-        // not all land on the first.
-        let first = usize::from(*document.name.as_bytes().last().unwrap_or(&0)) % lanes;
-        let home = |(place, runner)| Home::new((first + place) % lanes, Box::new(runner));
-        let rows_max = loaded.batching.rows_max;
-        let model = Model {
-            key: ModelKey::next(),
-            name: document.name.as_str().into(),
-            version: version.version.as_str().into(),
-            signature: loaded.signature,
-            batching: loaded.batching,
-            meter: self.meters.model(&document.name, &version.version),
-            labels: labels(document),
-            service: Service::new(loaded.latency, artifact.facts.loops),
-            row_elements: loaded.row_elements,
-            terms: terms(document, rows_max),
-            gate: Arc::clone(gate),
-            breaker: Breaker::default(),
-            homes: loaded.runners.into_iter().enumerate().map(home).collect(),
-        };
-        Ok((model, loaded.surveyor))
-    }
-}
-
-/// What the deployment asks for, as far as a model that may run so many rows at once can give it.
-fn terms(document: &snapshot::Deployment, rows_max: usize) -> Terms {
-    let ms = |ms: u32| Duration::from_millis(u64::from(ms));
-    let limits = &document.limits;
-    let batch_wait = document
-        .batch
-        .filter(|_| rows_max > 1)
-        .map(|wait| BatchWait { rows: rows_max.min(wait.size as usize), window: ms(wait.window_ms) });
-    Terms {
-        deadline: document.slo.deadline_ms.map(ms),
-        queue_wait_max: ms(limits.queue_wait_ms_max),
-        run_max: ms(limits.run_ms_max),
-        share: limits.share,
-        batch_wait,
-    }
-}
-
-fn labels(document: &snapshot::Deployment) -> HashMap<String, Arc<[String]>> {
-    document.labels.iter().map(|(output, labels)| (output.clone(), labels.as_slice().into())).collect()
 }
 
 /// The document of an entry, as its digest says.

@@ -209,7 +209,8 @@ fn run_batch<S: Sink>(lane: &Lane<S>, batch: &mut Vec<Job<S::Model>>, rows_max: 
     let rows: usize = batch.iter().map(|job| job.rows).sum();
     let cost_ns: u64 = batch.iter().map(|job| job.cost_ns).sum();
     let expected = model.service.run_time(rows * scale);
-    let clocked = share::worth_clocking(expected).then(lane.plane.thread_time);
+    // What runs in another process takes none of this thread's time.
+    let clocked = (share::worth_clocking(expected) && model.moved().is_none()).then(lane.plane.thread_time);
     let began = lane.now();
     let result = join_and_run(lane, &model, batch);
     let ended = lane.now();
@@ -220,7 +221,7 @@ fn run_batch<S: Sink>(lane: &Lane<S>, batch: &mut Vec<Job<S::Model>>, rows_max: 
         now.saturating_sub(before)
     });
     match result {
-        // Another thread has the session: the model is on its way to its compute lane, and so is this batch.
+        // Another thread has the session, or the model was moved: it is on its way to its other lane, and so is this batch.
         None => batch.drain(..).for_each(|job| lane.send_to_compute(job)),
         Some(result) => {
             let succeeded = result.is_ok();
@@ -332,17 +333,25 @@ fn run_on<S: Sink>(
     batch: &[Job<S::Model>],
     run_max: Duration,
 ) -> Option<Result<(), RunError>> {
-    let mut runner = match home.runner.try_lock() {
+    let (runner, watched) = match model.moved() {
+        None => (&home.runner, &home.watched),
+        Some(hosted) if lane.id == lane.plane.spare() => (&hosted.runner, &hosted.watched),
+        Some(_) => return None,
+    };
+    let mut runner = match runner.try_lock() {
         Ok(runner) => runner,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         // Sockets are not held back for another lane's run; a compute lane has the time.
         Err(TryLockError::WouldBlock) if lane.has_sockets() => return None,
-        Err(TryLockError::WouldBlock) => home.runner.lock().unwrap_or_else(PoisonError::into_inner),
+        Err(TryLockError::WouldBlock) => runner.lock().unwrap_or_else(PoisonError::into_inner),
     };
     runner.clear();
     batch.iter().for_each(|job| runner.add(&job.inputs));
+    if let Err(error) = runner.prepare() {
+        return Some(Err(error));
+    }
     // Its time begins here: a compute lane may have waited for the session.
-    lane.plane.runs.begin(lane.id, &model.name, &home.stop, lane.now().after(run_max));
+    lane.plane.runs.begin(lane.id, &model.name, watched, lane.now().after(run_max));
     Some(runner.run(&mut lane.outputs.borrow_mut()))
 }
 

@@ -21,6 +21,8 @@ enum Clean<M> {
 
 const CHORES_MAX: usize = 4096;
 const REAP_POLL: Duration = Duration::from_millis(20);
+/// A survey takes a third of a second, and on a busy machine many times that.
+const SURVEY_MAX: Duration = Duration::from_secs(120);
 
 /// Owner of the threads; dropping it ends and joins them.
 pub(crate) struct Chores<M: Send + Sync + 'static> {
@@ -37,7 +39,7 @@ impl<M: Send + Sync + 'static> Chores<M> {
         let leaving = Arc::new(AtomicBool::new(false));
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let (surveyed, seen) = (cleaning.clone(), Arc::clone(&leaving));
-        let surveyor = thread("survey").spawn(move || survey(&surveys_in, &surveyed, &seen))?;
+        let surveyor = thread("survey").spawn(move || survey(&surveys_in, &surveyed, seen))?;
         let seen = Arc::clone(&leaving);
         let cleaner = thread("clean").spawn(move || clean(&cleaning_in, &seen))?;
         let threads = vec![surveyor, cleaner];
@@ -69,15 +71,37 @@ impl<M: Send + Sync + 'static> Drop for Chores<M> {
     }
 }
 
-fn survey<M>(surveys: &Receiver<Survey<M>>, cleaning: &SyncSender<Clean<M>>, leaving: &AtomicBool) {
+fn survey<M: Send + Sync + 'static>(
+    surveys: &Receiver<Survey<M>>,
+    cleaning: &SyncSender<Clean<M>>,
+    leaving: Arc<AtomicBool>,
+) {
     flyball_engine::give_way();
-    let leaves = || leaving.load(Ordering::Relaxed);
-    while let Ok(Survey(surveyor, model)) = surveys.recv() {
-        if leaves() {
+    while let Ok(survey) = surveys.recv() {
+        if leaving.load(Ordering::Relaxed) {
             return;
         }
-        surveyor.survey(model.latency(), &leaves);
+        survey_one(survey, Arc::clone(&leaving));
         let _ = cleaning.send(Clean::Surveyed);
+    }
+}
+
+/// Models whose runs do not always end must not keep the others from being surveyed. Their inputs ended once, in a model
+/// host; a model may still draw lots.
+fn survey_one<M: Send + Sync + 'static>(Survey(surveyor, model): Survey<M>, leaving: Arc<AtomicBool>) {
+    let (stopper, name) = (surveyor.stopper(), Arc::clone(&model.name));
+    let (done, ended) = sync_channel(1);
+    let begin = move || {
+        surveyor.survey(model.latency(), &|| leaving.load(Ordering::Relaxed));
+        // Not held by this thread any more when whoever waits hears of it.
+        drop(model);
+        let _ = done.send(());
+    };
+    // It gives way as its parent does.
+    let begun = std::thread::Builder::new().name("timing".to_owned()).spawn(begin);
+    if begun.is_ok() && ended.recv_timeout(SURVEY_MAX).is_err() {
+        tracing::warn!(model = &*name, "timing the model does not end; it is left as it is");
+        stopper.stop();
     }
 }
 
@@ -141,7 +165,6 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn surveys_run_when_nobody_wants_the_core_and_what_may_hold_an_allocator_s_lock_always_gets_time() {
-        static LEAVING: AtomicBool = AtomicBool::new(false);
         const USUAL: &str = "0";
         const IDLE: &str = "5";
         // The nice value and the policy of the calling thread.
@@ -153,12 +176,12 @@ mod tests {
         let (cleaning, cleaning_in) = sync_channel::<Clean<()>>(1);
         let surveys_in = sync_channel::<Survey<()>>(1).1;
         let surveyor = std::thread::spawn(move || {
-            survey(&surveys_in, &cleaning, &LEAVING);
+            survey(&surveys_in, &cleaning, Arc::default());
             scheduling()
         });
         assert_eq!(surveyor.join().unwrap().1, IDLE);
         let cleaner = std::thread::spawn(move || {
-            clean(&cleaning_in, &LEAVING);
+            clean(&cleaning_in, &AtomicBool::new(false));
             scheduling()
         });
         assert_eq!(cleaner.join().unwrap(), ("19".to_owned(), USUAL.to_owned()));

@@ -44,7 +44,7 @@ mod stages {
 mod walk;
 mod watchdog;
 
-pub use apply::{Ack, AckState, Loader, NotLoaded, Outcome, VersionAck};
+pub use apply::{Ack, AckState, Engine, Loader, NotLoaded, Outcome, VersionAck};
 pub use decide::{Arrival, Inference, Request, decide};
 pub use decision::{Decision, find as find_decision};
 pub use fingerprint::Fingerprint;

@@ -7,10 +7,10 @@ use crate::breaker::Breaker;
 use crate::candidate::Trial;
 use crate::judge::Standing;
 use crate::schedule::{BatchWait, ModelKey};
-use crate::service::Service;
+use crate::service::{Conduct, Service};
 use crate::states::Tried;
 use flyball_core::{Digest, InferRequest, Tensor, snapshot};
-use flyball_engine::{Batching, LatencyTable, RunError, Runner, Signature};
+use flyball_engine::{Batching, HostedModel, LatencyTable, RunError, Runner, Signature};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
@@ -20,10 +20,20 @@ use std::time::Duration;
 /// Ends the run that is under way, from another thread.
 pub(crate) type StopRun = Arc<dyn Fn() + Send + Sync>;
 
+/// A session as the watchdog sees it.
+pub(crate) struct Watched {
+    pub(crate) stop: StopRun,
+    pub(crate) conduct: Arc<Conduct>,
+}
+
 /// What runs a joined batch. ONNX Runtime's sessions do; tests put simpler ones in their place.
 pub(crate) trait Run: Send {
     fn clear(&mut self);
     fn add(&mut self, inputs: &[Tensor]);
+    /// Before a run, and not part of its time.
+    fn prepare(&mut self) -> Result<(), RunError> {
+        Ok(())
+    }
     fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError>;
     fn stopper(&self) -> StopRun;
 }
@@ -44,6 +54,28 @@ impl Run for Runner {
     fn stopper(&self) -> StopRun {
         let stopper = Runner::stopper(self);
         Arc::new(move || stopper.stop())
+    }
+}
+
+impl Run for HostedModel {
+    fn clear(&mut self) {
+        HostedModel::clear(self);
+    }
+
+    fn add(&mut self, inputs: &[Tensor]) {
+        HostedModel::add(self, inputs);
+    }
+
+    fn prepare(&mut self) -> Result<(), RunError> {
+        HostedModel::prepare(self)
+    }
+
+    fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
+        HostedModel::run(self, outputs)
+    }
+
+    fn stopper(&self) -> StopRun {
+        HostedModel::stopper(self)
     }
 }
 
@@ -110,6 +142,21 @@ pub struct Model<M> {
     pub(crate) gate: Arc<Gate>,
     pub(crate) breaker: Breaker,
     pub(crate) homes: Vec<Home>,
+    /// Where it runs once it was moved; none where this process has no model hosts.
+    pub(crate) hosted: Option<Hosted>,
+}
+
+/// A model in a process of its own, and how to end its runs.
+pub(crate) struct Hosted {
+    pub(crate) runner: Mutex<Box<dyn Run>>,
+    pub(crate) watched: Arc<Watched>,
+}
+
+impl Hosted {
+    pub(crate) fn new(runner: impl Run + 'static, conduct: &Arc<Conduct>) -> Hosted {
+        let watched = Arc::new(Watched { stop: runner.stopper(), conduct: Arc::clone(conduct) });
+        Hosted { runner: Mutex::new(Box::new(runner)), watched }
+    }
 }
 
 /// A session and the two lanes that may use it: one with sockets while the model is fast, and the compute lane beside it.
@@ -121,16 +168,16 @@ pub(crate) struct Home {
     /// Contended only while a model moves from one of its two lanes to the other. ONNX Runtime must not run one session
     /// from two threads.
     pub(crate) runner: Mutex<Box<dyn Run>>,
-    pub(crate) stop: StopRun,
+    pub(crate) watched: Arc<Watched>,
     pub(crate) socket_backlog: Backlog,
     pub(crate) compute_backlog: Backlog,
 }
 
 impl Home {
-    pub(crate) fn new(place: usize, runner: Box<dyn Run>) -> Home {
-        let stop = runner.stopper();
+    pub(crate) fn new(place: usize, runner: Box<dyn Run>, conduct: &Arc<Conduct>) -> Home {
+        let watched = Arc::new(Watched { stop: runner.stopper(), conduct: Arc::clone(conduct) });
         let (socket_backlog, compute_backlog) = (Backlog::new(), Backlog::new());
-        Home { place, runner: Mutex::new(runner), stop, socket_backlog, compute_backlog }
+        Home { place, runner: Mutex::new(runner), watched, socket_backlog, compute_backlog }
     }
 }
 
@@ -143,6 +190,11 @@ impl<M> Model<M> {
     /// The wait for a fuller batch that its deployment asks for: so many rows, or so long.
     pub fn batch_wait(&self) -> Option<(usize, Duration)> {
         self.terms.batch_wait.map(|wait| (wait.rows, wait.window))
+    }
+
+    /// Where it runs instead of on lanes; none while it runs there.
+    pub(crate) fn moved(&self) -> Option<&Hosted> {
+        self.hosted.as_ref().filter(|_| self.service.moved())
     }
 
     pub fn latency(&self) -> &LatencyTable {

@@ -1,5 +1,6 @@
 //! What the lanes share: the routing table, the bound on requests in flight, each other's inboxes, and how much each of
-//! them has to do. Lanes with sockets come first, then the compute lanes.
+//! them has to do. Lanes with sockets come first, then the compute lanes, then the spare one: a compute lane that has
+//! nothing to do until another is lost, or a model is moved to a process of its own.
 
 use crate::Routes;
 use crate::admission::Gate;
@@ -120,7 +121,7 @@ impl<M> Plane<M> {
     ) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
         let lanes =
             Lanes { sockets: lanes.sockets.max(1), compute: lanes.compute.clamp(1, lanes.sockets.max(1)) };
-        let count = lanes.sockets + lanes.compute;
+        let count = lanes.sockets + lanes.compute + 1;
         let mut peers = Vec::with_capacity(count);
         let mut inboxes = Vec::with_capacity(count);
         for _ in 0..count {
@@ -157,20 +158,37 @@ impl<M> Plane<M> {
         self.runs.stop_all();
     }
 
+    /// The lane that does what others cannot do any more.
+    pub(crate) fn spare(&self) -> usize {
+        self.lanes.sockets + self.lanes.compute
+    }
+
+    /// Whether a lane is in a run that nothing can stop.
+    pub fn lost_a_lane(&self) -> bool {
+        (0..=self.spare()).any(|lane| self.runs.lost(lane))
+    }
+
     /// The session of a model that a lane may use.
     pub(crate) fn home<'m>(&self, model: &'m Model<M>, lane: usize) -> Option<&'m Home> {
+        if lane == self.spare() {
+            // Always the same: what was booked there is taken off there.
+            return model.homes.first();
+        }
         let sockets = self.has_sockets(lane);
         model.homes.iter().find(|home| lane_of(self.lanes, home.place, sockets) == lane)
     }
 
     /// The lanes of one kind that may run a model.
     pub(crate) fn homes<'m>(
-        &self,
+        &'m self,
         model: &'m Model<M>,
         sockets: bool,
     ) -> impl Iterator<Item = usize> + Clone + 'm {
-        let lanes = self.lanes;
-        model.homes.iter().map(move |home| lane_of(lanes, home.place, sockets))
+        let moved = model.moved().is_some();
+        model.homes.iter().map(move |home| match lane_of(self.lanes, home.place, sockets) {
+            lane if !sockets && (moved || self.runs.lost(lane)) => self.spare(),
+            lane => lane,
+        })
     }
 
     /// The one that has the least to do.

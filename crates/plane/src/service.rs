@@ -3,6 +3,7 @@
 
 use flyball_core::nanos;
 use flyball_engine::LatencyTable;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -18,18 +19,37 @@ pub(crate) struct Service {
     drift: AtomicU32,
     /// Where there is no table, because the model does not run on made-up input: learnt from its runs.
     row_ns: AtomicU64,
+    conduct: Arc<Conduct>,
+}
+
+/// How a model behaves, which does not change when it is loaded again.
+#[derive(Debug, Default)]
+pub(crate) struct Conduct {
     /// Its time depends on its input, or it had to be stopped: never on a lane with sockets.
     unpredictable: AtomicBool,
+    /// A run of it held a lane for good: it runs in a process of its own.
+    moved: AtomicBool,
+}
+
+impl Conduct {
+    pub(crate) fn new(unpredictable: bool) -> Conduct {
+        Conduct { unpredictable: AtomicBool::new(unpredictable), moved: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn moved(&self) -> bool {
+        self.moved.load(Relaxed)
+    }
+
+    /// Takes it off the lanes for good.
+    pub(crate) fn move_away(&self) {
+        self.unpredictable.store(true, Relaxed);
+        self.moved.store(true, Relaxed);
+    }
 }
 
 impl Service {
-    pub(crate) fn new(table: LatencyTable, unpredictable: bool) -> Service {
-        Service {
-            table,
-            drift: AtomicU32::new(AS_EXPECTED),
-            row_ns: AtomicU64::new(0),
-            unpredictable: AtomicBool::new(unpredictable),
-        }
+    pub(crate) fn new(table: LatencyTable, conduct: Arc<Conduct>) -> Service {
+        Service { table, drift: AtomicU32::new(AS_EXPECTED), row_ns: AtomicU64::new(0), conduct }
     }
 
     pub(crate) fn run_time(&self, rows: usize) -> Duration {
@@ -55,11 +75,15 @@ impl Service {
     /// Whether a run of `rows` rows may hold sockets back. What was never measured may not.
     pub(crate) fn inline(&self, rows: usize, inline_run_max: Duration) -> bool {
         let known = self.table.points().is_some() || self.row_ns.load(Relaxed) > 0;
-        known && !self.unpredictable.load(Relaxed) && self.run_time(rows) <= inline_run_max
+        known && !self.conduct.unpredictable.load(Relaxed) && self.run_time(rows) <= inline_run_max
     }
 
     pub(crate) fn never_inline(&self) {
-        self.unpredictable.store(true, Relaxed);
+        self.conduct.unpredictable.store(true, Relaxed);
+    }
+
+    pub(crate) fn moved(&self) -> bool {
+        self.conduct.moved()
     }
 
     /// Takes in what a run of `rows` rows took.
@@ -91,7 +115,7 @@ mod tests {
 
     fn service() -> Service {
         let point = |rows, p50_us| LatencyPoint { rows, p50_us, p99_us: p50_us };
-        Service::new(LatencyTable::of(vec![point(1, 100.0), point(11, 1100.0)]), false)
+        Service::new(LatencyTable::of(vec![point(1, 100.0), point(11, 1100.0)]), Arc::default())
     }
 
     #[test]
@@ -126,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_model_without_a_table_is_kept_off_the_sockets_until_its_runs_were_measured() {
-        let service = Service::new(LatencyTable::default(), false);
+        let service = Service::new(LatencyTable::default(), Arc::default());
         assert!(!service.inline(1, MS));
         service.observe(2, MS / 5);
         assert!(service.inline(1, MS));

@@ -164,12 +164,13 @@ impl Made {
             batching: Batching { rows_max: self.rows_max, reason: None },
             labels: HashMap::new(),
             meter: Arc::new(()),
-            service: Service::new(LatencyTable::of(points), false),
+            service: Service::new(LatencyTable::of(points), Arc::default()),
             row_elements: None,
             terms: self.terms,
             gate: Gate::new(self.in_flight_max),
             breaker: Breaker::default(),
-            homes: (0..self.homes).map(|place| Home::new(place, runner(place))).collect(),
+            homes: (0..self.homes).map(|place| Home::new(place, runner(place), &Arc::default())).collect(),
+            hosted: None,
         })
     }
 }
@@ -192,8 +193,10 @@ pub(crate) fn lanes_by(
     let clock = Clock::manual();
     let mut means = Means::in_memory(clock.clone(), Wall::manual(WALL_MS));
     edit(&mut means);
-    let (plane, inboxes) =
+    let (plane, mut inboxes) =
         Plane::with_thread_time(Lanes { sockets, compute: sockets }, limits, clock, means, || Duration::ZERO);
+    // Of the spare lane, to which nothing comes here.
+    inboxes.pop();
     let lane = |(id, inbox)| (Lane::new(Arc::clone(&plane), id, Runs::default()), inbox);
     inboxes.into_iter().enumerate().map(lane).collect()
 }

@@ -1,7 +1,8 @@
 //! A run that does not end must not hold its lane: it is asked to stop once its time is up. ONNX Runtime looks for that
-//! between two operators, so an operator that runs on and on cannot be stopped; such a lane is reported.
+//! between two operators, so an operator that runs on and on cannot be stopped: its lane is lost until it ends, others do
+//! what was meant for that lane, and the model never runs on one again.
 
-use crate::loaded::StopRun;
+use crate::loaded::Watched;
 use flyball_core::Nanos;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,31 +19,37 @@ pub(crate) struct Runs {
     lanes: Vec<Mutex<Option<Running>>>,
     /// Lanes whose run should be over.
     overdue: Vec<AtomicBool>,
+    /// Lanes whose run cannot be stopped.
+    lost: Vec<AtomicBool>,
 }
 
 struct Running {
     model: Arc<str>,
     until: Nanos,
-    stop: StopRun,
+    watched: Arc<Watched>,
     asked: bool,
     reported: bool,
 }
 
 impl Runs {
     pub(crate) fn new(lanes: usize) -> Runs {
-        let overdue = (0..lanes).map(|_| AtomicBool::new(false)).collect();
-        Runs { lanes: (0..lanes).map(|_| Mutex::new(None)).collect(), overdue }
+        let flags = || (0..lanes).map(|_| AtomicBool::new(false)).collect();
+        Runs { lanes: (0..lanes).map(|_| Mutex::new(None)).collect(), overdue: flags(), lost: flags() }
     }
 
     pub(crate) fn overdue(&self, lane: usize) -> bool {
         self.overdue[lane].load(Ordering::Relaxed)
     }
 
-    pub(crate) fn begin(&self, lane: usize, model: &Arc<str>, stop: &StopRun, until: Nanos) {
+    pub(crate) fn lost(&self, lane: usize) -> bool {
+        self.lost[lane].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn begin(&self, lane: usize, model: &Arc<str>, watched: &Arc<Watched>, until: Nanos) {
         let running = Running {
             model: Arc::clone(model),
             until,
-            stop: Arc::clone(stop),
+            watched: Arc::clone(watched),
             asked: false,
             reported: false,
         };
@@ -56,6 +63,7 @@ impl Runs {
 
     fn set(&self, lane: usize, running: Option<Running>) {
         self.overdue[lane].store(false, Ordering::Relaxed);
+        self.lost[lane].store(false, Ordering::Relaxed);
         *self.lanes[lane].lock().unwrap_or_else(PoisonError::into_inner) = running;
     }
 
@@ -63,7 +71,7 @@ impl Runs {
     pub(crate) fn stop_all(&self) {
         for slot in &self.lanes {
             if let Some(running) = slot.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-                (running.stop)();
+                (running.watched.stop)();
             }
         }
     }
@@ -74,17 +82,21 @@ impl Runs {
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(running) = slot.as_mut().filter(|running| running.until <= now) else { continue };
             // Asked at every look: a run forgets what was asked before it began, and this one may only be beginning.
-            (running.stop)();
+            (running.watched.stop)();
             self.overdue[lane].store(true, Ordering::Relaxed);
             if !running.asked {
                 running.asked = true;
                 tracing::warn!(lane, model = &*running.model, "a run took too long and is being stopped");
             } else if !running.reported && running.until.after(STUCK_AFTER) <= now {
                 running.reported = true;
+                // Before the lane is left: nobody waits for this model's session then.
+                running.watched.conduct.move_away();
+                self.lost[lane].store(true, Ordering::Relaxed);
                 tracing::error!(
                     lane,
                     model = &*running.model,
-                    "a run does not stop: one of its operators runs on; the lane is lost until it ends, restart the server"
+                    "a run does not stop: one of its operators runs on; its lane is lost until it ends, and the model runs in a \
+                     process of its own from now on"
                 );
             }
         }
@@ -125,6 +137,7 @@ impl Drop for Watchdog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loaded::StopRun;
     use std::sync::atomic::AtomicUsize;
 
     #[test]
@@ -134,6 +147,7 @@ mod tests {
         let stop: StopRun = Arc::new(move || {
             counted.fetch_add(1, Ordering::Relaxed);
         });
+        let stop = Arc::new(Watched { stop, conduct: Arc::default() });
         let runs = Runs::new(2);
         runs.begin(1, &"m".into(), &stop, Nanos(100));
         runs.look(Nanos(99));
@@ -146,5 +160,20 @@ mod tests {
         runs.end(1);
         runs.look(Nanos(300));
         assert_eq!(stops.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_run_that_cannot_be_stopped_loses_its_lane_until_it_ends_and_moves_its_model_for_good() {
+        let watched = Arc::new(Watched { stop: Arc::new(|| {}), conduct: Arc::default() });
+        let runs = Runs::new(2);
+        runs.begin(0, &"m".into(), &watched, Nanos(100));
+        let stuck = Nanos(100).after(STUCK_AFTER);
+        runs.look(Nanos(100));
+        runs.look(Nanos(stuck.0 - 1));
+        assert!(!runs.lost(0) && !watched.conduct.moved());
+        runs.look(stuck);
+        assert!(runs.lost(0) && !runs.lost(1) && watched.conduct.moved());
+        runs.end(0);
+        assert!(!runs.lost(0) && watched.conduct.moved());
     }
 }

@@ -4,13 +4,17 @@ use crate::error::{Failure, guarded, json};
 use flyball_core::snapshot::{Deployment, Document, Index};
 use flyball_core::{Digest, TensorSpec};
 use flyball_engine::{
-    Artifact, ArtifactFile, Batching, Ceiling, DeclaredTensor, LatencyPoint, LatencyTable, LoadOptions,
-    MemoryBudget, Opset, Refusal, Runtime, ScanLimits, digest_files, scan_file,
+    Artifact, ArtifactFile, Batching, Ceiling, DeclaredTensor, HostCommand, LatencyPoint, LatencyTable,
+    LoadOptions, MemoryBudget, ModelHosts, Opset, ProbeLimits, Refusal, Runtime, ScanLimits, digest_files,
+    scan_file,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 #[pyfunction]
 pub(crate) fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyBytes>> {
@@ -78,6 +82,7 @@ pub(crate) fn scan_model<'py>(py: Python<'py>, path: PathBuf) -> PyResult<Bound<
 struct InspectOptions {
     ort_path: PathBuf,
     rows_max: usize,
+    probe_ms_max: u64,
 }
 
 #[derive(Serialize)]
@@ -96,25 +101,79 @@ struct Inspection {
 
 #[pyfunction]
 pub(crate) fn inspect<'py>(py: Python<'py>, path: PathBuf, options: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-    let inspection = guarded(py, || inspect_model(&path, options))?;
+    let hosts = model_hosts(py)?;
+    let inspection = guarded(py, || inspect_model(&path, options, hosts))?;
     json(py, &inspection)
 }
 
-fn inspect_model(path: &Path, options: &[u8]) -> Result<Inspection, Failure> {
+#[pyfunction]
+pub(crate) fn prove<'py>(py: Python<'py>, path: PathBuf, options: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    let hosts = model_hosts(py)?;
+    let batching = guarded(py, || {
+        let options: InspectOptions =
+            serde_json::from_slice(options).map_err(|error| Failure::refused("invalid_options", error))?;
+        let runtime =
+            Runtime::open(&options.ort_path).map_err(|error| Failure::refused("engine_missing", error))?;
+        let artifact = Artifact::read_unverified(&path).map_err(refused)?;
+        let hosts = hosts.within_limits(probe_limits(options.probe_ms_max));
+        runtime.prove(&artifact, options.rows_max, &hosts).map_err(refused)
+    })?;
+    json(py, &batching)
+}
+
+/// What a process that `model_hosts` starts does, and nothing else.
+#[pyfunction]
+pub(crate) fn serve_models(py: Python<'_>) -> PyResult<()> {
+    guarded(py, || flyball_engine::serve_models().map_err(|error| Failure::refused("no_resources", error)))
+}
+
+static HOSTS: OnceLock<ModelHosts> = OnceLock::new();
+
+/// Where this process has models proven: in others of the same interpreter with nothing but this extension in it. Neither
+/// the package nor its dependencies are imported there.
+pub(crate) fn model_hosts(py: Python<'_>) -> PyResult<&'static ModelHosts> {
+    if let Some(hosts) = HOSTS.get() {
+        return Ok(hosts);
+    }
+    let command = host_command(py)?;
+    Ok(HOSTS.get_or_init(|| ModelHosts::new(Some(command), ProbeLimits::default())))
+}
+
+pub(crate) fn host_command(py: Python<'_>) -> PyResult<HostCommand> {
+    const START: &str = "import sys\n\
+        from importlib.machinery import ExtensionFileLoader\n\
+        from importlib.util import module_from_spec, spec_from_loader\n\
+        loader = ExtensionFileLoader('_native', sys.argv[1])\n\
+        native = module_from_spec(spec_from_loader('_native', loader))\n\
+        loader.exec_module(native)\n\
+        native.serve_models()\n";
+    let program: PathBuf = py.import("sys")?.getattr("executable")?.extract()?;
+    let extension: OsString = py.import("flyball._native")?.getattr("__file__")?.extract()?;
+    let arguments = ["-I", "-S", "-c", START].into_iter().map(OsString::from).chain([extension]).collect();
+    Ok(HostCommand { program, arguments })
+}
+
+pub(crate) fn probe_limits(probe_ms_max: u64) -> ProbeLimits {
+    ProbeLimits { cpu_max: Duration::from_millis(probe_ms_max), ..ProbeLimits::default() }
+}
+
+fn inspect_model(path: &Path, options: &[u8], hosts: &ModelHosts) -> Result<Inspection, Failure> {
     let options: InspectOptions =
         serde_json::from_slice(options).map_err(|error| Failure::refused("invalid_options", error))?;
     let runtime =
         Runtime::open(&options.ort_path).map_err(|error| Failure::refused("engine_missing", error))?;
-    let artifact = Artifact::read_unverified(path).map_err(refused)?;
+    let artifact = Arc::new(Artifact::read_unverified(path).map_err(refused)?);
+    let hosts = hosts.within_limits(probe_limits(options.probe_ms_max));
     let load = LoadOptions { rows_max: options.rows_max, runners: 1, memory: MemoryBudget::UNLIMITED };
-    let loaded = runtime.load(&artifact, load).map_err(refused)?;
+    let loaded = runtime.load(Arc::clone(&artifact), load, &hosts, &|| false).map_err(refused)?;
+    hosts.rest();
     let latency = LatencyTable::default();
     loaded.surveyor.survey(&latency, &|| false);
     Ok(Inspection {
         digest: artifact.digest,
         size_bytes: artifact.size_bytes(),
-        opset: artifact.facts.opset,
-        producer: artifact.facts.producer,
+        opset: artifact.facts.opset.clone(),
+        producer: artifact.facts.producer.clone(),
         nodes: artifact.facts.nodes,
         ort_version: runtime.version().to_owned(),
         inputs: loaded.signature.inputs.clone(),

@@ -30,6 +30,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engine::scan_model, module)?)?;
     module.add_function(wrap_pyfunction!(engine::runtime_fingerprint, module)?)?;
     module.add_function(wrap_pyfunction!(engine::inspect, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::prove, module)?)?;
+    module.add_function(wrap_pyfunction!(engine::serve_models, module)?)?;
     module.add_function(wrap_pyfunction!(engine::check_snapshot, module)?)?;
     module.add_function(wrap_pyfunction!(decision::check_decision, module)?)?;
     module.add_function(wrap_pyfunction!(columns::transform_columns, module)?)?;

@@ -1,10 +1,12 @@
 //! One model for Python, run by the engine that serves: answers and timings without a server in between.
 
-use crate::engine::refused;
+use crate::engine::{model_hosts, probe_limits, refused};
 use crate::error::{Failure, guarded, json};
 use bytes::Bytes;
 use flyball_core::{FaultKind, RequestLimits, Tensor};
-use flyball_engine::{Artifact, GraphLevel, LoneError, LoneModel, RunError, Runtime, SessionOptions};
+use flyball_engine::{
+    Artifact, GraphLevel, LoneError, LoneModel, ModelHosts, RunError, Runtime, SessionOptions,
+};
 use flyball_wire::{read_raw, write_raw};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -12,7 +14,7 @@ use pyo3::types::PyBytes;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// A server's, by its default limit on bodies.
@@ -27,6 +29,7 @@ pub(crate) struct Model(Mutex<LoneModel>);
 #[serde(deny_unknown_fields)]
 struct ModelOptions {
     ort_path: PathBuf,
+    probe_ms_max: u64,
     #[serde(default)]
     graph: GraphLevel,
     #[serde(default)]
@@ -43,7 +46,8 @@ type Answered<'py> = (String, &'static str, Vec<i64>, Bound<'py, PyBytes>);
 impl Model {
     #[new]
     fn new(py: Python<'_>, path: PathBuf, options: &[u8]) -> PyResult<Model> {
-        guarded(py, || load(&path, options).map(|model| Model(Mutex::new(model))))
+        let hosts = model_hosts(py)?;
+        guarded(py, || load(&path, options, hosts).map(|model| Model(Mutex::new(model))))
     }
 
     fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
@@ -128,15 +132,16 @@ fn listening<T: Send>(
     })
 }
 
-fn load(path: &Path, options: &[u8]) -> Result<LoneModel, Failure> {
+fn load(path: &Path, options: &[u8], hosts: &ModelHosts) -> Result<LoneModel, Failure> {
     let options: ModelOptions =
         serde_json::from_slice(options).map_err(|error| Failure::refused("invalid_options", error))?;
     let runtime =
         Runtime::open(&options.ort_path).map_err(|error| Failure::refused("engine_missing", error))?;
-    let artifact = Artifact::read_unverified(path).map_err(refused)?;
+    let artifact = Arc::new(Artifact::read_unverified(path).map_err(refused)?);
+    let hosts = hosts.within_limits(probe_limits(options.probe_ms_max));
     let ModelOptions { graph, profile, weights_as_given, .. } = options;
     let session = SessionOptions { graph, profile, weights_as_given };
-    runtime.load_alone(&artifact, &session).map_err(refused)
+    runtime.load_alone(artifact, session, &hosts).map_err(refused)
 }
 
 fn failure(error: LoneError) -> Failure {

@@ -1,6 +1,7 @@
 //! The data plane inside a Python process: its threads are Rust's own. Only the one that carries out a client's load takes
 //! the GIL, to ask Python for the newest snapshot.
 
+use crate::engine::host_command;
 use crate::error::{Failure, guarded, json};
 use flyball_core::snapshot::{Bundle, SourceError};
 use flyball_server::{CallersError, Server as DataPlane, ServerConfig, StartError};
@@ -18,11 +19,12 @@ impl Server {
     #[new]
     #[pyo3(signature = (config, snapshot, on_load=None))]
     fn new(py: Python<'_>, config: &[u8], snapshot: &[u8], on_load: Option<Py<PyAny>>) -> PyResult<Server> {
+        let host = host_command(py)?;
         guarded(py, || {
             let config: ServerConfig =
                 serde_json::from_slice(config).map_err(|error| Failure::refused("invalid_config", error))?;
             let bundle = Bundle::from_memory(snapshot).map_err(faulty)?;
-            let server = DataPlane::start(config, &bundle).map_err(unstarted)?;
+            let server = DataPlane::start(config, &bundle, Some(host)).map_err(unstarted)?;
             if let Some(on_load) = on_load {
                 server.on_load(Box::new(move |model| newest(&on_load, model)));
             }

@@ -2,6 +2,7 @@
 //! and limits, and `docs/reference/server-config.md` is made from those.
 
 use flyball_core::snapshot::sound_name;
+use flyball_engine::ProbeLimits;
 use flyball_journal::KekPlace;
 use flyball_telemetry::LogLevel;
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,10 @@ pub struct ServerConfig {
     /// A load that would take the process beyond this is refused; none given means the cgroup's limit, else the
     /// machine's memory.
     pub memory_bytes_max: Option<u64>,
+    /// CPU time in which a model must be loaded and probed before it serves; four times as long on the clock.
+    pub probe_ms_max: u64,
+    /// Memory that loading and probing a model may take; none given means what `memory_bytes_max` leaves.
+    pub probe_memory_bytes_max: Option<u64>,
     /// Keep the process's memory from being swapped out; without the right to it the server does not start.
     pub mlock: bool,
     pub ort_path: Option<PathBuf>,
@@ -117,6 +122,8 @@ impl Default for ServerConfig {
             compute_lanes: None,
             inline_run_us_max: 1000,
             memory_bytes_max: None,
+            probe_ms_max: 30_000,
+            probe_memory_bytes_max: None,
             mlock: false,
             ort_path: None,
             body_bytes_max: 64 << 20,
@@ -186,6 +193,12 @@ impl ServerConfig {
         bound(
             "memory_bytes_max",
             self.memory_bytes_max.unwrap_or(MEMORY_BYTES_LEAST),
+            MEMORY_BYTES_LEAST..=(1 << 53) - 1,
+        );
+        bound("probe_ms_max", self.probe_ms_max, 100..=3_600_000);
+        bound(
+            "probe_memory_bytes_max",
+            self.probe_memory_bytes_max.unwrap_or(MEMORY_BYTES_LEAST),
             MEMORY_BYTES_LEAST..=(1 << 53) - 1,
         );
         bound("body_bytes_max", self.body_bytes_max as u64, 1 << 10..=(1 << 31) - 1);
@@ -372,6 +385,13 @@ impl ServerConfig {
 
     pub(crate) fn inline_run_max(&self) -> Duration {
         Duration::from_micros(self.inline_run_us_max)
+    }
+
+    pub(crate) fn probe_limits(&self) -> ProbeLimits {
+        ProbeLimits {
+            cpu_max: Duration::from_millis(self.probe_ms_max),
+            memory_bytes_max: self.probe_memory_bytes_max,
+        }
     }
 
     pub(crate) fn body_timeout(&self) -> Duration {

@@ -35,8 +35,6 @@ pub type OnLoad = Box<dyn Fn(&str) -> Result<Option<Bundle>, String> + Send + Sy
 pub(crate) enum Action {
     Load,
     Unload,
-    /// What serves, by what is trusted now.
-    Judge,
 }
 
 /// A client's wish, on its way to the thread that carries it out.
@@ -69,30 +67,17 @@ pub(crate) async fn order(shared: &Shared, model: &str, action: Action) -> Resul
     }
 }
 
-/// Has something done that nobody waits for. What does not fit behind the orders that wait is told, and not done.
-pub(crate) fn order_later(shared: &Shared, action: Action) {
-    let (done, _nobody) = oneshot::channel();
-    if shared.orders.try_send(Order { model: String::new(), action, done }).is_err() {
-        tracing::warn!("what serves is judged with the next snapshot: too many loads wait");
-    }
-}
-
 pub(crate) struct Control {
     shared: Arc<Shared>,
-    loading: Mutex<Loading>,
+    loader: Arc<Loader<ModelMeter>>,
+    /// The snapshot that was applied last; held by whoever loads.
+    applied: Mutex<Bundle>,
     on_load: OnceLock<OnLoad>,
 }
 
-struct Loading {
-    loader: Loader<ModelMeter>,
-    /// The snapshot that was applied last.
-    applied: Bundle,
-}
-
 impl Control {
-    pub(crate) fn new(shared: Arc<Shared>, loader: Loader<ModelMeter>, applied: Bundle) -> Arc<Control> {
-        let loading = Mutex::new(Loading { loader, applied });
-        Arc::new(Control { shared, loading, on_load: OnceLock::new() })
+    pub(crate) fn new(shared: Arc<Shared>, loader: Arc<Loader<ModelMeter>>, applied: Bundle) -> Arc<Control> {
+        Arc::new(Control { shared, loader, applied: Mutex::new(applied), on_load: OnceLock::new() })
     }
 
     /// The first one stays.
@@ -101,30 +86,26 @@ impl Control {
     }
 
     pub(crate) fn apply(&self, bundle: &Bundle) -> Vec<Ack> {
-        self.beside_the_lanes(|loading| {
-            let outcome = loading.loader.apply(bundle, &|| self.shared.drain.leaving());
+        self.beside_the_lanes(|applied| {
+            let outcome = self.loader.apply(bundle, &|| self.shared.drain.leaving());
             // What was refused as a whole is nothing to load from later.
             if outcome.refused.is_none() {
-                loading.applied = bundle.clone();
+                *applied = bundle.clone();
             }
             outcome.acks
         })
     }
 
     fn carry_out(&self, model: &str, action: Action) -> Result<(), Fault> {
-        self.beside_the_lanes(|loading| match action {
+        self.beside_the_lanes(|applied| match action {
             // A snapshot may have been applied meanwhile, for as long as that took.
             _ if self.shared.drain.leaving() => Err(leaving()),
-            Action::Load => self.load(loading, model),
-            Action::Unload => self.unload(loading, model),
-            Action::Judge => {
-                loading.loader.judge_again(&loading.applied);
-                Ok(())
-            }
+            Action::Load => self.load(applied, model),
+            Action::Unload => self.unload(model),
         })
     }
 
-    fn load(&self, loading: &Loading, model: &str) -> Result<(), Fault> {
+    fn load(&self, applied: &Bundle, model: &str) -> Result<(), Fault> {
         let failed = |reason: &str| {
             let text = format!("model '{model}' could not be loaded: {reason}");
             Err(Fault::new(FaultKind::ModelNotReady, Stage::Route, text))
@@ -135,8 +116,8 @@ impl Control {
             Some(Ok(None)) => return Err(unknown(model)),
             Some(Err(reason)) => return failed(&reason),
         };
-        let bundle = newest.as_ref().unwrap_or(&loading.applied);
-        match loading.loader.load_one(bundle, model, &|| self.shared.drain.leaving()) {
+        let bundle = newest.as_ref().unwrap_or(applied);
+        match self.loader.load_one(bundle, model, &|| self.shared.drain.leaving()) {
             Err(NotLoaded::Unknown) => Err(unknown(model)),
             Err(NotLoaded::Leaving) => Err(leaving()),
             Ok(Ack { state: AckState::Refused, reason, .. }) => {
@@ -146,15 +127,15 @@ impl Control {
         }
     }
 
-    fn unload(&self, loading: &Loading, model: &str) -> Result<(), Fault> {
+    fn unload(&self, model: &str) -> Result<(), Fault> {
         let known = || self.shared.plane.routes.load().not_ready(model).is_some();
-        if loading.loader.unload(model).is_some() || known() { Ok(()) } else { Err(unknown(model)) }
+        if self.loader.unload(model).is_some() || known() { Ok(()) } else { Err(unknown(model)) }
     }
 
     /// Runs `work` on a thread of its own, for as long as it takes: a thread cannot take its priority back.
-    fn beside_the_lanes<T: Send>(&self, work: impl FnOnce(&mut Loading) -> T + Send) -> T {
-        let mut guard = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        let loading: &mut Loading = &mut guard;
+    fn beside_the_lanes<T: Send>(&self, work: impl FnOnce(&mut Bundle) -> T + Send) -> T {
+        let mut guard = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        let applied: &mut Bundle = &mut guard;
         std::thread::scope(|scope| {
             let load = scope.spawn(|| {
                 if machine::busy_share(&self.shared.machine, BUSY_LOOK) < BUSY_MAX {
@@ -162,7 +143,7 @@ impl Control {
                 } else {
                     let _ = setpriority_process(Some(rustix::thread::gettid()), LOADER_NICE);
                 }
-                let outcome = work(loading);
+                let outcome = work(applied);
                 self.shared.drain.touch();
                 outcome
             });

@@ -1,4 +1,4 @@
-//! The thread that looks, each second, whether certificates, callers or trust have changed on disk, and has them read again. A
+//! The thread that looks, twice a second, whether certificates, callers or trust have changed on disk, and has them read again. A
 //! thread of its own, because a disk may hang, and neither a lane nor the acceptor may hang with it.
 
 use crate::drain::Phase;
@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A revoked key is out of service within a second of the change.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Enough to see both a file that was written over and one that was put in another's place.
 type Stamp = Option<(u64, u64, i64, i64)>;

@@ -16,14 +16,14 @@ use crate::trust::TrustFiles;
 use crate::{ServerConfig, machine, stack};
 use ::http::{HeaderMap, header};
 use flyball_journal::Journal;
-use flyball_plane::{Lane, LaneInbox, Plane};
+use flyball_plane::{Lane, LaneInbox, Loader, Plane};
 use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
 use flyball_wire::regions::Regions;
 use rustix::process::setpriority_process;
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) errands: mpsc::Sender<Errand>,
     /// Loads and unloads that clients ask for.
     pub(crate) orders: mpsc::Sender<Order>,
+    /// Who loads models, and takes out what is revoked; none while the server starts.
+    pub(crate) loader: OnceLock<Arc<Loader<ModelMeter>>>,
     /// Shared memory that clients registered; none where that is not allowed.
     pub(crate) regions: Option<Arc<Regions>>,
     pub(crate) tls: Option<Tls>,

@@ -42,6 +42,7 @@ pub use build::{BuildInfo, build_info, runtime_fingerprint};
 pub use callers::CallersError;
 pub use config::{ConfigFault, ServerConfig};
 pub use control::OnLoad;
+pub use flyball_engine::{HostCommand, serve_models};
 pub use listen::Address;
 pub use machine::{Machine, Right, machine};
 pub use server::{Server, StartError};

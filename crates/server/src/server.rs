@@ -19,16 +19,18 @@ use crate::trust::{self, TrustError};
 use crate::{ServerConfig, acceptor, errands, watch};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, Recorder, RequestLimits};
-use flyball_engine::{LibraryError, MemoryBudget, Runtime};
+use flyball_engine::{HostCommand, LibraryError, MemoryBudget, ModelHosts, Runtime};
 use flyball_features::{FeatureSettings, Features, Wall};
 use flyball_journal::{Journal, JournalError};
-use flyball_plane::{Ack, AckState, Applied, Build, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits};
+use flyball_plane::{
+    Ack, AckState, Applied, Build, Engine, Judge, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits,
+};
 use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
 use flyball_wire::regions::Regions;
 use std::borrow::Cow;
 use std::io;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -102,11 +104,14 @@ impl Running {
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             // Asked again and again: a run that was just beginning has not heard it.
-            while !thread.is_finished() {
+            while !thread.is_finished() && !self.shared.plane.lost_a_lane() {
                 self.shared.plane.stop_runs();
                 std::thread::sleep(POLL);
             }
-            let _ = thread.join();
+            // A lane that is lost ends when it can: nobody knows when that is.
+            if thread.is_finished() || !self.shared.plane.lost_a_lane() {
+                let _ = thread.join();
+            }
         }
         // No lane reads any more: what windows have not written yet is written now.
         self.shared.plane.means.features.close();
@@ -122,24 +127,25 @@ impl Drop for Running {
 }
 
 impl Server {
-    /// Returns once every deployment of the snapshot has been applied or refused; `acks` says which.
-    pub fn start(config: ServerConfig, bundle: &Bundle) -> Result<Server, StartError> {
-        let faults = config.check();
-        if !faults.is_empty() {
-            return Err(StartError::Config(faults));
-        }
+    /// Returns once every deployment of the snapshot has been applied or refused; `acks` says which. Models are proven in
+    /// processes that `host` starts; without one in this process, where one without an end holds everything up.
+    pub fn start(
+        config: ServerConfig,
+        bundle: &Bundle,
+        host: Option<HostCommand>,
+    ) -> Result<Server, StartError> {
+        check(&config)?;
         init_logs(config.log_level().unwrap_or(LogLevel::Info));
-        let runtime = open_runtime(&config)?;
+        let machine = machine();
+        let engine = open_engine(&config, host, &machine)?;
         let mut watches = Vec::new();
         let (judge, trust) = trust::open(&config, &bundle.base, &mut watches)?;
         let tls = open_tls(&config, &mut watches)?;
         let listeners = listen(&config)?;
         let addresses = listeners.iter().map(|listener| listener.address.clone()).collect();
-        let machine = machine();
         if config.mlock {
             lock_memory().map_err(StartError::MemoryLock)?;
         }
-        let memory = memory_budget(&config, &machine);
         let sockets = config.lanes.unwrap_or(machine.lanes);
         let lanes = Lanes { sockets, compute: config.compute_lanes.unwrap_or(sockets) };
         let clock = Clock::system();
@@ -153,7 +159,6 @@ impl Server {
         let (orders, orders_in) = mpsc::channel(control::ORDERS_MAX);
         let regions = config.allow_shared_memory.then(|| Arc::new(Regions::default()));
         let seats = Seats::new(config.connections_per_address_max);
-        let previous_kept = config.previous_kept;
         let shared = Arc::new(Shared {
             config,
             tls,
@@ -162,14 +167,15 @@ impl Server {
             seats,
             journal,
             tellings: Tellings::default(),
-            plane: Arc::clone(&plane),
-            telemetry: Arc::clone(&telemetry),
+            plane,
+            telemetry,
             drain: Drain::new(),
-            ort_version: runtime.version().to_owned(),
+            ort_version: engine.runtime.version().to_owned(),
             machine,
             bodies,
             errands,
             orders,
+            loader: OnceLock::new(),
             regions,
             connections: (0..sockets).map(|_| AtomicUsize::new(0)).collect(),
         });
@@ -179,7 +185,7 @@ impl Server {
             running.add(files::start(Arc::clone(&shared), watches)?);
         }
         running.add(acceptor::start(Arc::clone(&shared), listeners, senders, errands_in)?);
-        let loader = Loader::new(runtime, plane, memory, telemetry, judge, previous_kept)?;
+        let loader = start_loader(&shared, engine, judge)?;
         let (control, acks) = start_control(&running, loader, bundle, orders_in)?;
         tell_unrecorded(&shared);
         shared.drain.enter(Phase::Serving);
@@ -285,9 +291,33 @@ impl Drop for Server {
     }
 }
 
-fn open_runtime(config: &ServerConfig) -> Result<Runtime, LibraryError> {
+fn check(config: &ServerConfig) -> Result<(), StartError> {
+    let faults = config.check();
+    if faults.is_empty() { Ok(()) } else { Err(StartError::Config(faults)) }
+}
+
+fn open_engine(
+    config: &ServerConfig,
+    host: Option<HostCommand>,
+    machine: &Machine,
+) -> Result<Engine, LibraryError> {
+    let hosts = ModelHosts::new(host, config.probe_limits());
     let library = config.ort_path.clone().map_or_else(flyball_engine::beside_executable, Ok)?;
-    Runtime::open(&library)
+    // A model host opens the library at the same time, on another core.
+    hosts.prepare(&library);
+    Ok(Engine { runtime: Runtime::open(&library)?, hosts, memory: memory_budget(config, machine) })
+}
+
+fn start_loader(
+    shared: &Shared,
+    engine: Engine,
+    judge: Arc<Judge>,
+) -> Result<Arc<Loader<ModelMeter>>, StartError> {
+    let (plane, telemetry) = (Arc::clone(&shared.plane), Arc::clone(&shared.telemetry));
+    let loader = Arc::new(Loader::new(engine, plane, telemetry, judge, shared.config.previous_kept)?);
+    // From here on what is revoked is taken out, whatever is being loaded.
+    let _ = shared.loader.set(Arc::clone(&loader));
+    Ok(loader)
 }
 
 fn limits(config: &ServerConfig) -> PlaneLimits {
@@ -348,7 +378,7 @@ fn start_lanes(
 /// Applies the first snapshot, and starts what applies others.
 fn start_control(
     running: &Running,
-    loader: Loader<ModelMeter>,
+    loader: Arc<Loader<ModelMeter>>,
     bundle: &Bundle,
     orders: mpsc::Receiver<Order>,
 ) -> Result<(Arc<Control>, Vec<Ack>), StartError> {

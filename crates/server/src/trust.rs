@@ -2,7 +2,6 @@
 //! policy that cannot be taken leaves the last good one in place.
 
 use crate::ServerConfig;
-use crate::control::{self, Action};
 use crate::files::{Reload, Watch};
 use crate::lane_thread::Shared;
 use crate::taken::TakenFile;
@@ -10,6 +9,7 @@ use flyball_features::Wall;
 use flyball_plane::{Judge, Taken};
 use flyball_signing::{Refused, TRUST_BYTES_MAX, Trust, TrustRoots};
 use std::io::{self, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,13 +89,21 @@ impl TrustFiles {
                 self.taken.take_serial(trust.serial());
                 self.judge.trust(trust);
                 self.reloads_taken.fetch_add(1, Ordering::Relaxed);
-                control::order_later(shared, Action::Judge);
+                judge_again(shared);
             }
             Err(error) => {
                 tracing::error!(%error, "the new trust policy is not used; the last one stays");
                 self.reloads_refused.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+}
+
+/// On this thread, and not behind the loads: one of those may take minutes, and what is revoked must not serve so long.
+fn judge_again(shared: &Shared) {
+    let Some(loader) = shared.loader.get() else { return };
+    if catch_unwind(AssertUnwindSafe(|| loader.judge_again())).is_err() {
+        tracing::error!("verifying what serves panicked; it is verified with the next snapshot");
     }
 }
 

@@ -175,6 +175,20 @@ class ServerConfig(BaseModel):
         ),
         Allowed(f"null, or a whole number, {_MEMORY_LEAST} to {_MEMORY_MOST}"),
     ] = None
+    probe_ms_max: Annotated[int, _range(100, 3_600_000)] = _whole(
+        "ms",
+        100,
+        3_600_000,
+        30_000,
+        "CPU time for loading and probing a model in its own process before it serves; a model that takes longer, or four "
+        "times as long on the clock, is refused.",
+    )
+    probe_memory_bytes_max: Annotated[
+        int | None,
+        Field(ge=_MEMORY_LEAST, le=_MEMORY_MOST, json_schema_extra={"unit": "bytes"}),
+        Field(description="Memory for loading and probing a model in its own process; null: what memory_bytes_max leaves."),
+        Allowed(f"null, or a whole number, {_MEMORY_LEAST} to {_MEMORY_MOST}"),
+    ] = None
     mlock: Annotated[
         bool,
         Field(

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from flyball.control.latency import latency
+from flyball.engine import prove
 from flyball.equivalence.certificate import CERTIFICATE, read_certificate
 from flyball.errors import FlyballError, SignatureError
 from flyball.registry.acts import Subject
@@ -33,6 +34,8 @@ def run_gates(subject: Subject) -> list[Gate]:
     meta = read_meta((package.folder / META).read_bytes())
     shown = served(package, subject.opened.references(subject.version))
     found = [_signatures(subject, package, shown), _scan(package), _validation(meta)]
+    if all(gate.passed or not gate.firm for gate in found):
+        found.append(_probe(package))
     if (package.folder / CERTIFICATE).is_file():
         found.append(_equivalence(package, shown))
     if meta.contract is not None and all(gate.passed or not gate.firm for gate in found):
@@ -76,6 +79,17 @@ def _scan(package: PackageFolder) -> Gate:
     except FlyballError as error:
         return Gate("scan", passed=False, words=error.message, firm=True)
     return Gate("scan", passed=True, words=f"{models} ONNX file{'s' * (models != 1)} within limits", firm=True)
+
+
+def _probe(package: PackageFolder) -> Gate:
+    """Loaded and probed in a process of its own, with a server's limits: a model that never ends is no server's problem."""
+    models = sorted(package.folder.rglob("*.onnx"))
+    try:
+        for path in models:
+            prove(path)
+    except FlyballError as error:
+        return Gate("probe", passed=False, words=error.message[:_WORDS_MAX], firm=True)
+    return Gate("probe", passed=True, words=f"{len(models)} model{'s' * (len(models) != 1)} loaded and probed", firm=True)
 
 
 def _validation(meta: Meta) -> Gate:

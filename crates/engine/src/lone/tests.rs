@@ -2,12 +2,17 @@
 
 use super::{LoneError, LoneModel, Misfit, RUNS_MAX, RunFigures};
 use crate::runner::tests::{artifact, onnx, runtime};
-use crate::{GraphLevel, RunError, SessionOptions};
+use crate::{GraphLevel, ModelHosts, RunError, SessionOptions};
 use bytes::Bytes;
 use flyball_core::{DataType, Tensor, TensorData};
+use std::sync::Arc;
+
+fn load(model: Vec<u8>, options: SessionOptions) -> LoneModel {
+    runtime().load_alone(Arc::new(artifact(model)), options, &ModelHosts::in_this_process()).unwrap()
+}
 
 fn loaded(model: Vec<u8>) -> LoneModel {
-    runtime().load_alone(&artifact(model), &SessionOptions::default()).unwrap()
+    load(model, SessionOptions::default())
 }
 
 fn floats(name: &str, shape: &[i64], values: &[f32]) -> Tensor {
@@ -88,7 +93,7 @@ fn a_profile_has_the_runs_it_was_asked_for_and_ends_once() {
     let folder = tempfile::tempdir().unwrap();
     let profile = Some(folder.path().join("p"));
     let options = SessionOptions { profile, graph: GraphLevel::Off, ..SessionOptions::default() };
-    let mut model = runtime().load_alone(&artifact(onnx::row_sum(3)), &options).unwrap();
+    let mut model = load(onnx::row_sum(3), options);
     model.measure(vec![floats("x", &[1, 3], &[0.0; 3])], 4, 2).unwrap();
     let profile = model.end_profile().unwrap();
     assert!(profile.starts_with(folder.path()), "{profile:?}");

@@ -44,7 +44,8 @@ fn loader_by(judge: Judge) -> Loader<()> {
     let means = Means::in_memory(clock.clone(), Wall::system());
     let (plane, _inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, means);
     let runtime = Runtime::open(&flyball_engine::beside_executable().unwrap()).unwrap();
-    Loader::new(runtime, plane, MemoryBudget::UNLIMITED, Arc::new(Unmeasured), Arc::new(judge), 1).unwrap()
+    let engine = Engine { runtime, hosts: ModelHosts::in_this_process(), memory: MemoryBudget::UNLIMITED };
+    Loader::new(engine, plane, Arc::new(Unmeasured), Arc::new(judge), 1).unwrap()
 }
 
 #[test]
@@ -66,7 +67,7 @@ fn what_is_warm_serves_again_and_what_is_not_named_is_gone_before_anything_is_lo
     let made = |name: &str, digest| Arc::new(Made::usual().deployment(name, digest));
     let (before, bad) = (bundle.index.deployments[1].digest, Digest::of(b"bad"));
     for serving in [made("fraud", bad), made("retired", bad)] {
-        loader.change(|routes| drop(routes.serve(serving)));
+        loader.change(&loader.hold(), |routes| drop(routes.serve(serving)));
     }
     loader.replace(made("fraud", before));
     let serving = |name| loader.plane.routes.load().get(name).map(|serving| serving.digest);
@@ -91,4 +92,18 @@ fn what_is_warm_serves_again_and_what_is_not_named_is_gone_before_anything_is_lo
     let states: Vec<_> = acks.iter().map(|ack| (ack.name.as_str(), ack.state)).collect();
     let expected = [("retired", AckState::Removed), ("fraud", AckState::Applied), ("big", AckState::Refused)];
     assert_eq!(states, expected);
+}
+
+#[test]
+fn what_serves_is_verified_anew_while_something_is_being_loaded() {
+    let (loader, bundle) = (loader(), bundle(&["m"]));
+    let verified = Cell::new(0);
+    // Asked in the middle of the load, on its own thread: whoever waited for the load would wait for ever.
+    let look = || {
+        loader.judge_again();
+        verified.set(verified.get() + 1);
+        false
+    };
+    assert_eq!(loader.apply(&bundle, &look).acks[0].state, AckState::Refused);
+    assert!(verified.get() > 0);
 }

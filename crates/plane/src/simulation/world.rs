@@ -262,7 +262,7 @@ impl World {
         let took = if self.trouble { expected.mul_f64(slowness(&mut self.random)) } else { expected };
         let began = self.now();
         let home = lane.plane.home(&model, id).expect("a batch is taken on a home of its model");
-        lane.plane.runs.begin(id, &model.name, &home.stop, began.after(200 * MS));
+        lane.plane.runs.begin(id, &model.name, &home.watched, began.after(200 * MS));
         if !stuck {
             self.at(began.after(took), Event::Free(id));
         }

@@ -7,11 +7,11 @@ use flyball_core::{
     Clock, DecisionRecord, Dialect, ModelRef, Protocol, RequestLimits, RunRecord, Shadow, Shadowed, Sink,
     WalkRecord,
 };
-use flyball_engine::{MemoryBudget, Runtime, beside_executable};
+use flyball_engine::{MemoryBudget, ModelHosts, Runtime, beside_executable};
 use flyball_features::Wall;
 use flyball_plane::{
-    AckState, Arrival, Inference, Judge, Lane, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits, Walk,
-    decide,
+    AckState, Arrival, Engine, Inference, Judge, Lane, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits,
+    Walk, decide,
 };
 use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
 use flyball_wire::proto::inference::infer_parameter::ParameterChoice;
@@ -174,12 +174,15 @@ impl World {
         let means = Means::in_memory(clock.clone(), Wall::system());
         let (plane, mut inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, means);
         let telemetry = Telemetry::new(inboxes.len());
+        // The last is of the spare lane, which nothing comes to here.
+        inboxes.truncate(2);
         let (compute, inbox) = (inboxes.pop().unwrap(), inboxes.pop().unwrap());
         let runtime = Runtime::open(&beside_executable().unwrap()).unwrap();
         let meters = Arc::clone(&telemetry);
         let judge = Arc::new(Judge::of_nobody());
-        let loader =
-            Loader::new(runtime, Arc::clone(&plane), MemoryBudget::UNLIMITED, meters, judge, 1).unwrap();
+        let engine =
+            Engine { runtime, hosts: ModelHosts::in_this_process(), memory: MemoryBudget::UNLIMITED };
+        let loader = Loader::new(engine, Arc::clone(&plane), meters, judge, 1).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let acks = loader.apply(&bundle(&folder), &|| false).acks;
         assert_eq!(acks[0].state, AckState::Applied, "{acks:?}");

@@ -8,10 +8,10 @@ use flyball_core::{
     Clock, Digest, Entry, EntryKind, LaneRecorder, Protocol, Recorder, Registered, RequestLimits, Served,
     Ticket, Unkept,
 };
-use flyball_engine::{MemoryBudget, Runtime, beside_executable};
+use flyball_engine::{MemoryBudget, ModelHosts, Runtime, beside_executable};
 use flyball_features::Wall;
 use flyball_plane::{
-    AckState, Arrival, Governed, Judge, Lane, Lanes, Loader, Means, Plane, PlaneLimits, Walk, decide,
+    AckState, Arrival, Engine, Governed, Judge, Lane, Lanes, Loader, Means, Plane, PlaneLimits, Walk, decide,
 };
 use flyball_telemetry::Telemetry;
 use flyball_wire::HttpDecision;
@@ -53,7 +53,8 @@ fn allocations(book: Option<Arc<Book>>, rows: usize) -> usize {
     let runtime = Runtime::open(&beside_executable().unwrap()).unwrap();
     let meters = Arc::clone(&telemetry);
     let judge = Arc::new(Judge::of_nobody());
-    let loader = Loader::new(runtime, Arc::clone(&plane), MemoryBudget::UNLIMITED, meters, judge, 1).unwrap();
+    let engine = Engine { runtime, hosts: ModelHosts::in_this_process(), memory: MemoryBudget::UNLIMITED };
+    let loader = Loader::new(engine, Arc::clone(&plane), meters, judge, 1).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let acks = loader.apply(&bundle(&folder), &|| false).acks;
     assert_eq!(acks[0].state, AckState::Applied, "{acks:?}");

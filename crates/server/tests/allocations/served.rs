@@ -42,7 +42,7 @@ fn allocations_for_a_request(protocol: &str) -> f64 {
         log: "error".to_owned(),
         ..ServerConfig::default()
     };
-    let server = Server::start(config, &bundle(&folder)).unwrap();
+    let server = Server::start(config, &bundle(&folder), None).unwrap();
     assert_eq!(server.nothing_served(), None);
     allocator::count_lanes();
     let plan = json!({

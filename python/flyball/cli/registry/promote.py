@@ -43,7 +43,7 @@ def promote(
 ) -> None:
     """Place a version in an environment: servers there load it, and keep the one before warm.
 
-    Gates run first: signatures and approvals, the latency contract, validation that is not overdue. What they found is kept
+    Gates run first: signatures and approvals, loading and probing, the latency contract, validation. What they found is kept
     with the event. Environments are passed in their order.
 
         flyball promote fraud@7 --to staging

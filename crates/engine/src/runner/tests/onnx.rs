@@ -86,6 +86,61 @@ pub(crate) fn of_hidden_width() -> Vec<u8> {
 
 /// `y = 1 + 1 + …`, as many times as the scalar `x` says.
 pub(crate) fn looped() -> Vec<u8> {
+    let input = vec![value("x", INT64, &[])];
+    counting("x", Vec::new(), input)
+}
+
+/// The same without an end, whatever `x` is.
+pub(crate) fn endless() -> Vec<u8> {
+    let trips = TensorValue {
+        data_type: INT64,
+        int64_data: vec![i64::MAX],
+        name: "trips".into(),
+        ..TensorValue::default()
+    };
+    counting("trips", vec![trips], vec![value("x", INT64, &[])])
+}
+
+/// `y` has as many elements as `x` says: of made-up rows none or one, of others as much memory as there is.
+pub(crate) fn range() -> Vec<u8> {
+    let whole = |name: &str, value: i64| TensorValue {
+        data_type: INT64,
+        int64_data: vec![value],
+        name: name.into(),
+        ..TensorValue::default()
+    };
+    model(Graph {
+        name: "range".into(),
+        node: vec![node("Range", &["nought", "x", "one"], &["y"])],
+        initializer: vec![whole("nought", 0), whole("one", 1)],
+        input: vec![value("x", INT64, &[])],
+        output: vec![value("y", INT64, &[-1])],
+    })
+}
+
+/// `y = x + 0 + …`: a sum over two gigabytes of noughts, which are made while the model is loaded or run.
+pub(crate) fn huge() -> Vec<u8> {
+    let shape = TensorValue {
+        dims: vec![1],
+        data_type: INT64,
+        int64_data: vec![1 << 29],
+        name: "shape".into(),
+        ..TensorValue::default()
+    };
+    model(Graph {
+        name: "huge".into(),
+        node: vec![
+            node("ConstantOfShape", &["shape"], &["noughts"]),
+            node("ReduceSum", &["noughts"], &["nought"]),
+            node("Add", &["x", "nought"], &["y"]),
+        ],
+        initializer: vec![shape],
+        input: vec![value("x", FLOAT, &[1])],
+        output: vec![value("y", FLOAT, &[1])],
+    })
+}
+
+fn counting(trips: &str, mut initializer: Vec<TensorValue>, input: Vec<Value>) -> Vec<u8> {
     let float = |name: &str, value: f32| TensorValue {
         data_type: FLOAT,
         float_data: vec![value],
@@ -100,11 +155,12 @@ pub(crate) fn looped() -> Vec<u8> {
         output: vec![value("still", BOOL, &[]), value("after", FLOAT, &[])],
     };
     let attribute = Attribute { name: "body".into(), g: Some(body), r#type: 5 };
+    initializer.push(float("zero", 0.0));
     model(Graph {
         name: "looped".into(),
-        node: vec![Node { attribute: vec![attribute], ..node("Loop", &["x", "", "zero"], &["y"]) }],
-        initializer: vec![float("zero", 0.0)],
-        input: vec![value("x", INT64, &[])],
+        node: vec![Node { attribute: vec![attribute], ..node("Loop", &[trips, "", "zero"], &["y"]) }],
+        initializer,
+        input,
         output: vec![value("y", FLOAT, &[])],
     })
 }

@@ -89,7 +89,7 @@ fn whatever_is_wrong_with_what_was_signed_the_old_version_goes_on() {
         let judge = Judge::new(Some(trust), case["environment"].as_str().unwrap(), false, now);
         let loader = loader_by(judge);
         let old = Made::usual().deployment("fraud", Digest::of(b"old"));
-        loader.change(|routes| drop(routes.serve(Arc::new(old))));
+        loader.change(&loader.hold(), |routes| drop(routes.serve(Arc::new(old))));
         let named = case["package_name"].as_str().unwrap();
         let bundle = bundle(release, signature, named, package, folder.path());
         let ack = loader.apply_one(&bundle, &bundle.index.deployments[0], &|| false).unwrap();

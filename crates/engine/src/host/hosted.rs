@@ -1,0 +1,198 @@
+//! A model that runs in a host of its own, because one of its runs once held a lane that nothing could give back. A run
+//! beyond its time is ended by killing the host; the next one has a new host, which is made ready meanwhile.
+
+use super::message::{Answer, Ask, ModelParts, TensorPart, tensors};
+use super::process::{Host, HostError, Patience, Process};
+use super::{HostCommand, ModelHosts};
+use crate::{Artifact, Refusal, RunError, Runtime};
+use flyball_core::Tensor;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Reads the model's files again, and verifies them: nobody keeps a model's bytes once it is loaded.
+pub type ReadModel = Arc<dyn Fn() -> Result<Artifact, Refusal> + Send + Sync>;
+
+pub struct HostedModel {
+    starting: Starting,
+    state: State,
+    requests: Vec<Vec<Tensor>>,
+    run_max: Duration,
+    stop: Arc<Stop>,
+}
+
+enum State {
+    Absent,
+    Preparing(Receiver<Result<Host, String>>),
+    Ready(Host),
+}
+
+/// Ends the run that is under way, from another thread.
+#[derive(Default)]
+struct Stop {
+    process: Mutex<Option<Arc<Process>>>,
+    asked: AtomicBool,
+}
+
+/// How a host of the model is made.
+#[derive(Clone)]
+struct Starting {
+    command: HostCommand,
+    runtime: Runtime,
+    read: ReadModel,
+    cpu_max: Duration,
+    memory_bytes_max: u64,
+}
+
+impl HostedModel {
+    /// None where this process has no hosts. Nothing is started before the first run.
+    pub fn new(
+        hosts: &ModelHosts,
+        runtime: &Runtime,
+        read: ReadModel,
+        run_max: Duration,
+        memory_bytes_max: u64,
+    ) -> Option<HostedModel> {
+        let starting = Starting {
+            command: hosts.command.clone()?,
+            runtime: runtime.clone(),
+            read,
+            cpu_max: hosts.limits.cpu_max,
+            memory_bytes_max: hosts.limits.memory_bytes_max.unwrap_or(memory_bytes_max),
+        };
+        let stop = Arc::default();
+        Some(HostedModel { starting, state: State::Absent, requests: Vec::new(), run_max, stop })
+    }
+
+    pub fn clear(&mut self) {
+        self.requests.clear();
+    }
+
+    /// Tensors are views of a request's body, so this copies nothing.
+    pub fn add(&mut self, inputs: &[Tensor]) {
+        self.requests.push(inputs.to_vec());
+    }
+
+    pub fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
+        outputs.clear();
+        self.prepare()?;
+        let State::Ready(mut host) = std::mem::replace(&mut self.state, State::Absent) else {
+            return Err(not_ready("it was not started"));
+        };
+        self.stop.begin(&host);
+        let mut payload = Vec::new();
+        let mut requests = Vec::with_capacity(self.requests.len());
+        for inputs in &self.requests {
+            requests.push(inputs.iter().map(|input| TensorPart::of(input, &mut payload)).collect());
+        }
+        let answered = host.ask(&Ask::Run { requests }, &payload, &Patience::wall(self.run_max));
+        let stopped = self.stop.end();
+        match answered {
+            Ok((Answer::Ran { outputs: parts }, elements)) => {
+                self.state = State::Ready(host);
+                let ran = tensors(&[parts], &elements)
+                    .map_err(|what| RunError::Failed(format!("the model host sent {what}")))?;
+                outputs.extend(ran.into_iter().flatten());
+                Ok(())
+            }
+            Ok((Answer::Refused { reason }, _)) => {
+                self.state = State::Ready(host);
+                Err(RunError::Failed(reason))
+            }
+            Ok((Answer::OutOfMemory, _)) => {
+                self.state = State::Ready(host);
+                let bytes = self.starting.memory_bytes_max;
+                Err(RunError::Failed(format!(
+                    "it needs more memory than its model host may have ({bytes} bytes)"
+                )))
+            }
+            other => {
+                drop(host);
+                self.start();
+                Err(match other {
+                    Err(HostError::TooLong) => RunError::Stopped,
+                    Err(HostError::Ended(_)) if stopped => RunError::Stopped,
+                    Err(error) => RunError::Failed(error.to_string()),
+                    Ok(_) => {
+                        RunError::Failed("the model host gave another answer than was asked for".to_owned())
+                    }
+                })
+            }
+        }
+    }
+
+    /// Ends this model's runs from other threads.
+    pub fn stopper(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let stop = Arc::clone(&self.stop);
+        Arc::new(move || stop.stop())
+    }
+
+    /// Waits until its host is ready; whoever makes it so is bounded in time.
+    pub fn prepare(&mut self) -> Result<(), RunError> {
+        if matches!(self.state, State::Absent) {
+            self.start();
+        }
+        if let State::Preparing(ready) = &self.state {
+            let ready = ready.recv().unwrap_or_else(|_| Err("starting it panicked".to_owned()));
+            self.state = State::Absent;
+            self.state = State::Ready(ready.map_err(|why| not_ready(&why))?);
+        }
+        if matches!(self.state, State::Ready(_)) {
+            Ok(())
+        } else {
+            Err(not_ready("no thread can be started"))
+        }
+    }
+
+    fn start(&mut self) {
+        let (done, ready) = sync_channel(1);
+        let starting = self.starting.clone();
+        let begin = move || drop(done.send(starting.start()));
+        let thread = std::thread::Builder::new().name("model-host".to_owned()).spawn(begin);
+        self.state = if thread.is_ok() { State::Preparing(ready) } else { State::Absent };
+    }
+}
+
+fn not_ready(why: &str) -> RunError {
+    RunError::Failed(format!("its model host is not ready: {why}"))
+}
+
+impl Starting {
+    fn start(&self) -> Result<Host, String> {
+        let artifact = (self.read)().map_err(|refusal| refusal.to_string())?;
+        let mut host = Host::start(&self.command, self.runtime.path()).map_err(|error| error.to_string())?;
+        let (model, payload) = ModelParts::of(&artifact);
+        let ask = Ask::Load { model, memory_bytes_max: self.memory_bytes_max };
+        match host.ask(&ask, &payload, &Patience::cpu(self.cpu_max, &|| false)) {
+            Ok((Answer::Loaded, _)) => Ok(host),
+            Ok((Answer::Refused { reason }, _)) => Err(reason),
+            Ok(_) => Err("loading it takes more memory than it may have".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl Stop {
+    fn begin(&self, host: &Host) {
+        self.asked.store(false, Ordering::SeqCst);
+        *self.process() = Some(Arc::clone(&host.process));
+    }
+
+    /// Whether it was asked for meanwhile.
+    fn end(&self) -> bool {
+        *self.process() = None;
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    fn stop(&self) {
+        if let Some(process) = &*self.process() {
+            self.asked.store(true, Ordering::SeqCst);
+            process.kill();
+        }
+    }
+
+    fn process(&self) -> std::sync::MutexGuard<'_, Option<Arc<Process>>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

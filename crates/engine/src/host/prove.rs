@@ -1,0 +1,276 @@
+//! Proving a model: loading and probing it in a model host before this process touches it. What the host found is what is
+//! used here, so nothing is probed twice; and what ran there on the same input ends here, too.
+
+use super::HostCommand;
+use super::message::{Answer, Ask, ModelParts, SessionParts};
+use super::process::{Host, HostError, Patience, wall_max};
+use crate::latency::LatencyPoint;
+use crate::load::{Probed, sizes};
+use crate::witness::join;
+use crate::{Artifact, Batching, GraphLevel, MemoryBudget, Refusal, Runtime, SessionOptions, Signature};
+use flyball_core::{Digest, TensorSpec};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What loading and probing one model may take, in a host of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct ProbeLimits {
+    /// CPU time; on the wall it may be four times as much, because a host gives way to what serves.
+    pub cpu_max: Duration,
+    /// Memory beyond what a host takes itself; none given: what the server's budget leaves.
+    pub memory_bytes_max: Option<u64>,
+}
+
+impl Default for ProbeLimits {
+    fn default() -> ProbeLimits {
+        ProbeLimits { cpu_max: Duration::from_secs(30), memory_bytes_max: None }
+    }
+}
+
+/// What probing found, without the session that it was found with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Proof {
+    inputs: Vec<TensorSpec>,
+    outputs: Vec<TensorSpec>,
+    rows_max: usize,
+    reason: Option<String>,
+    points: Vec<LatencyPoint>,
+    /// The made-up rows that it runs on: how long their free axes are, and how many there are.
+    rows: Option<(i64, usize)>,
+}
+
+impl Proof {
+    /// Loads and probes a model on this thread, for as long as it takes.
+    pub(crate) fn find(
+        runtime: &Runtime,
+        artifact: &Artifact,
+        rows_max: usize,
+        options: &SessionOptions,
+    ) -> Result<Proof, Refusal> {
+        let Probed { mut prober, witnesses, batching, points } =
+            runtime.probe(artifact, rows_max, options)?;
+        let signature = Arc::clone(prober.signature());
+        if let Some(witnesses) = &witnesses {
+            // The very batches that the server times later: a run that ends here ends there.
+            for rows in sizes(batching.rows_max) {
+                join(&mut prober, &witnesses.made_up().batch(rows));
+                let _ = prober.run(&mut Vec::new());
+            }
+        }
+        Ok(Proof {
+            inputs: signature.inputs.clone(),
+            outputs: signature.outputs.clone(),
+            rows_max: batching.rows_max,
+            reason: batching.reason,
+            points,
+            rows: witnesses.map(|witnesses| (witnesses.made_up().length(), witnesses.made_up().count())),
+        })
+    }
+
+    pub(crate) fn batching(&self) -> Batching {
+        Batching { rows_max: self.rows_max, reason: self.reason.clone() }
+    }
+
+    pub(crate) fn points(&self) -> Vec<LatencyPoint> {
+        self.points.clone()
+    }
+
+    pub(crate) fn rows(&self) -> Option<(i64, usize)> {
+        self.rows
+    }
+
+    /// A session of the same bytes has the same signature, or the proof is not one of it.
+    pub(crate) fn fits(&self, signature: &Signature) -> Result<(), Refusal> {
+        if self.inputs == signature.inputs && self.outputs == signature.outputs {
+            return Ok(());
+        }
+        Err(Refusal::Host("its inputs and outputs here are not those in its model host".to_owned()))
+    }
+}
+
+/// What a proof depends on, beside this process.
+#[derive(Clone, PartialEq)]
+pub(super) struct Proven {
+    files: Vec<Digest>,
+    rows_max: usize,
+    graph: GraphLevel,
+    weights_as_given: bool,
+}
+
+type Proofs = Mutex<VecDeque<(Proven, Arc<Proof>)>>;
+
+/// As many as are loaded, replaced and loaded again in a while.
+const PROOFS_KEPT: usize = 256;
+/// What a host may always take: a session of a small model, and the runs that probe it.
+const MEMORY_BYTES_LEAST: u64 = 256 << 20;
+
+/// Where this process has models proven.
+pub struct ModelHosts {
+    /// None: in this process, without limits. Only programs that load nothing but their own models do that.
+    pub(super) command: Option<HostCommand>,
+    pub(super) limits: ProbeLimits,
+    /// A host that waits for the next model.
+    pub(super) idle: Mutex<Option<Host>>,
+    pub(super) proofs: Arc<Proofs>,
+}
+
+impl ModelHosts {
+    pub fn new(command: Option<HostCommand>, limits: ProbeLimits) -> ModelHosts {
+        ModelHosts { command, limits, idle: Mutex::default(), proofs: Arc::default() }
+    }
+
+    pub fn in_this_process() -> ModelHosts {
+        ModelHosts::new(None, ProbeLimits::default())
+    }
+
+    /// The same with other limits: what was proven is known to both.
+    pub fn within_limits(&self, limits: ProbeLimits) -> ModelHosts {
+        let proofs = Arc::clone(&self.proofs);
+        ModelHosts { proofs, ..ModelHosts::new(self.command.clone(), limits) }
+    }
+
+    /// Starts a host before it is needed. Where that fails, the first load says so.
+    pub fn prepare(&self, ort_path: &std::path::Path) {
+        if let Some(command) = &self.command {
+            *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Host::start(command, ort_path).ok();
+        }
+    }
+
+    /// Ends the host that waits: nothing is to be loaded for now.
+    pub fn rest(&self) {
+        drop(self.idle.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// What probing a model finds; refused where it goes beyond a limit. Proven once, it is not probed again.
+    pub(crate) fn prove(
+        &self,
+        runtime: &Runtime,
+        artifact: &Artifact,
+        ask: &ProofAsk<'_>,
+    ) -> Result<Arc<Proof>, Refusal> {
+        let Some(command) = &self.command else {
+            return Proof::find(runtime, artifact, ask.rows_max, ask.session).map(Arc::new);
+        };
+        let proven = Proven {
+            files: std::iter::once(artifact.digest)
+                .chain(artifact.external_data.iter().map(|(_, bytes)| Digest::of(bytes)))
+                .collect(),
+            rows_max: ask.rows_max,
+            graph: ask.session.graph,
+            weights_as_given: ask.session.weights_as_given,
+        };
+        if let Some(proof) = self.known(&proven) {
+            return Ok(proof);
+        }
+        let waiting = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let host = waiting.map_or_else(|| Host::start(command, runtime.path()), Ok);
+        let (host, proof) = self.prove_in(host.map_err(Refusal::of_host)?, artifact, ask)?;
+        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(host);
+        let proof = Arc::new(proof);
+        // One that ran out of time says less than another might: it is found anew.
+        if !proof.reason.as_deref().is_some_and(crate::probe::ran_out_of_time) {
+            self.keep(proven, &proof);
+        }
+        Ok(proof)
+    }
+
+    fn prove_in(
+        &self,
+        mut host: Host,
+        artifact: &Artifact,
+        ask: &ProofAsk<'_>,
+    ) -> Result<(Host, Proof), Refusal> {
+        let left = ask.memory.bytes_max.saturating_sub(crate::resident_bytes()).min(available_bytes());
+        let least = MEMORY_BYTES_LEAST.saturating_add(artifact.size_bytes().saturating_mul(3));
+        let memory_bytes_max = self.limits.memory_bytes_max.unwrap_or_else(|| left.max(least));
+        let (model, payload) = ModelParts::of(artifact);
+        let session = SessionParts::from(ask.session);
+        let wanted = Ask::Prove { model, rows_max: ask.rows_max, session, memory_bytes_max };
+        let patience = Patience::cpu(self.limits.cpu_max, ask.leaving);
+        match host.ask(&wanted, &payload, &patience) {
+            Ok((Answer::Proven(proof), _)) => Ok((host, *proof)),
+            Ok((Answer::Refused { reason }, _)) => {
+                // It is in order: the model is not.
+                *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(host);
+                Err(Refusal::Host(reason))
+            }
+            Ok((Answer::OutOfMemory, _)) => Err(match self.limits.memory_bytes_max {
+                Some(bytes_max) => Refusal::ProbeMemory { bytes_max },
+                // What is only kept warm may make room for it.
+                None if ask.memory.bytes_max < u64::MAX => ask.memory.refuse(memory_bytes_max),
+                None => Refusal::ProbeMemory { bytes_max: memory_bytes_max },
+            }),
+            Ok(_) => {
+                Err(Refusal::of_host(HostError::Garbled("another answer than was asked for".to_owned())))
+            }
+            Err(HostError::TooLong) => Err(self.too_long()),
+            Err(error) => Err(Refusal::of_host(error)),
+        }
+    }
+
+    fn too_long(&self) -> Refusal {
+        Refusal::ProbeTime { ms_max: self.limits.cpu_max.as_millis() }
+    }
+
+    /// Does on another thread what a proof says will end, and gives up where it does not: the thread is then left behind.
+    pub(crate) fn within<T: Send + 'static>(
+        &self,
+        leaving: &dyn Fn() -> bool,
+        work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        const LOOK_EVERY: Duration = Duration::from_millis(50);
+        if self.command.is_none() {
+            return work();
+        }
+        let until = Instant::now() + wall_max(self.limits.cpu_max);
+        let (done, outcome) = sync_channel(1);
+        let begin = move || drop(done.send(work()));
+        let thread = std::thread::Builder::new().name("sessions".to_owned()).spawn(begin);
+        thread.map_err(|error| Refusal::Host(format!("no thread can be started to load it: {error}")))?;
+        loop {
+            match outcome.recv_timeout(LOOK_EVERY) {
+                Ok(outcome) => return outcome,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Refusal::Host("loading it panicked".to_owned()));
+                }
+                Err(RecvTimeoutError::Timeout) if leaving() => {
+                    return Err(Refusal::of_host(HostError::Leaving));
+                }
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= until => return Err(self.too_long()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    fn known(&self, proven: &Proven) -> Option<Arc<Proof>> {
+        let proofs = self.proofs.lock().unwrap_or_else(PoisonError::into_inner);
+        proofs.iter().find(|(known, _)| known == proven).map(|(_, proof)| Arc::clone(proof))
+    }
+
+    fn keep(&self, proven: Proven, proof: &Arc<Proof>) {
+        let mut proofs = self.proofs.lock().unwrap_or_else(PoisonError::into_inner);
+        proofs.push_front((proven, Arc::clone(proof)));
+        proofs.truncate(PROOFS_KEPT);
+    }
+}
+
+/// What the machine could still give; without limit where the kernel does not say.
+fn available_bytes() -> u64 {
+    let available = |text: String| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    };
+    std::fs::read_to_string("/proc/meminfo").ok().and_then(available).map_or(u64::MAX, |kib| kib << 10)
+}
+
+/// What a model is to be proven for.
+pub(crate) struct ProofAsk<'a> {
+    pub(crate) rows_max: usize,
+    pub(crate) session: &'a SessionOptions,
+    pub(crate) memory: MemoryBudget,
+    pub(crate) leaving: &'a dyn Fn() -> bool,
+}

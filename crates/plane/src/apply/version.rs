@@ -1,0 +1,110 @@
+//! One version of a deployment: its files verified, its model proven and loaded, its sessions placed on lanes.
+
+use super::Loader;
+use crate::Model;
+use crate::admission::Gate;
+use crate::breaker::Breaker;
+use crate::loaded::{Home, Hosted, Terms};
+use crate::schedule::{BatchWait, ModelKey};
+use crate::service::{Conduct, Service};
+use flyball_core::{Digest, snapshot};
+use flyball_engine::{Artifact, HostedModel, LoadOptions, Refusal, Surveyor};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// Models that were moved are remembered, but not without end.
+const CONDUCTS_MAX: usize = 1024;
+
+impl<M: Send + Sync + 'static> Loader<M> {
+    pub(super) fn load_version(
+        &self,
+        document: &snapshot::Deployment,
+        version: &snapshot::Version,
+        gate: &Arc<Gate>,
+        base: &Path,
+        leaving: &dyn Fn() -> bool,
+    ) -> Result<(Model<M>, Surveyor), Refusal> {
+        let engine = &self.engine;
+        let artifact = Artifact::read(&version.artifact, base, engine.memory)?;
+        let conduct = self.conduct(artifact.digest, artifact.facts.loops);
+        let lanes = self.plane.lanes.sockets;
+        let options = LoadOptions {
+            rows_max: document.limits.batch_rows_max as usize,
+            runners: lanes.min(document.limits.concurrency_max as usize),
+            memory: engine.memory,
+        };
+        let loaded = engine.runtime.load(Arc::new(artifact), options, &engine.hosts, leaving)?;
+        self.plane.loads.fetch_add(1, Ordering::Relaxed);
+        // A model with fewer sessions than lanes starts at a lane of its own choosing, so that several such models do
+        // not all land on the first.
+        let first = usize::from(*document.name.as_bytes().last().unwrap_or(&0)) % lanes;
+        let home = |(place, runner)| Home::new((first + place) % lanes, Box::new(runner), &conduct);
+        let terms = terms(document, loaded.batching.rows_max);
+        let model = Model {
+            key: ModelKey::next(),
+            name: document.name.as_str().into(),
+            version: version.version.as_str().into(),
+            signature: loaded.signature,
+            batching: loaded.batching,
+            meter: self.meters.model(&document.name, &version.version),
+            labels: labels(document),
+            service: Service::new(loaded.latency, Arc::clone(&conduct)),
+            row_elements: loaded.row_elements,
+            terms,
+            gate: Arc::clone(gate),
+            breaker: Breaker::default(),
+            homes: loaded.runners.into_iter().enumerate().map(home).collect(),
+            hosted: self.hosted(version, base, terms.run_max, &conduct),
+        };
+        Ok((model, loaded.surveyor))
+    }
+
+    /// Where the model runs once it has held a lane for good. Nothing is started before that.
+    fn hosted(
+        &self,
+        version: &snapshot::Version,
+        base: &Path,
+        run_max: Duration,
+        conduct: &Arc<Conduct>,
+    ) -> Option<Hosted> {
+        let (wanted, base, memory) = (version.artifact.clone(), base.to_owned(), self.engine.memory);
+        let read = Arc::new(move || Artifact::read(&wanted, &base, memory));
+        let engine = &self.engine;
+        let model = HostedModel::new(&engine.hosts, &engine.runtime, read, run_max, memory.bytes_max)?;
+        Some(Hosted::new(model, conduct))
+    }
+
+    /// How a model behaves, as far as it is known.
+    fn conduct(&self, model: Digest, loops: bool) -> Arc<Conduct> {
+        let mut conducts = self.conducts.lock().unwrap_or_else(PoisonError::into_inner);
+        conducts.retain(|_, conduct| conduct.moved() || Arc::strong_count(conduct) > 1);
+        if conducts.len() >= CONDUCTS_MAX {
+            conducts.clear();
+        }
+        Arc::clone(conducts.entry(model).or_insert_with(|| Arc::new(Conduct::new(loops))))
+    }
+}
+
+/// What the deployment asks for, as far as a model that may run so many rows at once can give it.
+fn terms(document: &snapshot::Deployment, rows_max: usize) -> Terms {
+    let ms = |ms: u32| Duration::from_millis(u64::from(ms));
+    let limits = &document.limits;
+    let batch_wait = document
+        .batch
+        .filter(|_| rows_max > 1)
+        .map(|wait| BatchWait { rows: rows_max.min(wait.size as usize), window: ms(wait.window_ms) });
+    Terms {
+        deadline: document.slo.deadline_ms.map(ms),
+        queue_wait_max: ms(limits.queue_wait_ms_max),
+        run_max: ms(limits.run_ms_max),
+        share: limits.share,
+        batch_wait,
+    }
+}
+
+fn labels(document: &snapshot::Deployment) -> HashMap<String, Arc<[String]>> {
+    document.labels.iter().map(|(output, labels)| (output.clone(), labels.as_slice().into())).collect()
+}
