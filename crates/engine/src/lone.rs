@@ -82,7 +82,7 @@ impl Runtime {
         options: SessionOptions,
         hosts: &ModelHosts,
     ) -> Result<LoneModel, Refusal> {
-        let unprofiled = SessionOptions { profile: None, ..options.clone() };
+        let unprofiled = SessionOptions { profile: None, ..options };
         let leaving = &|| false;
         let memory = MemoryBudget::UNLIMITED;
         let ask = ProofAsk { rows_max: ROWS_PROBED, session: &unprofiled, memory, leaving };

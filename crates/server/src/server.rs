@@ -138,10 +138,7 @@ impl Server {
         bundle: &Bundle,
         host: Option<HostCommand>,
     ) -> Result<Server, StartError> {
-        let faults = config.check();
-        if !faults.is_empty() {
-            return Err(StartError::Config(faults));
-        }
+        check(&config)?;
         begin_to_log(&config);
         let machine = machine();
         let engine = open_engine(&config, host, &machine)?;
@@ -293,6 +290,11 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+fn check(config: &ServerConfig) -> Result<(), StartError> {
+    let faults = config.check();
+    if faults.is_empty() { Ok(()) } else { Err(StartError::Config(faults)) }
 }
 
 fn open_engine(

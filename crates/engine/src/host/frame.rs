@@ -93,7 +93,9 @@ mod tests {
         bytes
     }
 
-    fn reading(mut bytes: &[u8]) -> Result<Option<(Vec<String>, Vec<u8>)>, FrameError> {
+    type Message = (Vec<String>, Vec<u8>);
+
+    fn reading(mut bytes: &[u8]) -> Result<Option<Message>, FrameError> {
         read(&mut bytes, PAYLOAD_MAX)
     }
 

@@ -101,6 +101,8 @@ pub(super) struct Proven {
     weights_as_given: bool,
 }
 
+type Proofs = Mutex<VecDeque<(Proven, Arc<Proof>)>>;
+
 /// As many as are loaded, replaced and loaded again in a while.
 const PROOFS_KEPT: usize = 256;
 /// What a host may always take: a session of a small model, and the runs that probe it.
@@ -113,7 +115,7 @@ pub struct ModelHosts {
     pub(super) limits: ProbeLimits,
     /// A host that waits for the next model.
     pub(super) idle: Mutex<Option<Host>>,
-    pub(super) proofs: Arc<Mutex<VecDeque<(Proven, Arc<Proof>)>>>,
+    pub(super) proofs: Arc<Proofs>,
 }
 
 impl ModelHosts {
@@ -182,7 +184,7 @@ impl ModelHosts {
         artifact: &Artifact,
         ask: &ProofAsk<'_>,
     ) -> Result<(Host, Proof), Refusal> {
-        let left = ask.memory.bytes_max.saturating_sub(crate::resident_bytes());
+        let left = ask.memory.bytes_max.saturating_sub(crate::resident_bytes()).min(available_bytes());
         let least = MEMORY_BYTES_LEAST.saturating_add(artifact.size_bytes().saturating_mul(3));
         let memory_bytes_max = self.limits.memory_bytes_max.unwrap_or_else(|| left.max(least));
         let (model, payload) = ModelParts::of(artifact);
@@ -196,7 +198,12 @@ impl ModelHosts {
                 *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(host);
                 Err(Refusal::Host(reason))
             }
-            Ok((Answer::OutOfMemory, _)) => Err(Refusal::ProbeMemory { bytes_max: memory_bytes_max }),
+            Ok((Answer::OutOfMemory, _)) => Err(match self.limits.memory_bytes_max {
+                Some(bytes_max) => Refusal::ProbeMemory { bytes_max },
+                // What is only kept warm may make room for it.
+                None if ask.memory.bytes_max < u64::MAX => ask.memory.refuse(memory_bytes_max),
+                None => Refusal::ProbeMemory { bytes_max: memory_bytes_max },
+            }),
             Ok(_) => {
                 Err(Refusal::of_host(HostError::Garbled("another answer than was asked for".to_owned())))
             }
@@ -249,6 +256,15 @@ impl ModelHosts {
         proofs.push_front((proven, Arc::clone(proof)));
         proofs.truncate(PROOFS_KEPT);
     }
+}
+
+/// What the machine could still give; without limit where the kernel does not say.
+fn available_bytes() -> u64 {
+    let available = |text: String| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    };
+    std::fs::read_to_string("/proc/meminfo").ok().and_then(available).map_or(u64::MAX, |kib| kib << 10)
 }
 
 /// What a model is to be proven for.

@@ -26,6 +26,8 @@ pub fn serve_models() -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     // A model has no business with what the server may become.
     let _ = rustix::thread::set_no_new_privs(true);
+    // Where memory ends, this process ends before the server does.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let watched = socket.try_clone()?;
     std::thread::Builder::new().name("parent".to_owned()).spawn(move || end_with_parent(&watched))?;
     answer_frames(&socket)
