@@ -105,7 +105,8 @@ def test_an_answer_over_the_limit_is_refused_as_json_and_given_as_binary(
 def test_the_memory_of_a_large_answer_is_given_back(begin: Callable[..., Server], zoo: dict[str, Path]) -> None:
     server = begin({"m": zoo["constant_of_shape"]})
     with Http(server, 60.0) as connection:
-        connection.infer("m", {"n": np.array([[10]])})
+        # A smaller one of the same kind: the code that it takes is resident from then on.
+        connection.infer("m", {"n": np.array([[1_000_000]])})
         before, peak = kilobytes(server, "VmRSS"), kilobytes(server, "VmHWM")
         elements = 10_000_000
         reply = connection.post(infer_path("m"), json_request({"n": np.array([[elements]])}))

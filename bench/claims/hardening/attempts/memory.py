@@ -60,7 +60,7 @@ def memory_given_back(build: Build, folder: Path) -> Seen:
     model = save_counted(folder / "wide.onnx", "ConstantOfShape")
     with Cage(_CAGE_BYTES) as cage, served(build, folder, [model], cage) as server:
         for _ in range(3):
-            server.infer("wide", count(1000))
+            server.infer("wide", count(1_000_000))
         before = server.status_mb("VmRSS")
         for elements in (15_000_000, 50_000_000, 15_000_000):
             server.infer("wide", count(elements))
