@@ -139,15 +139,6 @@ fn a_redis_that_was_never_there_is_no_refusal_and_is_used_once_it_comes() {
     });
 }
 
-/// Redis answers nobody until it is told to go on.
-fn pause(server: &RedisServer) {
-    redis::cmd("CLIENT").arg("PAUSE").arg(60_000).exec(&mut server.connection()).unwrap();
-}
-
-fn go_on(server: &RedisServer) {
-    redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut server.connection()).unwrap();
-}
-
 #[test]
 fn a_slow_redis_costs_its_timeout_then_nothing_and_is_used_again_when_it_is_quick() {
     let Some(server) = RedisServer::start() else { return };
@@ -176,12 +167,12 @@ fn a_deadline_shorter_than_the_timeout_is_kept_and_spoils_nobody_elses_answer() 
     on_lane(async {
         let lane = features.lane();
         assert_eq!(limit(&lane, &source, "a").await, Ok(5));
-        pause(&server);
+        server.pause();
         let deadline = clock.now().after(Duration::from_millis(20));
         // The hurried one asks first, the patient one waits for what it gets.
         let hurried = async {
             let lookup = lane.lookup(&source, "a", Some(deadline)).await;
-            go_on(&server);
+            server.go_on();
             lookup
         };
         let (hurried, patient) = tokio::join!(hurried, lane.lookup(&source, "a", None));
@@ -226,10 +217,10 @@ fn a_client_that_leaves_while_it_asks_for_all_lets_another_ask() {
     on_lane(async {
         let lane = features.lane();
         assert_eq!(limit(&lane, &source, "a").await, Ok(5));
-        pause(&server);
+        server.pause();
         let leaves = async {
             let left = tokio::time::timeout(Duration::from_millis(20), lane.lookup(&source, "a", None)).await;
-            go_on(&server);
+            server.go_on();
             left
         };
         let (left, stays) = tokio::join!(leaves, lane.lookup(&source, "a", None));

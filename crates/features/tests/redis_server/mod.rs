@@ -77,6 +77,23 @@ impl RedisServer {
         }
     }
 
+    /// It answers nobody until it is told to go on. Not by `CLIENT PAUSE`, which holds back its own end, too.
+    #[allow(dead_code, reason = "only some of the tests that share this file want it")]
+    pub(crate) fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    #[allow(dead_code, reason = "only some of the tests that share this file want it")]
+    pub(crate) fn go_on(&self) {
+        self.signal("-CONT");
+    }
+
+    #[allow(dead_code, reason = "only some of the tests that share this file want it")]
+    fn signal(&self, signal: &str) {
+        let pid = self.child.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
     fn answers(&self) -> bool {
         let client = redis::Client::open(self.url.as_str()).unwrap();
         let ping = |mut connection| redis::cmd("PING").query::<String>(&mut connection);
