@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from flyball.client.told import Erased
 from flyball.engine import boundary, ort_library
 from flyball.errors import EvidenceError, JournalRefusedError, LockedError
 from flyball.journal_documents import Finding, Proof, SegmentFacts, Verified
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
+
+    from flyball.client.told import Erased
 
 __all__ = [
     "Finding",
@@ -249,6 +250,8 @@ class Journal:
         folder = None if features_folder is None else str(features_folder)
         places = {"features_folder": folder, "stores": [str(store) for store in stores]}
         order = {"subject": subject, "by": by, "why": why, "keys": list(keys), **places}
+        from flyball.client.told import Erased
+
         with boundary():
             return Erased(**json.loads(self._journal.erase(json.dumps(order).encode())))
 

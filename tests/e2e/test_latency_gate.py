@@ -15,7 +15,7 @@ from flyball.registry.meta import LatencyContract
 
 ROW = {"card_id": "c-1", "amount": 12.5, "currency": "EUR", "country": "DE", "mcc": 1}
 # What a machine keeps that has much else to do.
-CONTRACT = LatencyContract(p99_ms=9000, rate_per_s=50, window_s=1.5, repeats=2, connections=4, error_budget=0.02)
+CONTRACT = LatencyContract(p99_ms=9000, rate_per_s=200, window_s=3.0, repeats=2, connections=4, error_budget=0.02)
 
 
 @pytest.fixture

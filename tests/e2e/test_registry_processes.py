@@ -103,7 +103,7 @@ def test_of_two_who_promote_at_once_one_wins_and_the_other_is_told_who_did_what(
         (winner,) = (actor for actor, answer in answers.items() if "won" in answer)
         (loser,) = (answer for answer in answers.values() if "lost" in answer)
         assert loser["code"] == "registry_conflict"
-        assert f"{winner} promoted fraud@1 to production (better)" in loser["lost"]
+        assert f"{winner} (not authenticated) promoted fraud@1 to production (better)" in loser["lost"]
         assert "flyball registry history fraud" in loser["lost"]
     assert log.head().sequence == 1 + ROUNDS
     assert verify(database).holds

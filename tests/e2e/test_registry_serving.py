@@ -34,7 +34,7 @@ HOME = Path(".flyball/registry")
 ROW = {"card_id": "c-1", "amount": 12.5, "currency": "EUR", "country": "DE"}
 MILD = decisions.PLAIN
 STERN = decisions.PLAIN.replace('pass: "< 0.40", review: "< 0.97", reject: ">= 0.97"', 'pass: "< 0.01", reject: ">= 0.01"')
-STERN = STERN.replace("then: review", "then: reject").replace("guard_violated: review", "guard_violated: reject")
+STERN = STERN.replace("then: review", "then: reject").replace("guard_violated: review", "guard_violated: {outcome: reject}")
 
 
 T = TypeVar("T")

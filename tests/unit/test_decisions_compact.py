@@ -49,7 +49,8 @@ def test_a_compacted_log_has_the_same_records_and_no_sealed_segment(tmp_path: Pa
 def test_records_lie_by_day_and_decision_and_events_apart(tmp_path: Path) -> None:
     journal = JournalFolder(tmp_path)
     identity = journal.decide("loan")
-    journal.add("outcome", identity, decision="card-fraud", when=None, truth="repaid", source="ledger", caller=None)
+    journal.add("outcome", identity, decision="loan", when=None, truth="repaid", source="ledger", caller=None)
+    journal.add("registry", sequence=1, hash=bytes(32), generation=1, environment="production")
     journal.now_ns += 25 * journals.HOUR_NS
     journal.decide("odd name/ü")
     journal.seal()

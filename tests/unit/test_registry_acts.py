@@ -59,7 +59,7 @@ def test_who_approved_and_who_promoted_and_why_stands_in_the_history(desk: Desk)
     assert [event.kind for event in events] == ["registered", "signed", "approved", "promoted", "promoted", "promoted"]
     assert events[2].body["approver"] == "bob"
     assert events[-1].reason == "it is better"
-    assert [gate["gate"] for gate in events[-1].body["evidence"]] == ["signatures", "scan", "validation"]
+    assert [gate["gate"] for gate in events[-1].body["evidence"]] == ["signatures", "scan", "validation", "probe"]
     moment = desk.registry.at(events[-1].at)
     served = [(environment, 1, ["bob"]) for environment in ENVIRONMENTS]  # in their order, not in that of the alphabet
     assert [(one.environment, one.version, one.approvers) for one in moment.placements] == served

@@ -227,7 +227,7 @@ def test_a_report_says_the_same_as_text_and_as_a_page_and_escapes_what_it_shows(
 def test_an_outcome_s_id_and_time_are_checked_before_anything_is_told() -> None:
     name = "0192F6C1-2345-7FFF-BFFF-FFFFFFFFFFFF"
     told = telling.outcome_document("pay", name, True, "1970-01-01T00:00:01Z", "case 7")
-    assert told == {"id": name.lower(), "truth": True, "when": "1970-01-01T00:00:01Z", "source": "case 7"}
+    assert told == {"id": name.lower(), "decision": "pay", "truth": True, "when": "1970-01-01T00:00:01Z", "source": "case 7"}
     with pytest.raises(errors.InvalidInputError, match="'x' is no decision id"):
         telling.outcome_document("pay", "x", True, None, None)
     with pytest.raises(errors.UsageError, match="'soon' is no time"):
