@@ -31,6 +31,7 @@ from bench.parts.here import NotHereError, until
 from bench.parts.redis import RedisServer
 from flyball.bench.stages import metrics
 from flyball.engine import Arrivals, LoadPlan, LoadRun, Warmup
+from flyball.errors import FlyballError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -66,6 +67,8 @@ class Trouble:
     erasures_failed: list[str] = field(default_factory=list)
     redis_kills: int = 0
     bad_bytes: int = 0
+    broken: list[str] = field(default_factory=list)
+    """What ended a kind of trouble early: the soak then shows less than it says."""
 
 
 def measure(stand: Stand) -> None:
@@ -140,8 +143,11 @@ class Soak:
         return memory
 
     def _repeat(self, step: Callable[[], None]) -> None:
-        while not self.stop.is_set():
-            step()
+        try:
+            while not self.stop.is_set():
+                step()
+        except FlyballError as error:
+            self.trouble.broken.append(f"{step.__name__}: {error}"[:300])
 
     def _plan(self, seconds: float) -> LoadPlan:
         return LoadPlan(
@@ -157,7 +163,7 @@ class Soak:
 
     def _reload(self) -> None:
         """The other version, every few seconds."""
-        self.people.promote(self.swing[(self.trouble.reloads + 1) % 2], (PRODUCTION,))
+        self.people.promote(self.swing[self.trouble.reloads % 2], (PRODUCTION,))
         self.trouble.reloads += 1
         self.stop.wait(4.0)
 
@@ -251,7 +257,10 @@ def _judge(stand: Stand, soak: Soak, page: str, memory: list[float], *, alive: b
     done = f"{trouble.reloads} reloads, {trouble.revocations} revocations, {trouble.erased} erasures"
     done += f", {trouble.redis_kills} kills of Redis"
     enough = min(trouble.reloads, trouble.revocations, trouble.erased, trouble.redis_kills, trouble.bad_bytes) > 0
-    stand.report.judge(f"{title}: the server lives", done, "the same process", holds=alive and enough)
+    if trouble.broken:
+        done = f"{done}; ended early: {trouble.broken[0]}"
+    holds = alive and enough and not trouble.broken
+    stand.report.judge(f"{title}: the server lives", done, "the same process", holds=holds)
     wrong = tally.wrong.total() + load.mismatched + load.failed
     right = tally.right.total() + load.answered
     figure = f"{wrong} of {right + wrong:,}{'; ' + tally.examples[0] if tally.examples else ''}"
