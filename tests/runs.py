@@ -13,9 +13,17 @@ def in_flight(server: Server, count: int) -> None:
 def cpu_ticks(server: Server) -> int:
     """What the compute lane has used of its core so far, in hundredths of a second."""
     tasks = Path(f"/proc/{server.process.pid}/task").iterdir()
-    (thread,) = [task for task in tasks if (task / "comm").read_text().strip() == "compute-0"]
+    (thread,) = [task for task in tasks if _name(task) == "compute-0"]
     fields = (thread / "stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
+
+
+def _name(task: Path) -> str:
+    """Of a thread; nothing where it has ended meanwhile, as those that load models do."""
+    try:
+        return (task / "comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def under_way(server: Server, since: int = 0) -> None:

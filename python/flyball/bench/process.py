@@ -87,9 +87,12 @@ class Process:
         """CPU time of each thread by name; threads of one name are added up."""
         times: dict[str, float] = {}
         for task in Path(f"/proc/{self.pid}/task").iterdir():
-            name = (task / "comm").read_text().strip()
-            # The name in `stat` may hold spaces and brackets: fields are counted after its last bracket.
-            fields = (task / "stat").read_text().rpartition(")")[2].split()
+            try:
+                name = (task / "comm").read_text().strip()
+                # The name in `stat` may hold spaces and brackets: fields are counted after its last bracket.
+                fields = (task / "stat").read_text().rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended meanwhile, as threads do that load models
             times[name] = times.get(name, 0.0) + (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
         return times
 
