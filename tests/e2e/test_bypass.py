@@ -8,7 +8,7 @@ from serving import REPOSITORY
 
 from bench.claims.hardening.attempts import Build
 from bench.claims.hardening.bypass_tries import CALLERS, TRIES, counted
-from bench.claims.hardening.stranger_a import DECISION, INPUTS, PLAIN, Server, governed
+from bench.claims.hardening.governed_server import DECISION, INPUTS, PLAIN, Server, governed
 
 
 @pytest.fixture(scope="module")

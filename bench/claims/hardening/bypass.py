@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from bench.claims.hardening.attempts import Build
 from bench.claims.hardening.bypass_tries import CALLERS, TRIES, run_all
-from bench.claims.hardening.stranger_a import INPUTS, PLAIN, governed
+from bench.claims.hardening.governed_server import INPUTS, PLAIN, governed
 
 if TYPE_CHECKING:
     from bench.claims.tails.stand import Stand

@@ -16,12 +16,12 @@ import grpc
 import httpx
 from tritonclient.grpc import service_pb2 as oip
 
-from bench.claims.hardening.stranger_a import AMOUNT, DECISION, ID, INPUTS, PLAIN
+from bench.claims.hardening.governed_server import AMOUNT, DECISION, ID, INPUTS, PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench.claims.hardening.stranger_a import Server
+    from bench.claims.hardening.governed_server import Server
 
 ALL = ["infer", "decide", "outcome", "override", "erase", "metrics", "control"]
 CALLERS: list[dict[str, Any]] = [

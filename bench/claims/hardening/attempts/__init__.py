@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +39,11 @@ class Build:
     def python(self) -> str:
         """The interpreter that has the package."""
         return str(self.root / ".venv/bin/python")
+
+    def ort_library(self) -> str:
+        """ONNX Runtime's library, as `flyballd` wants it in ORT_DYLIB_PATH."""
+        command = [self.python, str(self.root / "tools/ort_library.py")]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.claims.hardening.attempts import Build, Seen, attempt
 from bench.claims.hardening.bypass_tries import TRIES
-from bench.claims.hardening.stranger_a import DECISION, INPUTS, PLAIN, Answer, Server, governed
+from bench.claims.hardening.governed_server import DECISION, INPUTS, PLAIN, Answer, Server, governed
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from bench.claims.hardening.attempts import Seen, attempt
-from bench.claims.hardening.stranger_e import done, flyball, linear
+from bench.claims.hardening.commands import done, flyball, linear
 
 if TYPE_CHECKING:
     from pathlib import Path

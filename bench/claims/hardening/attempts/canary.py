@@ -11,7 +11,7 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.claims.hardening.attempts import Seen, attempt
-from bench.claims.hardening.stranger_e import asked, saved, serving
+from bench.claims.hardening.commands import asked, saved, serving
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from bench.claims.hardening.attempts import Seen, attempt
-from bench.claims.hardening.stranger_e import asked, flyball, linear, serving
+from bench.claims.hardening.commands import asked, flyball, linear, serving
 
 if TYPE_CHECKING:
     from pathlib import Path

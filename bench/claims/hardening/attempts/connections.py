@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from bench.claims.hardening.attempts import Build, Seen, attempt
-from bench.claims.hardening.stranger_d import PREFACE, SETTINGS, frame, frames, head, run, serving
+from bench.claims.hardening.raw_server import PREFACE, SETTINGS, frame, frames, head, run, serving
 
 _HEADERS, _RST_STREAM, _PING = 1, 3, 6
 _END_STREAM, _END_HEADERS = 1, 4

@@ -9,8 +9,8 @@ import re
 import subprocess
 from typing import TYPE_CHECKING, Any
 
+from bench.claims.hardening.approvals import WAIT_S
 from bench.claims.hardening.attempts import Build, Seen, attempt
-from bench.claims.hardening.stranger_f import WAIT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

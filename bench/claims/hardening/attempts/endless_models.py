@@ -7,7 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from bench.claims.hardening.attempts import Seen, attempt
-from bench.claims.hardening.stranger_b1 import document, doubling, endless, holding, publish, run, until, watched
+from bench.claims.hardening.watched_server import document, doubling, endless, holding, publish, run, until, watched
 
 if TYPE_CHECKING:
     from pathlib import Path

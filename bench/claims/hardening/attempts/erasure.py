@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from bench.claims.hardening.attempts import Build, Seen, attempt
-from bench.claims.hardening.stranger_c import WINDOW, flyball, holds_text, serving
+from bench.claims.hardening.recording_server import WINDOW, flyball, holds_text, serving
 
 if TYPE_CHECKING:
     from pathlib import Path

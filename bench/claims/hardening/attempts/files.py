@@ -7,7 +7,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from bench.claims.hardening.attempts import Build, Seen, attempt
-from bench.claims.hardening.stranger_d import model, run
+from bench.claims.hardening.raw_server import model, run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from bench.claims.hardening.attempts import Build, Seen, attempt
-from bench.claims.hardening.stranger_c import flyball, serving
+from bench.claims.hardening.recording_server import flyball, serving
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.claims.hardening.approvals import WAIT_S, House, small_model
 from bench.claims.hardening.attempts import Build, Seen, attempt
-from bench.claims.hardening.stranger_f import WAIT_S, House, small_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

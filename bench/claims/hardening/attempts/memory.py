@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bench.claims.hardening.attempts import Build, Seen, attempt
 from bench.claims.hardening.cage import Cage
-from bench.claims.hardening.stranger_b2 import Served, count, save_counted, served
+from bench.claims.hardening.limited_server import Served, count, save_counted, served
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import tarfile
 from typing import TYPE_CHECKING
 
 from bench.claims.hardening.attempts import Build, Seen, attempt
-from bench.claims.hardening.stranger_d import PREFACE, SETTINGS, START_S, frame, frames, head, model, run, serving, waited
+from bench.claims.hardening.raw_server import PREFACE, SETTINGS, START_S, frame, frames, head, model, run, serving, waited
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from bench.claims.hardening.attempts import Build, Seen, attempt
-from bench.claims.hardening.stranger_a import DECISION, Answer, Server, governed
+from bench.claims.hardening.governed_server import DECISION, Answer, Server, governed
 
 if TYPE_CHECKING:
     from pathlib import Path

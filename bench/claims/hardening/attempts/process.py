@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from bench.claims.hardening.attempts import Build, Seen, attempt
-from bench.claims.hardening.stranger_d import serving, waited
+from bench.claims.hardening.raw_server import serving, waited
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.claims.hardening.attempts import Seen, attempt
-from bench.claims.hardening.stranger_e import flyball, linear
+from bench.claims.hardening.commands import flyball, linear
 
 if TYPE_CHECKING:
     from pathlib import Path

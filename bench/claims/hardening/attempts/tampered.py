@@ -11,8 +11,8 @@ import time
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
+from bench.claims.hardening.approvals import WAIT_S, House, small_model
 from bench.claims.hardening.attempts import Build, Seen, attempt
-from bench.claims.hardening.stranger_f import WAIT_S, House, small_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from bench.claims.hardening.attempts import Seen, attempt
-from bench.claims.hardening.stranger_e import flyball
+from bench.claims.hardening.commands import flyball
 
 if TYPE_CHECKING:
     from pathlib import Path

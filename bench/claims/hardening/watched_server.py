@@ -126,7 +126,7 @@ class Watched:
     def __init__(self, command: list[str], build: Build, folder: Path) -> None:
         self.log = folder / "server.log"
         with self.log.open("wb") as log:
-            env = os.environ | {"ORT_DYLIB_PATH": onnx_runtime(build)}
+            env = os.environ | {"ORT_DYLIB_PATH": build.ort_library()}
             self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=env)
         found = until(lambda: re.search(r"ready http://(\S+)|ready (\S+:\d+)", self.log.read_text()), START_S)
         if found is None:
@@ -191,10 +191,3 @@ def run(build: Build, folder: Path, *arguments: str, **environment: str) -> subp
     return subprocess.run(
         [build.flyball, *arguments], cwd=folder, env=env, capture_output=True, text=True, timeout=COMMAND_S, check=False
     )
-
-
-def onnx_runtime(build: Build) -> str:
-    """The library that the build's own package has."""
-    code = "import pathlib, importlib.util as u; p = u.find_spec('onnxruntime').submodule_search_locations[0]; "
-    code += "print(max(pathlib.Path(p, 'capi').glob('libonnxruntime.so*')))"
-    return subprocess.run([build.python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()

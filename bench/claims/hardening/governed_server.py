@@ -122,7 +122,7 @@ def governed(
     (folder / "config.json").write_text(json.dumps(config))
     index = _snapshot(folder, dict(document or {}))
     command = [build.flyballd, "--unsigned", "allow", "--snapshot", str(index), "--config", str(folder / "config.json")]
-    environment = {**os.environ, "ORT_DYLIB_PATH": _ort_library(build)}
+    environment = {**os.environ, "ORT_DYLIB_PATH": build.ort_library()}
     with (
         (folder / "log").open("w") as log,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment) as process,
@@ -144,15 +144,6 @@ def _port(process: subprocess.Popen[str], folder: Path) -> int:
         if line.startswith("ready http://"):
             return int(line.split()[1].rsplit(":", 1)[1])
     raise RuntimeError(f"the server did not start: {(folder / 'log').read_text()[-500:]}")
-
-
-def _ort_library(build: Build) -> str:
-    code = (
-        "import pathlib, onnxruntime; "
-        "print(max((pathlib.Path(onnxruntime.__file__).parent / 'capi').glob('libonnxruntime.so*')))"
-    )
-    found = subprocess.run([build.python, "-c", code], capture_output=True, text=True, check=True, timeout=_START_S)
-    return found.stdout.strip()
 
 
 def model(path: Path, factor: float) -> Path:

@@ -63,9 +63,7 @@ def served(
     sources = [f"{path.stem}={path}" for path in models]
     out = folder / "snapshot"
     subprocess.run([build.flyball, "snapshot", *sources, "--out", str(out)], check=True, capture_output=True, timeout=120)
-    library = subprocess.run(
-        [build.python, str(build.root / "tools/ort_library.py")], check=True, capture_output=True, text=True, timeout=60
-    ).stdout.strip()
+    library = build.ort_library()
     config = folder / "config.json"
     config.write_text(
         json.dumps({"lanes": 1, "listen": ["127.0.0.1:0"], "unsigned": "allow", "ort_path": library, **settings})
