@@ -1,4 +1,4 @@
-"""A flyballd with small limits, so that each limit can be reached; shared by the tests that break rules."""
+"""Shared by end-to-end tests: a flyballd with small limits, so that each can be reached; a clock that tests move."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import serving
 import snapshots
+from held_clock import HeldClock, held_clock
 from serving import Server
 
 LIMITS = {
@@ -28,3 +29,10 @@ def strict(model: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactor
     command = [*serving.flyballd(), "--snapshot", index, "--listen", "127.0.0.1:0", "--config", config]
     with serving.serving([str(part) for part in command]) as server:
         yield server
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldClock]:
+    """The clock of the next server that the test starts."""
+    with held_clock(monkeypatch) as held:
+        yield held

@@ -2,7 +2,7 @@
 
 import json
 import select
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 import serving
 import snapshots
 import verbs
-from held_clock import HeldClock, held_clock
+from held_clock import HeldClock
 from models import Arrays, row
 from raw_h2 import Connection, frame
 from runs import cpu_ticks, in_flight, under_way
@@ -41,13 +41,6 @@ def begin(start: Callable[..., Server], model: Callable[[str], Path], tmp_path: 
         return start(*serving.flyballd(), "--snapshot", index, "--listen", "127.0.0.1:0", "--config", config)
 
     return begun
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldClock]:
-    """Of the server that is begun next."""
-    with held_clock(monkeypatch) as held:
-        yield held
 
 
 def test_a_flooded_model_refuses_over_http_with_503_and_says_when_to_come_again(begin: Callable[..., Server]) -> None:
