@@ -73,7 +73,7 @@ def scan_model(path: str) -> bytes:
     """What a model's file says of itself, if it may be served at all; read without ONNX Runtime, nothing is loaded.
 
     {"opset", "producer", "nodes", "nodes_expanded", "depth", "functions", "initialisers", "weight_bytes", "domains": [str],
-     "inputs", "outputs", "loops", "external_data": {name: bytes that it must have}}
+     "inputs", "outputs", "value_dependent", "external_data": {name: bytes that it must have}}
     """
 
 def inspect(path: str, options: bytes) -> bytes:

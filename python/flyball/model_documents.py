@@ -174,6 +174,7 @@ class ModelScan(_Document):
     """Of the operators that it uses."""
     inputs: list[DeclaredTensor]
     outputs: list[DeclaredTensor]
-    loops: bool
+    value_dependent: bool
+    """How long it runs depends on the values of its input: it has loops, or makes tensors sized by these values."""
     external_data: dict[str, int]
     """The files beside the model that hold weights, and how many bytes each must have at least."""

@@ -36,7 +36,7 @@ def test_a_good_model_gives_its_facts(model) -> None:
     assert "ai.onnx.ml" in scan.domains
     assert scan.nodes == engine.model_files(model("gbdt")).nodes == scan.nodes_expanded
     assert [tensor.name for tensor in scan.inputs] == ["x"]
-    assert (scan.depth, scan.functions, scan.loops, scan.external_data) == (0, 0, False, {})
+    assert (scan.depth, scan.functions, scan.value_dependent, scan.external_data) == (0, 0, False, {})
 
 
 @pytest.mark.parametrize("name", ["linear", "gbdt", "int64", "strings"])

@@ -9,6 +9,7 @@ mod graph;
 mod magic;
 mod refusal;
 mod tensor;
+mod values;
 mod wire;
 
 use crate::Refusal;
@@ -92,8 +93,9 @@ pub struct ScanFacts {
     pub domains: BTreeSet<String>,
     pub inputs: Vec<DeclaredTensor>,
     pub outputs: Vec<DeclaredTensor>,
-    /// Whether it has loops: how long it runs then depends on its input, and no measurement tells.
-    pub loops: bool,
+    /// How long it runs depends on the values of its input, and no measurement tells: it has loops, or makes tensors whose
+    /// sizes are computed from these values.
+    pub value_dependent: bool,
     /// The files beside the model that hold weights, each a plain file name, and how many bytes each must have.
     pub external_data: BTreeMap<String, u64>,
 }

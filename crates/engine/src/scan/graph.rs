@@ -3,6 +3,7 @@
 
 use super::functions::Body;
 use super::refusal::{At, Finding, Trouble};
+use super::values::{self, Ends, Values};
 use super::wire::{Once, Piece, Value};
 use super::{DEPTH_ADVICE, Scan, over};
 
@@ -25,13 +26,15 @@ pub(super) fn domain(written: &str) -> &str {
 
 /// Where the walk is.
 #[derive(Default)]
-pub(super) struct Inside {
+pub(super) struct Inside<'a> {
     pub(super) body: Body,
+    values: Values<'a>,
     depth: u64,
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn graph(&mut self, piece: Piece<'a>, inside: &mut Inside) -> Result<(), Trouble> {
+    pub(super) fn graph(&mut self, piece: Piece<'a>, inside: &mut Inside<'a>) -> Result<(), Trouble> {
+        name_values(piece, &mut inside.values)?;
         let (mut nodes, mut values) = (0u64, 0u64);
         for field in piece.fields() {
             match field? {
@@ -67,23 +70,31 @@ impl<'a> Scan<'a> {
         )
     }
 
-    pub(super) fn node(&mut self, piece: Piece<'a>, number: u64, inside: &mut Inside) -> Result<(), Trouble> {
+    pub(super) fn node(
+        &mut self,
+        piece: Piece<'a>,
+        number: u64,
+        inside: &mut Inside<'a>,
+    ) -> Result<(), Trouble> {
         self.facts.nodes += 1;
         over("nodes", self.facts.nodes, self.limits.nodes_max, "export a smaller model")?;
         let looked = self.look(piece, inside);
         looked.at(|| {
-            let shown = |wanted| texts(piece, wanted).map(Piece::shown).unwrap_or_default();
+            let shown = |wanted| piece_of(piece, wanted).map(Piece::shown).unwrap_or_default();
             format!("node {number} '{}' ({})", shown(3), shown(4))
         })
     }
 
-    fn look(&mut self, piece: Piece<'a>, inside: &mut Inside) -> Result<(), Trouble> {
+    fn look(&mut self, piece: Piece<'a>, inside: &mut Inside<'a>) -> Result<(), Trouble> {
         let (mut op, mut of, mut overload) = ("", "", "");
         let (mut op_once, mut of_once, mut overload_once) =
             (Once::default(), Once::default(), Once::default());
-        let mut attributes = 0u64;
+        let (mut attributes, mut ends) = (0u64, Ends::default());
+        let mut has_graphs = false;
         for field in piece.fields() {
             match field? {
+                (1, value) => ends.inputs.push(value.piece()?.bytes),
+                (2, value) => ends.outputs.push(value.piece()?.bytes),
                 (4, value) => {
                     op_once.take("the operator")?;
                     op = value.piece()?.text()?;
@@ -99,16 +110,25 @@ impl<'a> Scan<'a> {
                 (5, value) => {
                     attributes += 1;
                     over("attributes of a node", attributes, ATTRIBUTES_MAX, "export the model again")?;
-                    self.attribute(value.piece()?, inside)?;
+                    let attribute = value.piece()?;
+                    has_graphs |= piece_of(attribute, 6).or(piece_of(attribute, 11)).is_some();
+                    self.attribute(attribute, inside)?;
                 }
                 _ => {}
             }
         }
         if let Some(&called) = self.functions.get(&(of, op, overload)) {
             inside.body.calls.push((called, inside.depth));
+            inside.values.pass_unknown(&ends);
             return Ok(());
         }
         inside.body.nodes += 1;
+        self.facts.value_dependent |= values::loops(op) || inside.values.size_depends(&ends, op);
+        if has_graphs {
+            inside.values.pass_unknown(&ends)
+        } else {
+            inside.values.pass(&ends, op)
+        }
         self.operator(op, of)
     }
 
@@ -126,16 +146,15 @@ impl<'a> Scan<'a> {
         if !self.facts.domains.contains(name) {
             self.facts.domains.insert(name.to_owned());
         }
-        self.facts.loops |= of.is_empty() && matches!(op, "Loop" | "Scan");
         Ok(())
     }
 
-    pub(super) fn attribute(&mut self, piece: Piece<'a>, inside: &mut Inside) -> Result<(), Trouble> {
+    pub(super) fn attribute(&mut self, piece: Piece<'a>, inside: &mut Inside<'a>) -> Result<(), Trouble> {
         let looked = self.look_at_attribute(piece, inside);
-        looked.at(|| format!("attribute '{}'", texts(piece, 1).map(Piece::shown).unwrap_or_default()))
+        looked.at(|| format!("attribute '{}'", piece_of(piece, 1).map(Piece::shown).unwrap_or_default()))
     }
 
-    fn look_at_attribute(&mut self, piece: Piece<'a>, inside: &mut Inside) -> Result<(), Trouble> {
+    fn look_at_attribute(&mut self, piece: Piece<'a>, inside: &mut Inside<'a>) -> Result<(), Trouble> {
         let mut once: [Once; 4] = Default::default();
         let mut plain_bytes = 0u64;
         for field in piece.fields() {
@@ -159,7 +178,7 @@ impl<'a> Scan<'a> {
         over("bytes of an attribute", plain_bytes, most, "put large constants into initialisers")
     }
 
-    fn subgraph(&mut self, piece: Piece<'a>, inside: &mut Inside) -> Result<(), Trouble> {
+    fn subgraph(&mut self, piece: Piece<'a>, inside: &mut Inside<'a>) -> Result<(), Trouble> {
         inside.depth += 1;
         over("graphs inside one another", inside.depth, self.limits.depth_max, DEPTH_ADVICE)?;
         inside.body.depth = inside.body.depth.max(inside.depth);
@@ -215,7 +234,27 @@ fn types(piece: Piece<'_>, depth: u64) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// A text of a message, for words about it.
-fn texts(piece: Piece<'_>, wanted: u32) -> Option<Piece<'_>> {
-    piece.fields().map_while(Result::ok).find(|(number, _)| *number == wanted)?.1.piece().ok()
+/// Which tensors a graph begins with. Its constants stand behind its nodes in a file, so this comes before the walk.
+fn name_values<'a>(graph: Piece<'a>, values: &mut Values<'a>) -> Result<(), Trouble> {
+    for field in graph.fields() {
+        match field? {
+            (5, value) => piece_of(value.piece()?, 8).into_iter().for_each(|name| values.constant(name)),
+            (15, value) => {
+                let name = piece_of(value.piece()?, 1).and_then(|tensor| piece_of(tensor, 8));
+                name.into_iter().for_each(|name| values.constant(name));
+            }
+            _ => {}
+        }
+    }
+    for field in graph.fields() {
+        if let (11, value) = field? {
+            piece_of(value.piece()?, 1).into_iter().for_each(|name| values.input(name));
+        }
+    }
+    Ok(())
+}
+
+/// A text or a message of a message; the last of several, as readers take it.
+fn piece_of(piece: Piece<'_>, wanted: u32) -> Option<Piece<'_>> {
+    piece.fields().map_while(Result::ok).filter(|(number, _)| *number == wanted).last()?.1.piece().ok()
 }

@@ -1,6 +1,7 @@
 //! Each refusal of a scan, by a model that has just that fault; and that no bytes at all bring it down.
 
 mod onnx;
+mod values;
 
 use super::*;
 use onnx::ValueInfoProto;
@@ -62,7 +63,7 @@ fn a_model_says_what_it_is() {
     let facts = scanned(&ModelProto { producer_name: "tests".into(), opset_import, ..model(graph) }).unwrap();
     assert_eq!(facts.opset, [Opset { domain: "ai.onnx".to_owned(), version: 17 }]);
     assert_eq!((facts.producer.as_str(), facts.nodes, facts.nodes_expanded, facts.depth), ("tests", 3, 3, 0));
-    assert_eq!((facts.initialisers, facts.functions, facts.loops), (1, 0, false));
+    assert_eq!((facts.initialisers, facts.functions, facts.value_dependent), (1, 0, false));
     assert!((32..64).contains(&facts.weight_bytes), "{}", facts.weight_bytes);
     assert_eq!(facts.domains, BTreeSet::from(["ai.onnx".to_owned(), "ai.onnx.ml".to_owned()]));
     let names = |tensors: &[DeclaredTensor]| tensors.iter().map(|t| t.name.clone()).collect::<Vec<_>>();

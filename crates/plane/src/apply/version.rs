@@ -29,7 +29,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
     ) -> Result<(Model<M>, Surveyor), Refusal> {
         let engine = &self.engine;
         let artifact = Artifact::read(&version.artifact, base, engine.memory)?;
-        let conduct = self.conduct(artifact.digest, artifact.facts.loops);
+        let conduct = self.conduct(artifact.digest, artifact.facts.value_dependent);
         let lanes = self.plane.lanes.sockets;
         let options = LoadOptions {
             rows_max: document.limits.batch_rows_max as usize,
@@ -78,13 +78,13 @@ impl<M: Send + Sync + 'static> Loader<M> {
     }
 
     /// How a model behaves, as far as it is known.
-    fn conduct(&self, model: Digest, loops: bool) -> Arc<Conduct> {
+    fn conduct(&self, model: Digest, unpredictable: bool) -> Arc<Conduct> {
         let mut conducts = self.conducts.lock().unwrap_or_else(PoisonError::into_inner);
         conducts.retain(|_, conduct| conduct.moved() || Arc::strong_count(conduct) > 1);
         if conducts.len() >= CONDUCTS_MAX {
             conducts.clear();
         }
-        Arc::clone(conducts.entry(model).or_insert_with(|| Arc::new(Conduct::new(loops))))
+        Arc::clone(conducts.entry(model).or_insert_with(|| Arc::new(Conduct::new(unpredictable))))
     }
 }
 

@@ -54,6 +54,10 @@ pub(super) struct GraphProto {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct NodeProto {
+    #[prost(string, repeated, tag = "1")]
+    pub(super) input: Vec<String>,
+    #[prost(string, repeated, tag = "2")]
+    pub(super) output: Vec<String>,
     #[prost(string, tag = "3")]
     pub(super) name: String,
     #[prost(string, tag = "4")]
