@@ -12,9 +12,6 @@ use std::sync::OnceLock;
 /// C++'s own, which throws where there is no memory.
 pub(crate) type OperatorNew = unsafe extern "C-unwind" fn(usize) -> *mut c_void;
 
-/// Smaller blocks are not counted: there are many of them in each run, and a tensor's buffer bounds how many.
-const COUNTED_BYTES: usize = 64;
-
 static THROWING: OnceLock<OperatorNew> = OnceLock::new();
 
 /// Puts these in front of libstdc++'s, as far as they are not yet; before ONNX Runtime is loaded.
@@ -52,19 +49,27 @@ pub(crate) unsafe fn throw(operator_new: OperatorNew) -> *mut c_void {
     unsafe { operator_new(usize::MAX / 2 + 1) }
 }
 
+/// The bytes a block takes with malloc's header: a map of small nodes is a third headers.
+///
+/// # Safety
+/// The block is malloc's, and not freed.
+unsafe fn held(block: *mut c_void) -> usize {
+    const HEADER_BYTES: usize = size_of::<usize>();
+    // SAFETY: as above.
+    unsafe { libc::malloc_usable_size(block) + HEADER_BYTES }
+}
+
 /// # Safety
 /// As C++'s.
 #[unsafe(no_mangle)]
 #[expect(unreachable_pub, reason = "C++ calls it: the ABI's name of operator new")]
 pub unsafe extern "C-unwind" fn _Znwm(size: usize) -> *mut c_void {
-    if size < COUNTED_BYTES || allocator::take(size) {
+    if allocator::take(size) {
         // SAFETY: any size; C++ wants a block of its own for nothing, too.
         let block = unsafe { libc::malloc(size.max(1)) };
         if !block.is_null() {
-            if size >= COUNTED_BYTES {
-                // SAFETY: malloc's own block.
-                allocator::took(unsafe { libc::malloc_usable_size(block) });
-            }
+            // SAFETY: malloc's own block.
+            allocator::took(unsafe { held(block) });
             return block;
         }
     }
@@ -92,10 +97,7 @@ pub unsafe extern "C-unwind" fn _Znam(size: usize) -> *mut c_void {
 pub unsafe extern "C" fn _ZdlPv(block: *mut c_void) {
     if !block.is_null() {
         // SAFETY: C++ gives back what came from malloc, here or in libstdc++.
-        let bytes = unsafe { libc::malloc_usable_size(block) };
-        if bytes >= COUNTED_BYTES {
-            allocator::gave(bytes);
-        }
+        allocator::gave(unsafe { held(block) });
         // SAFETY: as above, and once.
         unsafe { libc::free(block) };
     }
