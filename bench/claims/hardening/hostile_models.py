@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 CAGE_BYTES = 2 << 30
 RATE_PER_S, CONNECTIONS, WINDOW_S = 500.0, 4, 2.0
 P50_MAX, MEMORY_MAX = 1.2, 1.1
-RUN_MS_MAX = 1000
+RUN_MS_MAX, PROBE_MS_MAX = 1000, 10_000
 CALL_S, LOADED_WITHIN_S, SETTLED_WITHIN_S = 60.0, 30.0, 20.0
 DESIGNED = {200, 400, 404, 413, 422, 429, 500, 503, 504}
 TERMS = Terms.model_validate({"limits": {"run_ms_max": RUN_MS_MAX}})
@@ -145,7 +145,8 @@ class Pen:
         self._end()
         index = self._write(None)
         config = self._folder / "config.json"
-        config.write_text(json.dumps({"lanes": 1, "previous_kept": 0, "unsigned": "allow", "log": "error"}))
+        settings = {"lanes": 1, "previous_kept": 0, "unsigned": "allow", "log": "error", "probe_ms_max": PROBE_MS_MAX}
+        config.write_text(json.dumps(settings))
         command = [str(need(FLYBALLD)), "--snapshot", str(index), "--config", str(config), *ANY_PORT]
         environment = {"ORT_DYLIB_PATH": str(ort_library())}
         self._server = Process(self._cage.command(command), cpus=self._stand.server_cpus, environment=environment)

@@ -75,18 +75,25 @@ def body(
     carried: Sequence[tuple[str, int]] = (),
     scanned: Sequence[tuple[str, int]] = (),
     constants: Sequence[Tensor] = (),
-    go_on: str = "go_on",
+    *,
+    go_on: str = "",
+    level: int = 0,
 ) -> GraphProto:
-    """A loop's body: `x_in` becomes `x_out` for each carried x; it goes on for as long as `go_on` says."""
+    """A loop's body: `x_in` becomes `x_out` for each carried x; it goes on for as long as `go_on` says.
+
+    Bodies inside one another need levels of their own, and other names for what they carry: ONNX has one space of names.
+    """
     inputs = [
-        value("trip", INT64, []),
-        value("go_on", BOOL, []),
+        value(f"trip{level}", INT64, []),
+        value(f"go_on{level}", BOOL, []),
         *(value(f"{name}_in", kind, None) for name, kind in carried),
     ]
-    outputs = [value("still", BOOL, [])]
+    outputs = [value(f"still{level}", BOOL, [])]
     outputs += [value(f"{name}_out", kind, None) for name, kind in carried]
     outputs += [value(name, kind, None) for name, kind in scanned]
-    return helper.make_graph([node("Identity", [go_on], ["still"]), *nodes], "body", inputs, outputs, list(constants))
+    return helper.make_graph(
+        [node("Identity", [go_on or f"go_on{level}"], [f"still{level}"]), *nodes], "body", inputs, outputs, list(constants)
+    )
 
 
 def loop(trips: str, inner: GraphProto, carried: Sequence[str] = (), outputs: Sequence[str] = ("y",)) -> NodeProto:

@@ -20,11 +20,13 @@ def _adding() -> GraphProto:
     return body([node("Add", ["v_in", "f_one"], ["v_out"])], carried=[("v", FLOAT)])
 
 
-def _nested(levels: int) -> ModelProto:
+def nested(levels: int, trips: str = "count") -> GraphProto:
+    """The body of so many Loops inside each other."""
     inner = _adding()
-    for _ in range(levels - 1):
-        inner = body([loop("count", inner, ["v_in"], ["v_out"])], carried=[("v", FLOAT)])
-    return model([loop("count", inner, ["f_one"])])
+    for level in range(1, levels):
+        own = f"v{level}"
+        inner = body([loop(trips, inner, [f"{own}_in"], [f"{own}_out"])], carried=[(own, FLOAT)], level=level)
+    return inner
 
 
 def _multiplying() -> ModelProto:
@@ -50,7 +52,7 @@ def _choosing() -> ModelProto:
         for name in ("a", "b")
     ]
     odd = [
-        node("Mod", ["trip", "two"], ["rest"]),
+        node("Mod", ["trip0", "two"], ["rest"]),
         node("Cast", ["rest"], ["odd"], to=BOOL),
         node("If", ["odd"], ["v_out"], then_branch=branches[0], else_branch=branches[1]),
     ]
@@ -73,10 +75,7 @@ def _scanning() -> ModelProto:
 
 def _constant_trips(levels: int) -> ModelProto:
     """Runs on whatever its input is: the probe at load never ends."""
-    inner = _adding()
-    for _ in range(levels - 1):
-        inner = body([loop("ever", inner, ["v_in"], ["v_out"])], carried=[("v", FLOAT)])
-    return model([loop("ever", inner, ["f_one"])], [const("ever", _FOR_EVER)])
+    return model([loop("ever", nested(levels, "ever"), ["f_one"])], [const("ever", _FOR_EVER)])
 
 
 def _wide(*nodes: NodeProto, kind: int = FLOAT) -> ModelProto:
@@ -139,9 +138,9 @@ def _recurrent() -> ModelProto:
 
 
 MODELS = [
-    Hostile("endless", "a Loop without end", _FOR_EVER, lambda: _nested(1)),
+    Hostile("endless", "a Loop without end", _FOR_EVER, lambda: model([loop("count", nested(1), ["f_one"])])),
     Hostile("endless_while", "a Loop whose condition stays true", 1, _while, at_load=True),
-    Hostile("nested", "three Loops inside each other", 100_000, lambda: _nested(3)),
+    Hostile("nested", "three Loops inside each other", 100_000, lambda: model([loop("count", nested(3), ["f_one"])])),
     Hostile("multiplying", "a matrix product in each of n trips", _FOR_EVER, _multiplying),
     Hostile("choosing", "an If in each of n trips", _FOR_EVER, _choosing),
     Hostile("scanning", "a Scan over n steps", 20_000_000, _scanning),

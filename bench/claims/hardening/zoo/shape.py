@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import TensorProto, helper
 
-from bench.claims.hardening.zoo.build import BOOL, FLOAT, INT64, Hostile, body, const, loop, model, node, value, whole
+from bench.claims.hardening.zoo.build import BOOL, FLOAT, INT64, Hostile, const, loop, model, node, value, whole
+from bench.claims.hardening.zoo.running import nested
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto
@@ -28,13 +29,6 @@ def _deep_if(levels: int) -> ModelProto:
 def _leaf(level: int) -> object:
     name = f"leaf{level}"
     return helper.make_graph([node("Identity", ["f_one"], [name])], name, [], [value(name, FLOAT, None)])
-
-
-def _deep_loop(levels: int) -> ModelProto:
-    inner = body([node("Add", ["v_in", "f_one"], ["v_out"])], carried=[("v", FLOAT)])
-    for _ in range(levels - 1):
-        inner = body([loop("count", inner, ["v_in"], ["v_out"])], carried=[("v", FLOAT)])
-    return model([loop("count", inner, ["f_one"])])
 
 
 def _chain(length: int) -> ModelProto:
@@ -131,7 +125,7 @@ def _no_outputs() -> ModelProto:
 
 MODELS = [
     Hostile("deep_if", "24 Ifs inside each other", 1, lambda: _deep_if(24)),
-    Hostile("deep_loop", "24 Loops inside each other", 2, lambda: _deep_loop(24)),
+    Hostile("deep_loop", "24 Loops inside each other", 2, lambda: model([loop("count", nested(24), ["f_one"])])),
     Hostile("chain", "20,000 nodes in a row", 1, lambda: _chain(20_000)),
     Hostile("fan_out", "3,000 tensors of n at once", 4_000_000, lambda: _fan_out(3_000)),
     Hostile("many_outputs", "2,000 outputs of n", 1_000_000, lambda: _many_outputs(2_000)),
