@@ -9,6 +9,7 @@ PYTHON ?= python3
 UV := uv==0.13.7
 BIN := .venv/bin
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
+H2SPEC := github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
 MODEL_SIGNING := model-signing==1.1.1 pyopenssl  # which it imports and does not ask for
 MLFLOW := mlflow==3.17.2 onnx==1.23.2 onnxruntime==1.31.1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -40,7 +41,7 @@ FUZZ_LIMITS := -max_len=65536 -timeout=5 -malloc_limit_mb=9 -rss_limit_mb=1024
 # and first: what they import is compiled once then, and not by every worker.
 PARALLEL := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 ALONE := tests/e2e/test_overload.py
-PARTS := FLYBALL_VERSITYGW="$(CURDIR)/.parts/versitygw" FLYBALL_MODEL_SIGNING="$(CURDIR)/.parts/model-signing/bin/model_signing"
+PARTS := FLYBALL_VERSITYGW="$(CURDIR)/.parts/versitygw" FLYBALL_H2SPEC="$(CURDIR)/.parts/h2spec" FLYBALL_MODEL_SIGNING="$(CURDIR)/.parts/model-signing/bin/model_signing"
 COMMIT := $(wildcard .git/logs/HEAD)  # the build knows its commit, so a commit makes a new build
 
 .PHONY: help build demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-hardening busy crash plots-tails bench-peers conformance fuzz suite tools-present
@@ -135,8 +136,8 @@ claim-registry: build .parts/versitygw .parts/model-signing/ready ## prove the c
 claim-convert: build ## prove the claims about converting and optimising models on this machine (about 25 minutes; ONLY="killed" for some)
 	@$(BIN)/python -m bench.claims.convert $(if $(ONLY),--only $(ONLY))
 
-claim-hardening: build ## try every fault again that attackers and users found, on this machine (about 50 minutes; ONLY="attempts" for some)
-	@$(BIN)/python -m bench.claims.hardening $(if $(ONLY),--only $(ONLY))
+claim-hardening: build .parts/h2spec ## try every fault again that attackers and users found, on this machine (about two hours; ONLY="attempts" for some)
+	@$(PARTS) $(BIN)/python -m bench.claims.hardening $(if $(ONLY),--only $(ONLY))
 
 busy: ## run the tests that depend on time 50 times beside four busy processes (TIMES=50; about two hours)
 	@$(MAKE) PROFILE=tested build
@@ -176,11 +177,18 @@ tools-present:
 	@command -v cargo >/dev/null || { echo "cargo is missing; get Rust 1.92 or newer: https://rustup.rs"; exit 1; }
 	@command -v cc >/dev/null || { echo "a C linker is missing; get one: apt-get install gcc libc6-dev"; exit 1; }
 
-# What others made, for test-full and claim-registry: an S3-compatible server, MLflow, and the reference tool of model signing.
+# What others made, for test-full and the claims: an S3-compatible server, h2spec, MLflow, and the reference tool of model signing.
 .parts/versitygw:
 	@command -v go >/dev/null || { echo "go is missing; get it: https://go.dev/dl"; exit 1; }
 	@echo "parts: versitygw"
 	@mkdir -p .parts && GOBIN="$(CURDIR)/.parts" GOFLAGS=-trimpath go install $(VERSITYGW)
+
+# By a module of its own: `go install` takes no version of a module without go.mod.
+.parts/h2spec:
+	@command -v go >/dev/null || { echo "go is missing; get it: https://go.dev/dl"; exit 1; }
+	@echo "parts: h2spec"
+	@mkdir -p .parts/h2spec-module && cd .parts/h2spec-module && { test -f go.mod || go mod init h2spec-module 2>/dev/null; } \
+	    && go get $(H2SPEC) && go build -trimpath -o "$(CURDIR)/$@" $(firstword $(subst @, ,$(H2SPEC)))
 
 .parts/mlflow/ready: | .venv/bin/uv
 	@echo "parts: MLflow"
