@@ -139,7 +139,7 @@ claim-convert: build ## prove the claims about converting and optimising models 
 claim-hardening: build .parts/h2spec ## try every fault again that attackers and users found, on this machine (about two hours; ONLY="attempts" for some)
 	@$(PARTS) $(BIN)/python -m bench.claims.hardening $(if $(ONLY),--only $(ONLY))
 
-busy: ## run the tests that depend on time 50 times beside four busy processes (TIMES=50; about two hours)
+busy: ## run the tests that depend on time 50 times beside four busy processes (TIMES=50; about an hour)
 	@$(MAKE) PROFILE=tested build
 	@$(BIN)/python tools/busy.py --times $(or $(TIMES),50)
 

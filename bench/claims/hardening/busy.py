@@ -1,4 +1,4 @@
-"""Topic `busy`: tests that depend on time pass in a row beside four busy processes.
+"""Topic `busy`: tests that depend on time pass again and again beside four busy processes.
 
 They need the tests' own build, whose clock can be held; what ships is built again afterwards. Must not know the tests.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bench.claims.tails.stand import Stand
 
-TIMES, QUICK_TIMES, BESIDE = 50, 2, 4
+TIMES, QUICK_TIMES, BESIDE, AT_ONCE = 50, 2, 4, 4
 
 
 def measure(stand: Stand) -> None:
@@ -27,13 +27,13 @@ def measure(stand: Stand) -> None:
 
 
 def _judge(stand: Stand, suite: str, times: int) -> None:
-    stand.tell(f"{suite}: {times} rounds beside {BESIDE} busy processes")
-    words = ["tools/busy.py", "--suite", suite, "--times", str(times), "--beside", str(BESIDE)]
+    stand.tell(f"{suite}: {times} rounds, {AT_ONCE} at once, beside {BESIDE} busy processes")
+    words = ["tools/busy.py", "--suite", suite, "--times", str(times), "--beside", str(BESIDE), "--at-once", str(AT_ONCE)]
     ended = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
     passed = sum(": passed in " in line for line in ended.stdout.splitlines())
     failed = ended.stdout[-4000:] if ended.returncode else ""
-    stand.keep(f"busy {suite}", {"passed": passed, "times": times, "beside": BESIDE, "failed": failed})
-    name = f"tests of {suite} that depend on time, in a row beside {BESIDE} busy processes"
+    stand.keep(f"busy {suite}", {"passed": passed, "times": times, "beside": BESIDE, "at_once": AT_ONCE, "failed": failed})
+    name = f"tests of {suite} that depend on time, {AT_ONCE} rounds at once beside {BESIDE} busy processes"
     stand.report.judge(name, f"{passed} of {times} rounds pass", f"{times} of {times}", holds=passed == times)
 
 
