@@ -1,4 +1,4 @@
-"""Models whose memory grows with the values of their input: each run fails alone, and the server's memory stays bounded."""
+"""Models that do harm for some values of their input: each run fails alone, and the server's memory stays bounded."""
 
 import json
 from collections.abc import Callable
@@ -21,6 +21,7 @@ Reference = Callable[[str, Arrays], Arrays]
 
 BUDGET_MIB, RUN_MIB = 512, 64
 GROWING = ["range", "expand", "outer_sum", "doubling", "collecting", "sequence", "texts_joined", "texts_expanded"]
+TRAPPING = ["dividing", "frameless"]
 HOSTILE = {hostile.name: hostile for hostile in all_hostile()}
 
 
@@ -32,7 +33,7 @@ def kilobytes(server: Server, key: str) -> int:
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("zoo")
-    for name in [*GROWING, "constant_of_shape"]:
+    for name in [*GROWING, *TRAPPING, "constant_of_shape"]:
         onnx.save(HOSTILE[name].make(), str(folder / f"{name}.onnx"))
     return {path.stem: path for path in folder.iterdir()}
 
@@ -67,6 +68,22 @@ def test_a_run_that_grows_with_its_input_fails_alone_and_memory_is_given_back(
             kinds = metrics(server).sum("flyball_faults_total", model=name, kind="run_memory_exceeded", stage="infer")
             assert kinds == 1, name
     serving.until("resident memory is back within 10 %", lambda: kilobytes(server, "VmRSS") <= 1.1 * before or None, 30.0)
+
+
+@pytest.mark.parametrize("name", TRAPPING)
+def test_a_division_that_the_processor_traps_fails_its_own_request(
+    begin: Callable[..., Server], zoo: dict[str, Path], model: Model, reference: Reference, name: str
+) -> None:
+    """SIGFPE would end the server."""
+    server = begin({name: zoo[name], "linear": model("linear")})
+    with Http(server) as connection:
+        for _ in range(3):
+            reply = connection.post(infer_path(name), {"inputs": HOSTILE[name].inputs})
+            assert reply.status == 500, reply.error
+            assert reply.error.endswith("it divided an integer by zero, or the smallest integer by -1")
+            assert connection.post(infer_path(name), json_request({"n": np.array([[7]])})).status == 200
+        assert_same(connection.infer("linear", row("linear", 1)), reference("linear", row("linear", 1)))
+    assert metrics(server).sum("flyball_faults_total", model=name, kind="run_failed", stage="infer") == 3
 
 
 def test_a_run_for_which_the_process_has_no_memory_left_is_refused_and_may_come_again(

@@ -23,6 +23,7 @@ def measure(stand: Stand) -> None:
     for attempt in all_attempts():
         stand.tell(attempt.name)
         seen = try_one(attempt, build)
-        before = stored["attempts"].get(attempt.name, {"seen": "not tried"})["seen"]
+        earlier = stored["attempts"].get(attempt.name, {"seen": "not tried"})
+        before, commit = earlier["seen"], earlier.get("commit", stored["commit"])
         stand.keep(attempt.name, {"fault": attempt.fault, "before": before, "seen": seen.text, "holds": seen.holds})
-        stand.report.judge(attempt.fault, seen.text, f"{stored['commit']}: {before}", holds=seen.holds)
+        stand.report.judge(attempt.fault, seen.text, f"{commit}: {before}", holds=seen.holds)

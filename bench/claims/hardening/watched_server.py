@@ -97,6 +97,14 @@ def holding(folder: Path) -> Path:
     return _saved(folder / "holding.onnx", nodes, inputs, outputs, constants)
 
 
+def dividing(folder: Path) -> Path:
+    """y = x / -1, in integers."""
+    value = helper.make_tensor_value_info
+    inputs, outputs = [value("x", TensorProto.INT64, [1])], [value("y", TensorProto.INT64, [1])]
+    nodes = [helper.make_node("Div", ["x", "minus_one"], ["y"])]
+    return _saved(folder / "dividing.onnx", nodes, inputs, outputs, {"minus_one": np.array(-1, np.int64)})
+
+
 def document(name: str, model: Path, **more: Any) -> dict[str, Any]:
     """A deployment of one model that nobody signed."""
     artifact = {"path": str(model), "digest": f"sha256:{hashlib.sha256(model.read_bytes()).hexdigest()}"}

@@ -10,6 +10,7 @@ mod background;
 mod ceiling;
 mod column;
 mod declared;
+mod division;
 mod host;
 mod latency;
 mod library;

@@ -1,7 +1,7 @@
 //! Finds and opens `libonnxruntime`. Python passes the path of the wheel's own library (found without importing it);
 //! `flyballd` takes `ORT_DYLIB_PATH` or looks beside itself. Nothing is downloaded, nothing is linked at build time.
 
-use crate::{MemoryBudget, allocator, log, memory, operator_new};
+use crate::{MemoryBudget, allocator, division, log, memory, operator_new};
 use ort::environment::Environment;
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
@@ -65,6 +65,7 @@ impl Runtime {
         }
         memory::tune();
         operator_new::prefer();
+        division::catch_traps();
         let environment = ort::init_from(path)
             .map_err(|error| unloadable(error.to_string()))?
             .with_name("flyball")

@@ -3,6 +3,7 @@
 
 use crate::allocator::{self, Denied};
 use crate::column::Column;
+use crate::division;
 use crate::memory::{self, MemoryBudget};
 use crate::output::OutputBuffer;
 use crate::stop::{Stop, Stopper};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 /// A run that did not give outputs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// The text is ONNX Runtime's, shortened to a line.
+    /// The text is ONNX Runtime's, shortened to a line, or ours.
     #[error("{0}")]
     Failed(String),
     #[error("the run was stopped")]
@@ -127,9 +128,12 @@ impl Runner {
             values.push(column.value(spec.datatype).map_err(failed)?);
         }
         let (session, inputs) = (&mut self.session, values.as_slice());
-        let (given, taken) =
-            allocator::within(self.memory, move || session.run_with_options(inputs, &stop.options));
+        let run = move || division::survive(move || session.run_with_options(inputs, &stop.options));
+        let ((given, trapped), taken) = allocator::within(self.memory, run);
         memory::run_ended(taken.peak_bytes, given.is_ok());
+        if trapped {
+            return Err(RunError::Failed(division::TRAPPED.to_owned()));
+        }
         let given = given.map_err(|error| match taken.denied {
             Some(Denied::Run { wanted }) => {
                 RunError::MemoryExceeded { wanted, bytes_max: self.memory.run_bytes_max }

@@ -1,4 +1,4 @@
-"""Attempts at models without an end: they held up the loader, revocations and lanes, and passed every gate."""
+"""Attempts at models that run without an end, or trap: they held up loads, revocations and lanes, or ended the server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from bench.claims.hardening.attempts import Seen, attempt
-from bench.claims.hardening.watched_server import document, doubling, endless, holding, publish, run, until, watched
+from bench.claims.hardening.watched_server import (
+    dividing,
+    document,
+    doubling,
+    endless,
+    holding,
+    publish,
+    run,
+    until,
+    watched,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +49,20 @@ def looping_model_wedges_later_loads(build: Build, folder: Path) -> Seen:
         if until(lambda: server.ready("later"), REFUSED_S):
             return Seen("the endless model is refused, and the next snapshot is applied", holds=True)
         return Seen(f"the next snapshot is not applied within {REFUSED_S:.0f} s", holds=False)
+
+
+@attempt("one row ends the server: the smallest integer, which a model divides by -1")
+def a_division_traps(build: Build, folder: Path) -> Seen:
+    """Ask a model of one Div for the one quotient that the processor has not."""
+    index = publish(folder / "snapshot", 1, [document("dividing", dividing(folder)), document("doubling", doubling(folder))])
+    command = [build.flyballd, "--snapshot", str(index), "--unsigned", "allow", "--listen", "127.0.0.1:0"]
+    with watched(command, build, folder) as server:
+        status = server.ask("dividing", "INT64", [1], -(2**63))
+        alive = server.process.poll() is None and server.ask("doubling", "FP32", [1, 1], 1.0) == 200
+        ended = server.process.poll()
+    if alive:
+        return Seen(f"its caller gets {status}, and the server answers on", holds=status == 500)
+    return Seen(f"the server ended with {ended}", holds=False)
 
 
 @attempt("what a revoked key signed goes on serving while a model that loops for ever is being loaded")

@@ -137,6 +137,12 @@ def _recurrent() -> ModelProto:
     return model(nodes, constants)
 
 
+def _frameless() -> ModelProto:
+    """ONNX Runtime 1.31 divides by the length of a frame without a check."""
+    nodes = [node("Sub", ["count", "one"], ["length"]), node("STFT", ["signal", "one", "", "length"], ["y"])]
+    return model(nodes, [const("signal", np.ones((1, 64, 1)), np.float32)])
+
+
 MODELS = [
     Hostile("endless", "a Loop without end", _FOR_EVER, lambda: model([loop("count", nested(1), ["f_one"])])),
     Hostile("endless_while", "a Loop whose condition stays true", 1, _while, at_load=True),
@@ -167,6 +173,13 @@ MODELS = [
     ),
     Hostile("slow_boxes", "NonMaxSuppression of n boxes", 40_000, _boxes),
     Hostile("slow_determinant", "Det of n by n", 1500, lambda: _squares(node("Det", ["a"], ["y"]))),
+    Hostile(
+        "dividing",
+        "the smallest integer divided by -1, which the processor traps",
+        -(2**63),
+        lambda: model([node("Div", ["count", "minus_one"], ["y"])], [const("minus_one", -1)], kind=INT64),
+    ),
+    Hostile("frameless", "an STFT over frames of n - 1 samples, where n is 1", 1, _frameless),
     Hostile("slow_recurrence", "an LSTM of n steps", 300_000, _recurrent),
     Hostile("endless_at_load", "a Loop without end, whatever the input", 1, lambda: _constant_trips(1), at_load=True),
     Hostile("nested_at_load", "four of them inside each other", 1, lambda: _constant_trips(4), at_load=True),

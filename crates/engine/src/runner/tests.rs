@@ -210,6 +210,22 @@ fn a_large_output_outlives_its_session_and_reads_the_same() {
 }
 
 #[test]
+fn a_division_that_the_processor_cannot_do_fails_its_run_and_not_the_process() {
+    let mut runner = runner(onnx::divided());
+    let mut divide = |dividend: i64| {
+        runner.clear();
+        let bytes = Bytes::copy_from_slice(&dividend.to_le_bytes());
+        runner.add(&[tensor(DataType::Int64, &[1], TensorData::Fixed(bytes))]);
+        let mut outputs = Vec::new();
+        runner.run(&mut outputs).map(|()| outputs.swap_remove(0).data)
+    };
+    for _ in 0..3 {
+        assert_eq!(divide(i64::MIN), Err(RunError::Failed(crate::division::TRAPPED.to_owned())));
+        assert_eq!(divide(7), Ok(TensorData::Fixed(Bytes::copy_from_slice(&(-7_i64).to_le_bytes()))));
+    }
+}
+
+#[test]
 fn a_run_that_fails_by_itself_says_why() {
     let mut runner = runner(onnx::identity(onnx::FLOAT));
     runner.clear();

@@ -37,6 +37,23 @@ pub(crate) fn identity(element_type: i32) -> Vec<u8> {
     })
 }
 
+/// `y = x / -1`, of one free axis.
+pub(crate) fn divided() -> Vec<u8> {
+    let divisor = TensorValue {
+        data_type: INT64,
+        int64_data: vec![-1],
+        name: "divisor".into(),
+        ..TensorValue::default()
+    };
+    model(Graph {
+        name: "divided".into(),
+        node: vec![node("Div", &["x", "divisor"], &["y"])],
+        initializer: vec![divisor],
+        input: vec![value("x", INT64, &[-1])],
+        output: vec![value("y", INT64, &[-1])],
+    })
+}
+
 /// `y` is the sum of each row of `x`; -1 is any width.
 pub(crate) fn row_sum(width: i64) -> Vec<u8> {
     let axis = TensorValue {
