@@ -93,6 +93,15 @@ def test_a_hold_is_ordered_and_released_over_http_and_stops_an_erasure(server: S
     assert [record["name"] for record in journal_servers.records(place, "release")] == ["case 7"]
 
 
+def test_a_hold_on_a_decision_that_nobody_knows_is_refused(server: Server, place: Path) -> None:
+    """It would protect nothing, and its order would look as if it did."""
+    order = {"name": "case 9", "by": "legal", "why": "claim", "decision": "laon"}
+    reply = ask(server, "POST", "/v1/holds", order)
+    assert (reply.status, "no decision 'laon' is served or recorded" in str(reply.json)) == (404, True)
+    assert ask(server, "GET", "/v1/holds").json == {"holds": []}
+    assert journal_servers.records(place, "hold") == []
+
+
 def test_the_commands_order_and_release_holds_through_a_server(server: Server) -> None:
     journal_servers.ask_rows(server, 1)
     to = ("--url", server.url)

@@ -48,7 +48,7 @@ pub enum Refusal {
     )]
     OpsetTooNew(String),
     #[error(
-        "loading it takes about {} MiB, {} MiB are in use and {} MiB are allowed: give the server more memory, \
+        "loading it takes {} MiB or more, {} MiB are in use and {} MiB are allowed: give the server more memory, \
          raise memory_bytes_max, or remove a model first", .needs >> 20, .used >> 20, .bytes_max >> 20
     )]
     OutOfMemory { needs: u64, used: u64, bytes_max: u64 },

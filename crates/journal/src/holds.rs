@@ -7,7 +7,7 @@ use crate::gist::Gist;
 use crate::keys::{Stored, walk_subjects};
 use crate::log::{Log, LogError, head_of_record};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Since which record nothing before is open any more, by the subject's token.
 pub type Erasures = BTreeMap<Hash, u64>;
@@ -82,6 +82,19 @@ impl Log {
             })?;
         }
         Ok(erasures)
+    }
+
+    /// The decisions that ever served here, and `name` where a record of it is left.
+    pub(crate) fn decisions(&mut self, name: &str) -> Result<BTreeSet<String>, LogError> {
+        let mut decisions = BTreeSet::new();
+        let names = |payload: &[u8]| payload.windows(name.len()).any(|part| part == name.as_bytes());
+        let wanted = |payload: &[u8]| is_kind(payload, &["served"]) || (!name.is_empty() && names(payload));
+        self.gists(&wanted, &mut |gist| {
+            if matches!(gist.kind.as_str(), "served" | "decision" | "failed" | "tensors") {
+                decisions.extend(gist.decision);
+            }
+        })?;
+        Ok(decisions)
     }
 
     pub(crate) fn subject(&mut self, token: &Hash) -> Result<SubjectFacts, LogError> {

@@ -15,14 +15,17 @@ use ring::rand::{SecureRandom, SystemRandom};
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     /// The value that was looked for is personal: it is not repeated.
-    #[error("nothing is recorded of this subject; give the value of the decision's key field, or a record's id{}",
+    #[error("nothing is recorded of this subject; give the value of the decision's key field (a record's id only where the \
+        decision has no key field){}",
         if *.erased > 0 { format!(" ({erased} of its records were erased before)") } else { String::new() })]
     NoSubject { erased: u64 },
     #[error("a record of this subject is under the legal hold '{}' of {}; release it first", .0.name, .0.by)]
     Held(Box<Hold>),
+    #[error("no decision '{name}' is served or recorded here; known: {}", listed(others))]
+    NoDecision { name: String, others: Vec<String> },
     #[error("a hold '{0}' is in force; release it first, or choose another name")]
     InForce(String),
-    #[error("no hold '{name}' is in force; in force: {}", if .others.is_empty() { "none".to_owned() } else { .others.join(", ") })]
+    #[error("no hold '{name}' is in force; in force: {}", listed(others))]
     NoHold { name: String, others: Vec<String> },
     #[error(
         "features of this subject could not be removed: {0}; nothing was erased in the journal, try again"
@@ -34,6 +37,10 @@ pub enum LedgerError {
     Log(#[from] LogError),
     #[error(transparent)]
     Journal(#[from] JournalError),
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 /// What an erasure came to.
@@ -84,10 +91,24 @@ impl Journal {
         Ok(Log::open(self.folder())?.holds()?)
     }
 
-    pub fn hold(&self, held: Held, unix_ns: i64) -> Result<u64, LedgerError> {
+    /// Orders a hold. One for a decision that is neither `served` nor recorded would protect nothing.
+    pub fn hold(
+        &self,
+        held: Held,
+        unix_ns: i64,
+        served: impl FnOnce(&str) -> bool,
+    ) -> Result<u64, LedgerError> {
         let _alone = self.alone();
         if self.holds()?.iter().any(|hold| hold.name == held.name) {
             return Err(LedgerError::InForce(held.name));
+        }
+        if let Some(name) = held.decision.as_deref().filter(|name| !served(name)) {
+            self.flush()?;
+            let decisions = Log::open(self.folder())?.decisions(name)?;
+            if !decisions.contains(name) {
+                let others = decisions.into_iter().collect();
+                return Err(LedgerError::NoDecision { name: name.to_owned(), others });
+            }
         }
         Ok(self.append(Told::Hold(held).entry(unix_ns)?)?)
     }

@@ -345,7 +345,7 @@ impl Journal {
     fn tell(&self, told: Told) -> Result<u64, Failure> {
         let (journal, now) = (self.journal()?, Wall::default().unix_ns());
         let kept = match told {
-            Told::Hold(held) => journal.hold(held, now),
+            Told::Hold(held) => journal.hold(held, now, |_name| false),
             Told::Release(held) => journal.release(held, now),
             told => {
                 let entry = told.entry(now).map_err(refused)?;
@@ -372,7 +372,9 @@ struct EraseOptions {
 /// Why an erasure or a hold was not recorded.
 fn unledgered(error: &LedgerError) -> Failure {
     let kind = match error {
-        LedgerError::NoSubject { .. } | LedgerError::NoHold { .. } => FaultKind::RecordNotFound,
+        LedgerError::NoSubject { .. } | LedgerError::NoHold { .. } | LedgerError::NoDecision { .. } => {
+            FaultKind::RecordNotFound
+        }
         LedgerError::Held(_) | LedgerError::InForce(_) => FaultKind::Held,
         LedgerError::Journal(error) => return unwritten(error),
         LedgerError::Log(error) => return failed(error),

@@ -120,7 +120,9 @@ pub(crate) async fn hold(
     };
     let held = Held { name, by, why, decision, from: time("from", from)?, to: time("to", to)? };
     alone(&context.shared, move |shared, journal| {
-        journal.hold(held, shared.plane.means.wall.now_ns()).map(drop).map_err(fault)
+        let routes = shared.plane.routes.load();
+        let served = |name: &str| routes.get(name).is_some_and(|deployment| deployment.decision.is_some());
+        journal.hold(held, shared.plane.means.wall.now_ns(), served).map(drop).map_err(fault)
     })
     .await
 }
@@ -150,7 +152,9 @@ fn shown(hold: Hold) -> HoldFacts {
 
 fn fault(error: LedgerError) -> Fault {
     let kind = match &error {
-        LedgerError::NoSubject { .. } | LedgerError::NoHold { .. } => FaultKind::RecordNotFound,
+        LedgerError::NoSubject { .. } | LedgerError::NoHold { .. } | LedgerError::NoDecision { .. } => {
+            FaultKind::RecordNotFound
+        }
         LedgerError::Held(_) | LedgerError::InForce(_) => FaultKind::Held,
         LedgerError::Told(_) => FaultKind::MalformedRequest,
         LedgerError::Journal(JournalError::Unkept(why)) => {

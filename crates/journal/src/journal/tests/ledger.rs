@@ -28,6 +28,10 @@ fn held(name: &str, decision: Option<&str>, from: Option<i64>) -> Held {
     Held { name, by, why, decision: decision.map(str::to_owned), from, to: None }
 }
 
+fn hold(journal: &Journal, held: Held) -> Result<u64, LedgerError> {
+    journal.hold(held, NOW_NS, |_served| false)
+}
+
 fn erase(journal: &Journal, subject: &str) -> Result<Erased, LedgerError> {
     journal.erase(&erasure(subject), wall_ns(), || Ok(0))
 }
@@ -99,9 +103,9 @@ fn a_hold_stops_the_erasure_of_what_it_covers_until_it_is_released() {
     let journal = opened(folder.path());
     journal.append(decided("4242", 1, "card", NOW_NS)).unwrap();
     journal.append(decided("4711", 2, "loan", NOW_NS)).unwrap();
-    journal.hold(held("case 7", Some("card"), Some(NOW_NS)), NOW_NS).unwrap();
-    journal.hold(held("later", None, Some(NOW_NS + 1)), NOW_NS).unwrap();
-    assert!(matches!(journal.hold(held("case 7", None, None), NOW_NS), Err(LedgerError::InForce(_))));
+    hold(&journal, held("case 7", Some("card"), Some(NOW_NS))).unwrap();
+    hold(&journal, held("later", None, Some(NOW_NS + 1))).unwrap();
+    assert!(matches!(hold(&journal, held("case 7", None, None)), Err(LedgerError::InForce(_))));
     let names = |journal: &Journal| -> Vec<String> {
         journal.holds().unwrap().into_iter().map(|hold| hold.name).collect()
     };
@@ -119,11 +123,23 @@ fn a_hold_stops_the_erasure_of_what_it_covers_until_it_is_released() {
 }
 
 #[test]
+fn a_hold_on_a_decision_that_is_neither_served_nor_recorded_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = opened(folder.path());
+    journal.append(decided("4242", 1, "loan", NOW_NS)).unwrap();
+    let misspelt = hold(&journal, held("case 7", Some("laon"), None)).unwrap_err().to_string();
+    assert_eq!(misspelt, "no decision 'laon' is served or recorded here; known: none");
+    assert_eq!(journal.holds().unwrap(), []);
+    hold(&journal, held("case 7", Some("loan"), None)).unwrap();
+    journal.hold(held("case 8", Some("new"), None), NOW_NS, |name| name == "new").unwrap();
+}
+
+#[test]
 fn a_segment_that_left_for_parquet_still_counts_by_its_index() {
     let folder = tempfile::tempdir().unwrap();
     let journal = opened(folder.path());
     journal.append(decided("4242", 1, "card", NOW_NS)).unwrap();
-    journal.hold(held("case 7", None, None), NOW_NS).unwrap();
+    hold(&journal, held("case 7", None, None)).unwrap();
     journal.seal().unwrap();
     let token = journal.keys().token(b"4242", DecisionId(0));
     let mut lines = String::new();
