@@ -9,12 +9,14 @@ import grpc
 import pytest
 import serving
 import snapshots
+from held_clock import HeldClock
 from models import Arrays, row
 from serving import Server, until
 from wire import Http, Raw, assert_same, from_json, metrics, raw_infer, raws
 
 Reference = Callable[[str, Arrays], Arrays]
 PROGRAMS = ["flyball", "flyballd"]
+WINDOW_MS = 100
 
 
 @pytest.fixture
@@ -91,38 +93,41 @@ def test_no_request_whose_head_was_read_fails_when_the_server_is_terminated_unde
     assert sum(load.answers) == drained["answered"] + drained["refused"], "an answer was lost on its way"
 
 
+@pytest.fixture
+def begin_waiting(
+    start: Callable[..., Server], model: Callable[[str], Path], tmp_path: Path, clock: HeldClock
+) -> Callable[[str], Server]:
+    """Either program with a model whose requests wait for company until the test advances the clock."""
+
+    def begun(program: str) -> Server:
+        batch = {"size": 64, "window_ms": WINDOW_MS}
+        index = snapshots.write(tmp_path, 1, [snapshots.deployment("linear", model("linear"), batch=batch)])
+        command = [*serving.flyball(), "serve", "--unsigned", "allow"] if program == "flyball" else serving.flyballd()
+        return start(*command, "--snapshot", index, "--listen", "127.0.0.1:0")
+
+    return begun
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_requests_in_flight_are_answered_and_then_the_process_ends(
-    begin: Callable[..., Server], reference: Reference, program: str
+    begin_waiting: Callable[[str], Server], clock: HeldClock, reference: Reference, program: str
 ) -> None:
-    server = begin(program, "slow")
-    inputs = row("slow", 1)
-    with raws(server, 20) as connections:
-        for raw in connections:
-            raw.send(raw_infer("slow", inputs))
-        until("every head was read", lambda: metrics(server).outcomes()["received"] == len(connections) or None)
-        server.signal(signal.SIGTERM)
-        for raw in connections:
-            reply = raw.reply()
-            assert reply is not None
-            assert reply.status == 200
-            assert_same(from_json(reply.json["outputs"]), reference("slow", inputs))
-    assert server.wait().code == 0
-
-
-def test_a_draining_server_is_no_longer_ready(begin: Callable[..., Server]) -> None:
-    server = begin("flyballd", "slow")
-    with raws(server, 30) as connections, Http(server) as probe:
+    """Meanwhile it is no longer ready."""
+    server = begin_waiting(program)
+    inputs = row("linear", 1)
+    with raws(server, 20) as connections, Http(server) as probe:
         assert probe.get("/v2/health/ready").status == 200
         for raw in connections:
-            raw.send(raw_infer("slow", row("slow", 1)))
-        until("every head was read", lambda: metrics(server).outcomes()["received"] == len(connections) or None)
+            raw.send(raw_infer("linear", inputs))
+        until("all are in flight", lambda: metrics(server).sum("flyball_in_flight") == len(connections) or None)
         server.signal(signal.SIGTERM)
         assert until("ready is asked again", lambda: _ready(server)) != 200
+        clock.advance(WINDOW_MS)
         for raw in connections:
             reply = raw.reply()
             assert reply is not None
-            assert reply.status == 200
+            assert reply.status == 200, reply.body
+            assert_same(from_json(reply.json["outputs"]), reference("linear", inputs))
     assert server.wait().code == 0
 
 
