@@ -105,3 +105,14 @@ def test_what_a_feature_is_computed_from_must_be_in_the_data(run, folder):
     parquet.write_table(pa.table({name: column for name, column in ROWS.items() if name != "limit"}), "rows.parquet")
     code, _, errors = run("fit", "card.yaml", "--data", "rows.parquet")
     assert (code, "no column 'limit'" in errors) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [("", "the decision has no model, so it has no training columns"),
+     ('model: {path: card.onnx, score: "y[0]"}\n', "the model has no columns")],
+)  # fmt: skip
+def test_a_decision_without_columns_has_nothing_to_train_on(folder, model, words):
+    Path("card.yaml").write_text(SPEC[: SPEC.index("transforms:")] + model + SPEC[SPEC.index("policy:") :])
+    with pytest.raises(flyball.InvalidInputError, match=words):
+        flyball.training_rows("card.yaml", rows(), target="fraud")

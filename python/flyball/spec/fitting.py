@@ -50,12 +50,19 @@ def training_rows(decision: str | Path, data: str | Path, *, target: str) -> tup
     """
     decision, data = Path(decision), Path(data)
     spec, origin = read_spec(decision)
+    if spec.model is None and spec.models is None:
+        raise InvalidInputError(
+            f"{decision}: the decision has no model, so it has no training columns",
+            next_step="name the model that is to be trained:  model: {path: MODEL.onnx, …}",
+        )
     files = Files(decision.parent, origin)
     steps = whole_steps(spec, {name: found for name in kinds(spec) if (found := _categories(spec, name, files))}, files)
     if files.faults:
         raise refusal(origin, files.faults)
     listed = spec.model.columns[0].columns if spec.model else None
     names = listed or touched(steps, [*spec.input, *spec.features])
+    if not names:
+        raise InvalidInputError(f"{decision}: the model has no columns", next_step="list them in model.columns")
     sources = {*names, *(name for step in steps for name in step["of"])}
     columns, truth = _columns(spec, files, sources, data, target)
     for step in steps:
