@@ -18,6 +18,7 @@ from flyball.spec.computed import computed_of, reads_of, with_computed
 from flyball.spec.faults import refusal
 from flyball.spec.files import Files
 from flyball.spec.read import read_spec
+from flyball.spec.rejected import refuse_rejected
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,9 +45,9 @@ def training_rows(decision: str | Path, data: str | Path, *, target: str) -> tup
     """What the model is trained on: the names of its columns, its rows as float32, and the target.
 
     The columns are made by the decision's own transforms with their fitted parameters, and computed features by the program
-    that serves, so that training and serving cannot drift apart: a column of the data that says something else than the
-    decision computes is refused. The decision has one model; its columns are those that it lists, else all that transforms
-    touched. `data` is .parquet, .csv or .jsonl.
+    that serves, so that training and serving cannot drift apart: rows that serving rejects are refused, and so is a column
+    of the data that says something else than the decision computes. The decision has one model; its columns are those that
+    it lists, else all that transforms touched. `data` is .parquet, .csv or .jsonl.
     """
     decision, data = Path(decision), Path(data)
     spec, origin = read_spec(decision)
@@ -77,10 +78,11 @@ def _columns(spec: Spec, files: Files, wanted: set[str], data: Path, target: str
     computed = computed_of(spec, needed)
     asked = {name: kind for name, kind in kinds(spec).items() if name in needed}
     columns, truth = read_columns(data, asked, target=target, optional=computed)
-    read = {name: _as_read(spec, name, column, files) for name, column in columns.items()}
     categories = {name: _categories(spec, name, files) for name in asked}
     if files.faults:
         raise refusal(files.origin, files.faults)
+    refuse_rejected(spec, columns, categories, data)
+    read = {name: _as_read(spec, name, column, files) for name, column in columns.items()}
     return with_computed(spec, read, computed, categories, data), truth
 
 
