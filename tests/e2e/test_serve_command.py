@@ -11,6 +11,7 @@ from pathlib import Path
 
 import serving
 import snapshots
+from decisions import PLAIN, plain
 from models import Arrays, row
 from serving import Server, until
 from wire import Http, Raw, assert_same, metrics, raw_post
@@ -105,6 +106,15 @@ def test_a_refused_model_is_named_by_its_file_with_the_command_that_tells_more(m
     assert ending.code == 3
     assert "Refused: my models/zip.onnx: " in ending.text
     assert "look closer:  flyball inspect 'my models/zip.onnx'" in ending.text
+
+
+def test_a_decision_that_needs_a_journal_is_refused_with_the_flag_that_gives_one(tmp_path: Path) -> None:
+    spec = plain(tmp_path, f"{PLAIN}record: {{durability: sync}}\n")
+    ending = serving.run([*serving.flyball(), "serve", "--decision", str(spec), "--listen", "127.0.0.1:0"])
+    assert ending.code == 3
+    assert "this server has no journal" in ending.text
+    assert "give it a journal:  --journal-folder DIR" in ending.text
+    assert "flyball check" not in ending.text
 
 
 def test_a_port_in_use_is_refused_with_3(serve: Callable[..., Server], model: Model) -> None:

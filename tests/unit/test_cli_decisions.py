@@ -29,6 +29,14 @@ def test_check_explains_a_good_decision_and_shows_what_comes_next(run, spec):
     assert out.endswith(f"No faults.   Next:  flyball plan {spec}   or   flyball serve --decision {spec}\n")
 
 
+@pytest.mark.parametrize("key", ["record: {durability: sync}", "expose: tensors"])
+def test_what_needs_a_journal_is_served_next_with_one(run, spec, tmp_path, key):
+    (tmp_path / spec).write_text(f"{WHOLE}\n{key}\n")
+    serve = f"flyball serve --decision {spec} --journal-folder DIR\n"
+    assert run("check", spec)[1].endswith(f"or   {serve}")
+    assert run("plan", spec)[1].endswith(f"Next:  {serve}")
+
+
 def test_check_tells_every_fault_with_its_line_and_changes_nothing(run, spec, tmp_path):
     text = WHOLE.replace("country != 'DE'", "contry != 'DE'").replace('review: "< 0.80"', 'review: "< 0.75"')
     (tmp_path / spec).write_text(text)

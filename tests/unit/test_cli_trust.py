@@ -99,6 +99,25 @@ def test_keys_and_packages_are_revoked_by_name_by_hint_or_by_root(run, made, tmp
     assert "revoked: lost" in run("trust", "show")[1]
 
 
+@pytest.mark.parametrize(
+    ("role", "follows"),
+    [("signer", "stop serving what this key signed or approved within a second"),
+     ("approver", "stop serving what this key signed or approved within a second"),
+     ("publisher", "load no more snapshots that this key signed; what they serve stays")],
+)  # fmt: skip
+def test_who_revokes_a_key_is_told_what_servers_do_then(run, made, role, follows):
+    run("trust", "add", "anna.pub", "--name", "anna", "--role", role)
+    _, out, _ = run("trust", "revoke", "anna", "--why", "lost")
+    assert out.splitlines()[1:] == [f"Servers that read this policy {follows}.", "Next:  flyball trust show"]
+
+
+def test_who_revokes_a_package_is_told_what_servers_do_then_unless_json_is_wanted(run, made):
+    _, out, _ = run("trust", "revoke", f"sha256:{'a' * 64}", "--why", "wrong labels")
+    assert "Servers that read this policy stop serving this package within a second." in out
+    _, out, _ = run("trust", "revoke", f"sha256:{'b' * 64}", "--why", "wrong labels", "--json")
+    assert len(json.loads(out)["revoked"]) == 2
+
+
 def test_a_name_with_two_keys_says_which_to_choose_from(run, made, tmp_path):
     for file in ("anna.pub", "ben.pub"):
         run("trust", "add", file, "--name", "anna", "--role", "signer")

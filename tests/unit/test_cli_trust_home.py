@@ -41,6 +41,14 @@ def test_the_policy_of_the_registry_that_is_here_is_meant(run):
     assert json.loads(run("trust", "show", "--json")[1])["serial"] == 2  # by the home's root.pub
 
 
+def test_who_revokes_a_key_is_sent_to_the_status_of_the_registry(run):
+    assert run("trust", "init")[0] == 0
+    assert run("trust", "add", "anna.pub", "--name", "anna", "--role", "signer")[0] == 0
+    assert run("trust", "revoke", "anna", "--why", "lost")[1].endswith("\nNext:  flyball status\n")
+    _, out, _ = run("trust", "revoke", "a" * 64, "--why", "lost", "--registry", str(HOME))
+    assert out.endswith(f"\nNext:  flyball status --registry {HOME}\n")
+
+
 @pytest.mark.parametrize("how", ["--registry", "FLYBALL_REGISTRY"])
 def test_a_registry_that_is_named_comes_before_the_one_that_is_here(run, monkeypatch, how):
     assert run("registry", "init", "other")[0] == 0

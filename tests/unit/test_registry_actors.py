@@ -35,12 +35,14 @@ def test_a_name_that_contradicts_the_key_signs_nothing(shell: Shell) -> None:
 
 
 @at_home
-def test_a_name_that_contradicts_the_key_approves_nothing(shell: Shell) -> None:
+@pytest.mark.parametrize("name", ["bob", "ada"])  # ada is the author
+def test_a_name_that_contradicts_the_key_approves_nothing(shell: Shell, name: str) -> None:
     ref = registered(shell)
     shell.done("sign", ref, "--key", shell.house.key("ada"))
-    code, _, err = shell("approve", ref, "--key", shell.house.key("grace"), "--as", "bob", role="approver")
+    code, _, err = shell("approve", ref, "--key", shell.house.key("grace"), "--as", name, role="approver")
     assert code == 4
-    assert "--as bob contradicts the key, which is grace's" in err
+    assert f"--as {name} contradicts the key, which is grace's" in err
+    assert events(shell)[-1]["body"]["code"] == "actor_not_owner"
     assert shell.json("registry", "show", ref)["approvals"] == []
 
 

@@ -97,6 +97,12 @@ def test_a_decision_is_registered_under_its_own_name(tmp_path: Path) -> None:
         packed(tmp_path / "package", "fraud", decision=decisions.plain(tmp_path / "source"))
 
 
+def test_a_name_that_is_not_allowed_makes_no_package(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"'\.\./evil' cannot be a name"):
+        packed(tmp_path / "package", "../evil", model=models.linear(tmp_path))
+    assert not (tmp_path / "package").exists()
+
+
 @pytest.mark.parametrize("said", [{}, {"folder": Path("x"), "model": Path("y")}])
 def test_a_package_is_made_of_a_folder_or_of_files(tmp_path: Path, said: dict[str, Any]) -> None:
     with pytest.raises(UsageError):

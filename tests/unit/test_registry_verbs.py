@@ -345,6 +345,8 @@ def test_the_tables_can_be_thrown_away_and_artifacts_without_an_event_can_go(
         (("--tier", "huge"), "tier"),
         (("--validation-due", "soon"), "validation_due"),
         (("--card", "nowhere.yaml"), "cannot read nowhere.yaml"),
+        (("--notes", "x" * 4097), "allowed: a text of up to 4096 characters"),
+        (("--as", "x" * 257), "allowed: a text of 1 to 256 characters"),
     ],
 )
 def test_what_a_card_cannot_say_is_told_before_anything_is_kept(
@@ -354,5 +356,18 @@ def test_what_a_card_cannot_say_is_told_before_anything_is_kept(
     model = models.linear(tmp_path, "model", seed=1)
     code, _, err = run("register", "fraud", model, *words, "--registry", house.home)
     assert (code in (2, 3), told in err) == (True, True), err
+    with house.opened() as registry:
+        assert registry.names() == []
+
+
+@pytest.mark.parametrize("name", ["my model", "../evil", ".hidden", "x" * 129])
+def test_a_name_that_is_not_allowed_is_refused_in_one_line_with_what_is(
+    run: Callable[..., Ran], tmp_path: Path, name: str
+) -> None:
+    house = homes.make(tmp_path)
+    model = models.linear(tmp_path, "model", seed=1)
+    code, _, err = run("register", name, model, "--as", "ada", "--registry", house.home)
+    assert code == 2, err
+    assert f"'{name}' cannot be a name: 1 to 128 of A-Z a-z 0-9 . _ - and not beginning with a dot\n" in err
     with house.opened() as registry:
         assert registry.names() == []

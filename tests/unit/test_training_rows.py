@@ -105,3 +105,46 @@ def test_what_a_feature_is_computed_from_must_be_in_the_data(run, folder):
     parquet.write_table(pa.table({name: column for name, column in ROWS.items() if name != "limit"}), "rows.parquet")
     code, _, errors = run("fit", "card.yaml", "--data", "rows.parquet")
     assert (code, "no column 'limit'" in errors) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [({"limit": [100, -5, 100, -7]}, ["2 of 4 rows", "the first is row 2", "limit: is -5, allowed: a whole"]),
+     ({"limit": [100, 100, None, 100]}, ["1 of 4 rows", "the first is row 3", "limit", "it is required"]),
+     ({"limit": [100, 100, 1.5, 100]}, ["1 of 4 rows", "the first is row 3", "limit: is 1.5"]),
+     ({"amount": [float("inf"), 50.0, 90.0, None]}, ["1 of 4 rows", "the first is row 1", "amount: is 'inf'"]),
+     ({"country": ["DE", "DE", "DE", None]}, ["1 of 4 rows", "the first is row 4", "country", "it is required"])],
+    ids=["bound", "required", "whole", "infinite", "category"],
+)  # fmt: skip
+def test_rows_that_serving_rejects_are_refused_with_the_first_of_them(run, folder, columns, words):
+    Path("card.yaml").write_text(SPEC.replace("limit: {type: int}", "limit: {type: int, min: 0}"))
+    code, _, errors = run("fit", "card.yaml", "--data", rows(**columns))
+    assert [word for word in (*words, "remove or correct these rows") if word not in errors] == []
+    assert (code, Path("card.fitted.json").exists()) == (3, False)
+    assert run("fit", "card.yaml", "--data", rows())[0] == 0
+    with pytest.raises(flyball.InvalidInputError, match="serving rejects") as refused:
+        flyball.training_rows("card.yaml", rows(**columns), target="fraud")
+    assert [word for word in words if word not in str(refused.value)] == []
+
+
+def test_a_value_that_is_personal_data_is_not_shown(run, folder):
+    Path("card.yaml").write_text(SPEC.replace("limit: {type: int}", "limit: {type: int, min: 0, pii: true}"))
+    code, _, errors = run("fit", "card.yaml", "--data", rows(limit=[100, -12345, 100, 100]))
+    assert (code, "row 2" in errors, "12345" in errors) == (3, True, False)
+
+
+def test_many_rejected_rows_are_counted_up_to_a_number(run, folder, monkeypatch):
+    Path("card.yaml").write_text(SPEC.replace("limit: {type: int}", "limit: {type: int, min: 0}"))
+    monkeypatch.setattr("flyball.spec.rejected._COUNTED_MAX", 2)
+    assert "serving rejects 2 or more of 4 rows" in run("fit", "card.yaml", "--data", rows(limit=[-1] * 4))[2]
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [("", "the decision has no model, so it has no training columns"),
+     ('model: {path: card.onnx, score: "y[0]"}\n', "the model has no columns")],
+)  # fmt: skip
+def test_a_decision_without_columns_has_nothing_to_train_on(folder, model, words):
+    Path("card.yaml").write_text(SPEC[: SPEC.index("transforms:")] + model + SPEC[SPEC.index("policy:") :])
+    with pytest.raises(flyball.InvalidInputError, match=words):
+        flyball.training_rows("card.yaml", rows(), target="fraud")

@@ -97,7 +97,13 @@ def _show(out: Console, path: Path, result: _Result) -> None:
     for head, words in _lines(spec, checked):
         out.print(Text(f"  {head:<10} {words}"))
     show_warnings(out, warnings)
-    out.print(Text(f"No faults.   Next:  flyball plan {path}   or   flyball serve --decision {path}", style="dim"))
+    out.print(Text(f"No faults.   Next:  flyball plan {path}   or   {serve_command(spec, path)}", style="dim"))
+
+
+def serve_command(spec: Spec, path: Path) -> str:
+    """The command that serves a decision; servers refuse some decisions unless they have a journal."""
+    journal = " --journal-folder DIR" if spec.record is not None or spec.expose is not None else ""
+    return f"flyball serve --decision {path}{journal}"
 
 
 def _lines(spec: Spec, checked: Checked) -> list[tuple[str, str]]:

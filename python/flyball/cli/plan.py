@@ -15,7 +15,7 @@ def plan(
     """Show the compiled stages of a decision: what each request will walk through, in order."""
     from rich.text import Text
 
-    from flyball.cli.check import show_warnings, warning_document
+    from flyball.cli.check import serve_command, show_warnings, warning_document
     from flyball.cli.output import console, print_json
     from flyball.spec import Decision
 
@@ -31,4 +31,4 @@ def plan(
         for place, line in enumerate(stage.lines):
             out.print(Text.assemble((f"  {stage.stage if place == 0 else '':<9}", "bold"), line))
     show_warnings(out, warnings)
-    out.print(Text(f"Next:  flyball serve --decision {file}", style="dim"))
+    out.print(Text(f"Next:  {serve_command(decision.spec, file)}", style="dim"))

@@ -222,7 +222,9 @@ def _refuse_if_not_served(server: Server, closer: dict[str, tuple[str, str]], *,
         server.wait(_REFUSED_STOP_S)
         reasons = "; ".join(f"{closer.get(ack.name, ('', ack.name))[1]}: {ack.reason}" for ack in refused)
         verb, file = closer.get(refused[0].name, ("", ""))
-        raise ModelRefusedError(reasons, next_step=f"look closer:  flyball {verb} {shlex.quote(file)}" if verb else None)
+        look = f"look closer:  flyball {verb} {shlex.quote(file)}" if verb else None
+        journal = "journal_folder" in str(refused[0].reason)  # the server names the setting that it misses
+        raise ModelRefusedError(reasons, next_step="give it a journal:  --journal-folder DIR" if journal else look)
 
 
 def _until_signalled(server: Server, source: Source, schedule: Schedule | None, signals: Signals) -> None:

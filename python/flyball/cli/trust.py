@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import tempfile
 import time
 from pathlib import Path
@@ -126,12 +127,15 @@ def revoke(
     json: _Json = False,
 ) -> None:
     """Revoke a key or a package: nothing that rests on it is loaded again."""
-    _edit(
+    policy = _edit(
         _policy_file(file, registry),
         root_key,
         json,
         lambda old: old.revoking(_revoked(old, what, registry), why, int(time.time())),
     )
+    if not json:
+        typer.echo(f"Servers that read this policy {_follows(policy)}.")
+        typer.echo(f"Next:  {_look(registry)}")
 
 
 @trust.command()
@@ -207,11 +211,13 @@ def show(
         _print(policy)
 
 
-def _edit(file: Path, root_key: list[Path] | None, json: bool, change: Callable[[TrustPolicy], TrustPolicy]) -> None:
+def _edit(file: Path, root_key: list[Path] | None, json: bool, change: Callable[[TrustPolicy], TrustPolicy]) -> TrustPolicy:
     from flyball.signing.trust import open_policy
 
     roots = _roots(root_key)
-    _save(change(open_policy(_read(file), [root.public_key() for root in roots])), file, roots, json)
+    changed = change(open_policy(_read(file), [root.public_key() for root in roots]))
+    _save(changed, file, roots, json)
+    return changed
 
 
 def _read(file: Path) -> bytes:
@@ -227,6 +233,23 @@ def _next_of(roles: list[Role]) -> str:
     if "approver" in roles:
         return "flyball approve NAME@VERSION --key FILE"
     return "flyball serve --registry HOME --publisher-key FILE"
+
+
+def _follows(policy: TrustPolicy) -> str:
+    """What servers do after the last revocation of a policy."""
+    last = policy.revoked[-1]
+    if last.package is not None:
+        return "stop serving this package within a second"
+    if any(known.hint == last.key and known.roles == ["publisher"] for known in policy.keys):
+        return "load no more snapshots that this key signed; what they serve stays"
+    return "stop serving what this key signed or approved within a second"
+
+
+def _look(registry: str | None) -> str:
+    """The command that shows what servers serve, where a registry knows it."""
+    if registry is not None:
+        return f"flyball status --registry {shlex.quote(registry)}"
+    return "flyball status" if _home(None) is not None else "flyball trust show"
 
 
 def _roots(given: list[Path] | None) -> list[PrivateKey]:

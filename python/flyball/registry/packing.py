@@ -13,10 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from flyball.artifacts.packages import plain_files
 from flyball.engine import TensorSpec, copy_external_data, model_files, scan_model
 from flyball.equivalence.certificate import CERTIFICATE, read_certificate
 from flyball.errors import ArtifactRefusedError, InvalidInputError, RegistryRefusedError, UsageError
+from flyball.faults import faults_of
+from flyball.names import NAME_WORDS, is_name
 from flyball.registry.certified import reach
 from flyball.registry.meta import (
     DECISION,
@@ -75,6 +79,10 @@ class Contents:
 
 def pack(contents: Contents, target: Path, resolve: Resolve | None = None, *, created: str | None = None) -> Meta:
     """Fill an empty folder. `resolve` finds NAME@VERSION where a decision asks models of the registry."""
+    if not is_name(contents.name):
+        raise UsageError(
+            f"{contents.name!r} cannot be a name: {NAME_WORDS}", next_step="flyball register NAME MODEL.onnx   such as fraud"
+        )
     if (contents.folder is not None) == (contents.model is not None or contents.decision is not None):
         raise UsageError(
             "a package is made of a folder, or of a model and a decision",
@@ -256,22 +264,30 @@ def _meta(contents: Contents, target: Path, references: Mapping[str, PackageFold
             "a decision's latency contract is proven with rows of its fields, and there are none",
             next_step=f"flyball register {contents.name} … --sample ROW.json",
         )
-    return Meta(
-        name=contents.name,
-        created=created,
-        author=contents.author,
-        kind="decision" if has_decision else "model",
-        models=[_signature(path, target) for path in sorted(target.rglob("*.onnx"))],
-        references=[
-            Reference(model=asked[ref], name=one.name, version=one.version, root=one.root) for ref, one in references.items()
-        ],
-        decision=DecisionDigests.model_validate(digests.model_dump(by_alias=True)) if digests else None,
-        metrics=dict(contents.metrics),
-        lineage=contents.lineage,
-        card=contents.card,
-        contract=contents.contract,
-        notes=contents.notes,
-    )
+    signatures = [_signature(path, target) for path in sorted(target.rglob("*.onnx"))]
+    asks = [
+        Reference(model=asked[ref], name=one.name, version=one.version, root=one.root) for ref, one in references.items()
+    ]
+    try:
+        return Meta(
+            name=contents.name,
+            created=created,
+            author=contents.author,
+            kind="decision" if has_decision else "model",
+            models=signatures,
+            references=asks,
+            decision=DecisionDigests.model_validate(digests.model_dump(by_alias=True)) if digests else None,
+            metrics=dict(contents.metrics),
+            lineage=contents.lineage,
+            card=contents.card,
+            contract=contents.contract,
+            notes=contents.notes,
+        )
+    except ValidationError as error:
+        faults = faults_of(error, Meta)
+        raise UsageError(
+            "what is said of the package is not allowed", faults=faults, next_step="flyball register --help"
+        ) from error
 
 
 def _asked(name: str, target: Path) -> dict[str, str]:

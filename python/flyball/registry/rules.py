@@ -123,6 +123,8 @@ def approve(state: NameState, house: House, actor: Actor, number: int, approval:
         return Refusal(
             "not_signed", f"{ref} is not signed, so there is nothing to approve", f"flyball sign {ref} --key FILE"
         )
+    if (refusal := _not_owner(actor, approver)) is not None:
+        return refusal
     # A user of the machine runs the command for whose key it is; a name that was given or an API key stands for somebody.
     theirs = {person(approver)} if actor.authenticated == "os-user" else {person(actor.name), person(approver)}
     if approval["key"] == version.signer_key or theirs & {person(version.author), person(version.signer or "")}:
@@ -132,8 +134,6 @@ def approve(state: NameState, house: House, actor: Actor, number: int, approval:
             f"{ref} is by {people}; authors do not approve their own versions",
             f"{_needed(house, version)} other than the author must",
         )
-    if (refusal := _not_owner(actor, approver)) is not None:
-        return refusal
     if any(approval["key"] == other.key or person(approver) == person(other.approver) for other in version.approvals):
         return Refusal("approved_already", f"{approver} has approved {ref} already", _still_needed(house, version))
     return Allowed("approved", {"version": number, **approval})

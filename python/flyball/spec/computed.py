@@ -5,6 +5,7 @@ A column of the data that says something else than the decision computes is refu
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from flyball.fit import Column, Columns
     from flyball.spec.root import Spec
 
-_ROWS_AT_ONCE = 20_000
+ROWS_AT_ONCE = 20_000
 _TOLERANCE = 1e-6  # relative: data may hold the value as float32, which models get
 _TEXTS = ("string", "category")
 
@@ -52,8 +53,8 @@ def with_computed(
     document = _document(spec, list(brought), wanted, categories)
     count = len(next(iter(columns.values()), ()))
     found: dict[str, list[Any]] = {name: [] for name in wanted}
-    for start in range(0, count, _ROWS_AT_ONCE):
-        rows = list(_rows(brought, types, range(start, min(count, start + _ROWS_AT_ONCE))))
+    for start in range(0, count, ROWS_AT_ONCE):
+        rows = list(rows_of(brought, types, range(start, min(count, start + ROWS_AT_ONCE))))
         for name, values in engine.compute_features(document, rows).items():
             found[name] += values
     made = {name: _column(values, types[name]) for name, values in found.items()}
@@ -84,22 +85,30 @@ def _document(spec: Spec, fields: list[str], wanted: list[str], categories: Mapp
     }
 
 
-def _rows(columns: Columns, types: Mapping[str, str], which: range) -> Iterator[dict[str, Any]]:
+def rows_of(columns: Columns, types: Mapping[str, str], which: range) -> Iterator[dict[str, Any]]:
     """Rows as a request would bring them; what is missing is left out."""
-    for row in which:
-        cells = {name: _cell(column[row], types[name]) for name, column in columns.items()}
-        yield {name: cell for name, cell in cells.items() if cell is not None}
+    cells = [_cells(column[which.start : which.stop], types[name]) for name, column in columns.items()]
+    for row in zip(*cells, strict=True):
+        yield {name: cell for name, cell in zip(columns, row, strict=True) if cell is not None}
 
 
-def _cell(value: Any, kind: str) -> Any:
+def _cells(column: Column, kind: str) -> list[Any]:
     if kind in _TEXTS:
-        return value
+        return list(column)
     if kind == "time":
-        return None if np.isnat(value) else f"{np.datetime_as_string(value)}Z"
-    if np.isnan(value):
+        texts = np.datetime_as_string(column)
+        return [None if missing else f"{text}Z" for text, missing in zip(texts, np.isnat(column), strict=True)]
+    return [_number(value, kind) for value in column.tolist()]
+
+
+def _number(value: float, kind: str) -> Any:
+    if math.isnan(value):
         return None
-    whole = kind != "float" and float(value).is_integer()
-    return bool(value) if kind == "bool" else int(value) if whole else float(value)
+    if math.isinf(value):  # JSON cannot say it; as a text it is refused by its field
+        return str(value)
+    if kind == "float" or not value.is_integer():
+        return value
+    return bool(value) if kind == "bool" and value in (0, 1) else int(value)
 
 
 def _column(values: list[Any], kind: str) -> Column:

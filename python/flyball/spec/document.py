@@ -59,7 +59,7 @@ def compile_spec(spec: Spec, base: Path, origin: Origin) -> Compiled:
     document = {
         "owner": spec.owner,
         "purpose": spec.purpose,
-        "input": [_field(name, part, values[name]) for name, part in spec.input.items()],
+        "input": [field_document(name, part, values[name]) for name, part in spec.input.items()],
         "features": [_feature(name, part, values[name]) for name, part in spec.features.items()],
         "sources": _sources(spec, files),
         "event_time": spec.event_time,
@@ -95,7 +95,8 @@ def _part(spec: Spec, name: str) -> Field | Feature:
     return spec.input[name] if name in spec.input else spec.features[name]
 
 
-def _field(name: str, part: Field, values: list[str]) -> dict[str, Any]:
+def field_document(name: str, part: Field, values: list[str]) -> dict[str, Any]:
+    """A field of the input; `values` are those of a category, from wherever they are written."""
     said = part.model_dump(exclude_none=True, exclude={"values", "values_file"})
     return {"name": name, **said, **({"values": values} if values else {})}
 

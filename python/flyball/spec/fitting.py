@@ -18,6 +18,7 @@ from flyball.spec.computed import computed_of, reads_of, with_computed
 from flyball.spec.faults import refusal
 from flyball.spec.files import Files
 from flyball.spec.read import read_spec
+from flyball.spec.rejected import refuse_rejected
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,18 +45,25 @@ def training_rows(decision: str | Path, data: str | Path, *, target: str) -> tup
     """What the model is trained on: the names of its columns, its rows as float32, and the target.
 
     The columns are made by the decision's own transforms with their fitted parameters, and computed features by the program
-    that serves, so that training and serving cannot drift apart: a column of the data that says something else than the
-    decision computes is refused. The decision has one model; its columns are those that it lists, else all that transforms
-    touched. `data` is .parquet, .csv or .jsonl.
+    that serves, so that training and serving cannot drift apart: rows that serving rejects are refused, and so is a column
+    of the data that says something else than the decision computes. The decision has one model; its columns are those that
+    it lists, else all that transforms touched. `data` is .parquet, .csv or .jsonl.
     """
     decision, data = Path(decision), Path(data)
     spec, origin = read_spec(decision)
+    if spec.model is None and spec.models is None:
+        raise InvalidInputError(
+            f"{decision}: the decision has no model, so it has no training columns",
+            next_step="name the model that is to be trained:  model: {path: MODEL.onnx, …}",
+        )
     files = Files(decision.parent, origin)
     steps = whole_steps(spec, {name: found for name in kinds(spec) if (found := _categories(spec, name, files))}, files)
     if files.faults:
         raise refusal(origin, files.faults)
     listed = spec.model.columns[0].columns if spec.model else None
     names = listed or touched(steps, [*spec.input, *spec.features])
+    if not names:
+        raise InvalidInputError(f"{decision}: the model has no columns", next_step="list them in model.columns")
     sources = {*names, *(name for step in steps for name in step["of"])}
     columns, truth = _columns(spec, files, sources, data, target)
     for step in steps:
@@ -70,10 +78,11 @@ def _columns(spec: Spec, files: Files, wanted: set[str], data: Path, target: str
     computed = computed_of(spec, needed)
     asked = {name: kind for name, kind in kinds(spec).items() if name in needed}
     columns, truth = read_columns(data, asked, target=target, optional=computed)
-    read = {name: _as_read(spec, name, column, files) for name, column in columns.items()}
     categories = {name: _categories(spec, name, files) for name in asked}
     if files.faults:
         raise refusal(files.origin, files.faults)
+    refuse_rejected(spec, columns, categories, data)
+    read = {name: _as_read(spec, name, column, files) for name, column in columns.items()}
     return with_computed(spec, read, computed, categories, data), truth
 
 
