@@ -209,6 +209,19 @@ def test_what_cannot_be_meant_is_refused(verb: Any, words: list[str], code: int,
     assert (refused, said in err) == (code, True), err
 
 
+@pytest.mark.parametrize(
+    "words", [["outcome", "--truth", "bad"], ["override", "--outcome", "approve", "--by", "ana", "--why", "known"]]
+)
+def test_what_is_told_of_a_record_under_another_decision_is_refused(
+    verb: Any, journal: JournalFolder, words: list[str]
+) -> None:
+    identity = journal.decide("nokey")
+    given = [words[0], str(identity), *words[1:], "--decision", "loan"]
+    # Nothing listens there: that nothing was sent is seen from the error.
+    code, _, err = verb(*given, "--url", "http://127.0.0.1:1")
+    assert (code, f"record {identity} is of decision 'nokey', not 'loan'" in err) == (3, True), err
+
+
 def test_json_is_json_wherever_it_is_asked_for(verb: Any, journal: JournalFolder, tmp_path: Path) -> None:
     identity = str(journal.decide())
     journal.seal()
