@@ -222,6 +222,13 @@ def test_what_is_told_of_a_record_under_another_decision_is_refused(
     assert (code, f"record {identity} is of decision 'nokey', not 'loan'" in err) == (3, True), err
 
 
+@pytest.mark.parametrize("words", [["override"], ["review", "settle"]])
+def test_the_help_of_an_override_says_that_its_texts_outlive_an_erasure(run: Any, words: list[str]) -> None:
+    code, out, _ = run("decisions", *words, "--help")
+    plain = " ".join(out.replace("│", " ").split())
+    assert (code, plain.count("which no erasure removes: write no personal data")) == (0, 2), out
+
+
 def test_json_is_json_wherever_it_is_asked_for(verb: Any, journal: JournalFolder, tmp_path: Path) -> None:
     identity = str(journal.decide())
     journal.seal()

@@ -33,8 +33,9 @@ review = typer.Typer(
     help="List decisions that wait for a person, oldest first; settle one with `review settle`.",
 )
 
-By = Annotated[str, typer.Option("--by", metavar="NAME", help="Who decides.")]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="For what reason.")]
+_PLAIN = "Stored as plain text, which no erasure removes: write no personal data."
+By = Annotated[str, typer.Option("--by", metavar="NAME", help=f"Who decides. {_PLAIN}")]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help=f"For what reason. {_PLAIN}")]
 Instead = Annotated[str, typer.Option("--outcome", metavar="NAME", help="What it is instead.")]
 DecisionId = Annotated[str, typer.Argument(metavar="ID", help="The decision.")]
 
