@@ -83,18 +83,31 @@ def test_one_is_not_counted_as_many(verb: Any, journal: JournalFolder) -> None:
     assert "whole   1 record in 1 segment, 1 checkpoint\n" in out
 
 
-def test_a_review_is_settled_with_an_outcome_that_the_decision_has(verb: Any, journal: JournalFolder) -> None:
+def serve(journal: JournalFolder, policy: dict[str, Any]) -> None:
+    """Decision loan serves with a policy from now on."""
     pairs = decision_pairs("loan", "review", journal.now_ns)
-    policy = {"outcomes": ["review", "grant", "decline"]}
     document = {"name": "loan", "decision": {"policy": policy}, "versions": [
         {"version": "7", "artifact": {"digest": "sha256:" + pairs["models"][0][2].hex()}}
     ]}  # fmt: skip
     deployment, runtime = journal.blob(json.dumps(document).encode()), journal.blob(b"{}")
     names = {name: pairs[name] for name in ("decision", "document", "policy", "schema")}
     journal.add("served", **names, deployment=deployment, runtime=runtime, base="/srv")
+
+
+def test_a_review_is_settled_with_an_outcome_that_the_decision_has(verb: Any, journal: JournalFolder) -> None:
+    serve(journal, {"outcomes": ["review", "grant", "decline"]})
     journal.decide("loan", "review")
     _, out, _ = verb("review")
     assert "--outcome grant --by NAME" in out
+
+
+def test_rules_that_fired_are_numbered_as_in_a_plan_with_their_codes(verb: Any, journal: JournalFolder) -> None:
+    rules = [{"when": "amount > 9.0", "then": "review", "reason": "TOO_MUCH"}, {"when": "true", "then": "review"}]
+    serve(journal, {"outcomes": ["review"], "rules": rules})
+    pairs = {**decision_pairs("loan", "review", journal.now_ns), "rules": ["0", "1"], "reasons": []}
+    journal.add("decision", identity := uuid.UUID(int=(journal.now_ns // 1_000_000) << 80 | 0x7 << 76 | 0x8 << 60), **pairs)
+    _, out, err = verb("show", str(identity))
+    assert "  rules that fired: rule 1 (TOO_MUCH), rule 2\n" in out, err
 
 
 def test_sql_and_filters_together_are_refused_by_name(verb: Any) -> None:

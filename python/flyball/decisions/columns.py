@@ -53,7 +53,7 @@ COLUMNS = (
     Column("score", "DOUBLE", "the score that the policy judged"),
     Column("outcome", "VARCHAR", "what was decided; of an override: what it is instead"),
     Column("band", "VARCHAR", "the band that the score fell into"),
-    Column("rules", "JSON", "rules that fired"),
+    Column("rules", "JSON", "rules that fired, by their places in the policy, from 0"),
     Column("reasons", "JSON", "[{code, field, contribution}], the weightiest first"),
     Column("explain", "BOOLEAN", "reasons were asked for"),
     Column("remedy", "JSON", "{cause, stage, used}, where a remedy decided"),

@@ -14,7 +14,7 @@ from flyball.decisions import checkpoints
 from flyball.decisions.records import Decided, Failed, History
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from flyball.decisions.records import Feature, Outcome, Override, Shadowed
     from flyball.journal import JournalLog, Proof
@@ -42,13 +42,13 @@ def prove(log: JournalLog, record: Decided | Failed) -> Proven:
     return Proven(proof.segment, proof.index, proof.findings, signed, proof.checkpoint_path is not None)
 
 
-def lines(history: History, proven: Proven, texts: Mapping[str, str]) -> Iterator[Text]:
-    """The whole page, line by line."""
+def lines(history: History, proven: Proven, texts: Mapping[str, str], codes: Sequence[str | None] = ()) -> Iterator[Text]:
+    """The whole page, line by line: with texts by reason code, and the code of each rule of the policy, in its order."""
     record = history.decision
     yield _title(record)
     yield _by(record)
     if isinstance(record, Decided):
-        yield from _judged(record, texts)
+        yield from _judged(record, texts, codes)
     yield from _known(record)
     if isinstance(record, Decided) and record.timings:
         yield _took(record)
@@ -84,7 +84,7 @@ def _by(record: Decided | Failed) -> Text:
     return Text("  " + "   ".join(parts))
 
 
-def _judged(record: Decided, texts: Mapping[str, str]) -> Iterator[Text]:
+def _judged(record: Decided, texts: Mapping[str, str], codes: Sequence[str | None]) -> Iterator[Text]:
     if record.remedy is not None:
         yield Text(f"  remedy: {record.remedy.used}, for {record.remedy.cause} at {record.remedy.stage}", style="yellow")
     told = [f"{reason.code} {texts.get(reason.code, '')}".rstrip() for reason in record.reasons]
@@ -92,9 +92,18 @@ def _judged(record: Decided, texts: Mapping[str, str]) -> Iterator[Text]:
     for reason, text in zip(record.reasons, told, strict=True):
         yield Text(f"  {text:<{width}}   {_grounds(reason.field, reason.contribution, record)}".rstrip())
     if record.rules:
-        yield Text(f"  rules that fired: {', '.join(map(str, record.rules))}")
+        yield Text(f"  rules that fired: {', '.join(_rule(place, codes) for place in record.rules)}")
     if not record.sampled:
         yield Text("  not sampled: input, features and outputs were not kept", style="dim")
+
+
+def _rule(place: Any, codes: Sequence[str | None]) -> str:
+    """A rule as `flyball plan` numbers it, from 1, with its code where it has one; records count from 0."""
+    if not str(place).isdecimal():
+        return str(place)
+    number = int(place)
+    code = codes[number] if number < len(codes) else None
+    return f"rule {number + 1}" + (f" ({code})" if code else "")
 
 
 def _grounds(field: str | None, contribution: float | None, record: Decided) -> str:

@@ -35,5 +35,5 @@ def show(
         print_json({"records": history.documents, "proof": asdict(proven)})
         return
     out = console()
-    for line in lines(history, proven, reason_texts(log, history)):
+    for line in lines(history, proven, *reason_texts(log, history)):
         out.print(line)
