@@ -73,7 +73,7 @@ COLUMNS = (
     Column("when", "BIGINT", "of outcome: the truth's own time, in ns since 1970"),
     Column("source", "VARCHAR", "of outcome: where the truth comes from"),
     Column("by", "VARCHAR", "who overrode, erased, held or released"),
-    Column("why", "VARCHAR", "and why"),
+    Column("why", "VARCHAR", "and why; of erased only with --reveal"),
     Column("name", "VARCHAR", "of hold and release"),
     Column("of", "VARCHAR", "of shadow: variant or policy"),
     Column("agrees", "BOOLEAN", "of shadow: it has the decision's outcome"),

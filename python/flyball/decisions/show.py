@@ -16,7 +16,7 @@ from flyball.decisions.records import Decided, Failed, History
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from flyball.decisions.records import Feature, Outcome, Override, Shadowed
+    from flyball.decisions.records import Erasure, Feature, Outcome, Override, Shadowed
     from flyball.journal import JournalLog, Proof
 
 _STAGES = ("parse", "route", "admit", "features", "tensor", "queue", "infer", "policy", "record", "respond")
@@ -42,14 +42,20 @@ def prove(log: JournalLog, record: Decided | Failed) -> Proven:
     return Proven(proof.segment, proof.index, proof.findings, signed, proof.checkpoint_path is not None)
 
 
-def lines(history: History, proven: Proven, texts: Mapping[str, str], codes: Sequence[str | None] = ()) -> Iterator[Text]:
+def lines(
+    history: History,
+    proven: Proven,
+    texts: Mapping[str, str],
+    codes: Sequence[str | None] = (),
+    erased: Erasure | None = None,
+) -> Iterator[Text]:
     """The whole page, line by line: with texts by reason code, and the code of each rule of the policy, in its order."""
     record = history.decision
     yield _title(record)
     yield _by(record)
     if isinstance(record, Decided):
         yield from _judged(record, texts, codes)
-    yield from _known(record)
+    yield from _known(record, erased)
     if isinstance(record, Decided) and record.timings:
         yield _took(record)
     for shadow in history.shadows:
@@ -117,7 +123,7 @@ def _grounds(field: str | None, contribution: float | None, record: Decided) -> 
     return f"{field} = {_value(value)}{added}"
 
 
-def _known(record: Decided | Failed) -> Iterator[Text]:
+def _known(record: Decided | Failed, erased: Erasure | None) -> Iterator[Text]:
     if record.features:
         yield Text("  features  " + " · ".join(_feature(name, fact) for name, fact in record.features.items()))
     if record.input:
@@ -128,10 +134,18 @@ def _known(record: Decided | Failed) -> Iterator[Text]:
     if record.personal == "sealed":
         yield Text("  personal  sealed; see it with --reveal", style="dim")
     elif record.personal == "erased":
-        yield Text("  personal  erased", style="yellow")
+        yield Text(f"  personal  erased{_erased(erased)}", style="yellow")
     masked = getattr(record, "masked", [])
     if masked:
         yield Text(f"  masked    {', '.join(masked)}", style="dim")
+
+
+def _erased(told: Erasure | None) -> str:
+    """When, by whom and why; the reason is sealed, too."""
+    if told is None:
+        return ""
+    why = "; see why with --reveal" if told.why is None else f": {told.why}"
+    return f" {_when(told.time)}, by {told.by}{_authenticated(told.caller)}{why}"
 
 
 def _took(record: Decided) -> Text:
