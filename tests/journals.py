@@ -204,7 +204,7 @@ def decision_pairs(name: str, outcome: str, at: int) -> dict[str, Any]:
         "models": [["fraud", "7", digest]], "protocol": "http", "caller": "shop", "key": None, "trace": None,
         "single": True, "variant": None, "route": "champion", "batch": [["fraud", 5, 2]],
         "features": {"payments_1h": [23, "window", 0.0]}, "scores": {"fraud": 0.914}, "outputs": {}, "score": 0.914,
-        "outcome": outcome, "band": "high", "rules": ["R11"], "reasons": [["R11", "payments_1h", 0.31]], "explain": False,
+        "outcome": outcome, "band": "high", "rules": ["0"], "reasons": [["R11", "payments_1h", 0.31]], "explain": False,
         "remedy": None, "timings": [6000, 1000, 1000, 9000, 4000, 2000, 21000, 8000, 2000, None],
         "input": {"amount": 4100.0, "country": "DE"},
     }  # fmt: skip

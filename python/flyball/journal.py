@@ -145,7 +145,9 @@ class JournalLog:
 
     def with_input(self, record: dict[str, Any]) -> dict[str, Any]:
         """A record with its long input put back where that can be read, and marked where its subject was erased since."""
-        if record.get("personal") == "sealed" and record["seq"] < self.erasures().get(record.get("subject", ""), 0):
+        # The reason of an erasure is sealed under a key of its own: a later erasure of the subject leaves it.
+        sealed = record.get("personal") == "sealed" and record["kind"] != "erased"
+        if sealed and record["seq"] < self.erasures().get(record.get("subject", ""), 0):
             record = {**record, "personal": "erased"}
         kept = self.blob(record["input_blob"][0]) if "input_blob" in record else None
         if kept is None:
@@ -164,6 +166,12 @@ class JournalLog:
             with boundary():
                 self._erasures = (stamp, json.loads(self._log.erasures()))
         return self._erasures[1]
+
+    def erasure(self, subject: str, from_seq: int) -> dict[str, Any] | None:
+        """The first erasure of a subject, by its token, from a sequence number on; none: there is none."""
+        return next(
+            (record for record in self.records(from_seq, kinds=["erased"]) if record.get("subject") == subject), None
+        )
 
     def first_since(self, since_ns: int | None) -> int:
         """From which number on records of a time are: whole segments that ended before it need not be read."""

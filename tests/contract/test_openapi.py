@@ -74,3 +74,19 @@ def test_the_document_has_the_version_of_the_build() -> None:
     version = re.search(r'^version = "(.+)"', (REPOSITORY / "Cargo.toml").read_text(), re.MULTILINE)
     assert version is not None
     assert json.loads(DOCUMENT.read_text())["info"]["version"] == version[1]
+
+
+def test_texts_are_taken_up_to_the_length_that_the_document_has(server: Server) -> None:
+    most = json.loads(DOCUMENT.read_text())["components"]["schemas"]["Override"]["properties"]["why"]["maxLength"]
+    told = {"id": "0192f6c1-2345-7fff-bfff-ffffffffffff", "decision": "card", "outcome": "pass", "by": "ana"}
+    with Http(server) as connection:
+        for length, status in ((most, 200), (most + 1, 400)):
+            assert connection.post("/v1/overrides", json.dumps({**told, "why": "x" * length}).encode()).status == status
+
+
+def test_erasures_and_holds_name_the_right_that_the_server_demands() -> None:
+    paths = json.loads(DOCUMENT.read_text())["paths"]
+    of_them = [paths["/v1/erasures"], paths["/v1/holds"], paths["/v1/holds/{name}"]]
+    summaries = [operation["summary"] for path in of_them for operation in path.values() if "summary" in operation]
+    assert len(summaries) == 4
+    assert all(summary.endswith("Needs the right `erase`.") for summary in summaries)

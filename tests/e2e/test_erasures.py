@@ -57,8 +57,9 @@ def test_every_reader_says_erased_without_a_key(server: Server, place: Path, tmp
     assert ending.stdout == ["erased: 1 record"]
     where = ("--journal", place)
     shown = decisions("show", first["decision_id"], *where).stdout
-    assert "  personal  erased" in shown
-    assert not any("--reveal" in line for line in shown)
+    (erased,) = [line for line in shown if line.startswith("  personal  ")]
+    assert erased.startswith("  personal  erased 20")
+    assert erased.endswith(", by dpo (not authenticated); see why with --reveal")
     assert any("sealed; see it with --reveal" in line for line in decisions("show", other["decision_id"], *where).stdout)
     rows = decisions("query", "select id, erased from decisions order by seq", "--json", *where).stdout
     assert [json.loads(row)["erased"] for row in rows] == [True, False]
@@ -72,6 +73,32 @@ def test_every_reader_says_erased_without_a_key(server: Server, place: Path, tmp
     log = b"".join(path.read_bytes() for path in (place / "segments").iterdir())
     assert b"Ann Example" not in log  # the reason is personal too
     assert decisions("verify", *where).code == 0
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_the_reason_of_an_erasure_is_read_with_the_key(server: Server, place: Path, *, compacted: bool) -> None:
+    (first,) = journal_servers.ask_rows(server, 1)
+    assert decisions("erase", "a0", *ORDERS, "--url", server.url).code == 0
+    # What is recorded of the subject after an erasure is removed by the next one.
+    (second,) = journal_servers.ask_rows(server, 1)
+    assert decisions("erase", "a0", "--by", "ana", "--why", "asked again", "--url", server.url).code == 0
+    assert server.stop().code == 0
+    where = ("--journal", place)
+    if compacted:
+        assert decisions("compact", *where).code == 0
+        assert not list((place / "segments").glob("*1.fbj"))
+    for row, by, why in ((first, "dpo", ORDERS[3]), (second, "ana", "asked again")):
+        shown = decisions("show", row["decision_id"], "--reveal", *where).stdout
+        assert any(line.endswith(f", by {by} (not authenticated): {why}") for line in shown), shown
+        told = json.loads("".join(decisions("show", row["decision_id"], "--json", *where).stdout))["erasure"]
+        assert (told["by"], told["why"], told["personal"]) == (by, None, "sealed")
+    asked = ("query", "select id, why from events where kind = 'erased' order by seq", "--json", *where)
+    sealed = [json.loads(row) for row in decisions(*asked).stdout]
+    opened = [json.loads(row) for row in decisions(*asked, "--reveal").stdout]
+    assert [row["why"] for row in sealed] == [None, None]
+    assert [row["why"] for row in opened] == [ORDERS[3], "asked again"]
+    ending = decisions("show", opened[0]["id"], *where)
+    assert (ending.code, f"{opened[0]['id']} is an erasure, not a decision" in ending.text) == (3, True)
 
 
 def test_a_hold_is_ordered_and_released_over_http_and_stops_an_erasure(server: Server, place: Path) -> None:

@@ -33,7 +33,7 @@ def decision(number: int = 1, **changed: Any) -> dict[str, Any]:
         "score": 0.914,
         "outcome": "reject",
         "band": "reject",
-        "rules": ["R11"],
+        "rules": ["0"],
         "reasons": [
             {"code": "R11", "field": "payments_1h", "contribution": None},
             {"code": "R02", "field": "amount", "contribution": 0.31},

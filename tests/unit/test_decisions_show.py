@@ -28,7 +28,7 @@ def test_a_decision_is_told_in_few_lines(tmp_path):
         "  model fraud v7 sha256:3f9c…   policy sha256:b0b0…   schema sha256:5c5c…   route champion",
         "  R11 more than 20 payments in the last hour   payments_1h = 23 (window, age 0 ms)",
         "  R02 amount far above usual                   amount = 4100.00, +0.31",
-        "  rules that fired: R11",
+        "  rules that fired: rule 1",
         "  features  payments_1h = 23 (window, age 0 ms)",
         "  input     amount = 4100.00 · country = FR",
         "  personal  sealed; see it with --reveal",

@@ -83,18 +83,31 @@ def test_one_is_not_counted_as_many(verb: Any, journal: JournalFolder) -> None:
     assert "whole   1 record in 1 segment, 1 checkpoint\n" in out
 
 
-def test_a_review_is_settled_with_an_outcome_that_the_decision_has(verb: Any, journal: JournalFolder) -> None:
+def serve(journal: JournalFolder, policy: dict[str, Any]) -> None:
+    """Decision loan serves with a policy from now on."""
     pairs = decision_pairs("loan", "review", journal.now_ns)
-    policy = {"outcomes": ["review", "grant", "decline"]}
     document = {"name": "loan", "decision": {"policy": policy}, "versions": [
         {"version": "7", "artifact": {"digest": "sha256:" + pairs["models"][0][2].hex()}}
     ]}  # fmt: skip
     deployment, runtime = journal.blob(json.dumps(document).encode()), journal.blob(b"{}")
     names = {name: pairs[name] for name in ("decision", "document", "policy", "schema")}
     journal.add("served", **names, deployment=deployment, runtime=runtime, base="/srv")
+
+
+def test_a_review_is_settled_with_an_outcome_that_the_decision_has(verb: Any, journal: JournalFolder) -> None:
+    serve(journal, {"outcomes": ["review", "grant", "decline"]})
     journal.decide("loan", "review")
     _, out, _ = verb("review")
     assert "--outcome grant --by NAME" in out
+
+
+def test_rules_that_fired_are_numbered_as_in_a_plan_with_their_codes(verb: Any, journal: JournalFolder) -> None:
+    rules = [{"when": "amount > 9.0", "then": "review", "reason": "TOO_MUCH"}, {"when": "true", "then": "review"}]
+    serve(journal, {"outcomes": ["review"], "rules": rules})
+    pairs = {**decision_pairs("loan", "review", journal.now_ns), "rules": ["0", "1"], "reasons": []}
+    journal.add("decision", identity := uuid.UUID(int=(journal.now_ns // 1_000_000) << 80 | 0x7 << 76 | 0x8 << 60), **pairs)
+    _, out, err = verb("show", str(identity))
+    assert "  rules that fired: rule 1 (TOO_MUCH), rule 2\n" in out, err
 
 
 def test_sql_and_filters_together_are_refused_by_name(verb: Any) -> None:
@@ -207,6 +220,26 @@ def test_the_last_truth_counts_with_its_own_source(tmp_path: Path) -> None:
 def test_what_cannot_be_meant_is_refused(verb: Any, words: list[str], code: int, said: str) -> None:
     refused, _, err = verb(*words)
     assert (refused, said in err) == (code, True), err
+
+
+@pytest.mark.parametrize(
+    "words", [["outcome", "--truth", "bad"], ["override", "--outcome", "approve", "--by", "ana", "--why", "known"]]
+)
+def test_what_is_told_of_a_record_under_another_decision_is_refused(
+    verb: Any, journal: JournalFolder, words: list[str]
+) -> None:
+    identity = journal.decide("nokey")
+    given = [words[0], str(identity), *words[1:], "--decision", "loan"]
+    # Nothing listens there: that nothing was sent is seen from the error.
+    code, _, err = verb(*given, "--url", "http://127.0.0.1:1")
+    assert (code, f"record {identity} is of decision 'nokey', not 'loan'" in err) == (3, True), err
+
+
+@pytest.mark.parametrize("words", [["override"], ["review", "settle"]])
+def test_the_help_of_an_override_says_that_its_texts_outlive_an_erasure(run: Any, words: list[str]) -> None:
+    code, out, _ = run("decisions", *words, "--help")
+    plain = " ".join(out.replace("│", " ").split())
+    assert (code, plain.count("which no erasure removes: write no personal data")) == (0, 2), out
 
 
 def test_json_is_json_wherever_it_is_asked_for(verb: Any, journal: JournalFolder, tmp_path: Path) -> None:

@@ -57,6 +57,13 @@ class ParquetLog:
                 for frame in parquet_reader().read_frames(self._known(entry), where=("id", "==", decision_id)):
                     yield entry, frame
 
+    def events(self, entry: Retired, kind: str) -> list[Frame]:
+        """Frames of one kind in a segment, of a kind that belongs to no decision."""
+        reader = parquet_reader()
+        parts = [part for part in self._known(entry) if part.parent.name == f"decision={reader.EVENTS}"]
+        found: list[Frame] = reader.read_frames(parts, where=("kind", "==", kind))
+        return found
+
     def of(self, seq: int) -> Retired | None:
         """The segment that a record is in."""
         return next((entry for entry in self.entries.values() if entry.first_seq <= seq < entry.next_seq), None)

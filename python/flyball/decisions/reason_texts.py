@@ -1,4 +1,4 @@
-"""The texts of reason codes, as the author of the decision wrote them when it was made. Must not know how they are shown."""
+"""Reason codes of rules and their texts, as the policy had them when it decided. Must not know how they are shown."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ if TYPE_CHECKING:
     from flyball.journal import JournalLog
 
 
-def reason_texts(log: JournalLog, history: History) -> dict[str, str]:
-    """By code; none where the log does not have the deployment any more."""
+def reason_texts(log: JournalLog, history: History) -> tuple[dict[str, str], list[str | None]]:
+    """Texts by code, and the code of each rule; none where the log does not have the deployment any more."""
     record = next(document for document in history.documents if document["seq"] == history.decision.seq)
-    if not record.get("reasons"):
-        return {}
+    if not record.get("reasons") and not record.get("rules"):
+        return {}, []
     try:
         deployment = Deployments(log).of(record)
     except CannotError:
-        return {}
-    texts: dict[str, str] = (deployment.decision["policy"].get("reasons") or {}).get("texts") or {}
-    return texts
+        return {}, []
+    policy = deployment.decision["policy"]
+    texts: dict[str, str] = (policy.get("reasons") or {}).get("texts") or {}
+    return texts, [rule.get("reason") for rule in policy.get("rules") or ()]

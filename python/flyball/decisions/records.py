@@ -163,6 +163,16 @@ class Override(Record):
     caller: str | None = None
 
 
+class Erasure(Record):
+    """A subject's key was deleted. The reason is None where it was not opened."""
+
+    kind: Literal["erased"] = "erased"
+    by: str
+    why: str | None = None
+    caller: str | None = None
+    subject: str | None = None
+
+
 class Tensors(Record):
     """Tensors that were sent past a decision to its model, where that is exposed."""
 
@@ -181,6 +191,7 @@ _TYPES: dict[str, type[Record]] = {
     "shadow": Shadowed,
     "outcome": Outcome,
     "override": Override,
+    "erased": Erasure,
     "tensors": Tensors,
 }
 
@@ -224,6 +235,12 @@ def find(log: JournalLog, decision_id: str) -> History:
     documents = log.find(wanted)
     found = [typed(document) for document in documents]
     decided = [record for record in found if isinstance(record, Decided | Failed)]
+    if found and all(isinstance(record, Erasure) for record in found):
+        raise NotFoundError(
+            f"{wanted} is an erasure, not a decision",
+            code="record_not_found",
+            next_step=f"""read it:  flyball decisions query "select * from events where id = '{wanted}'" --reveal""",  # noqa: S608  # a UUID
+        )
     if not decided:
         raise NotFoundError(
             f"the journal in {log.folder} has no decision {wanted}",
@@ -240,3 +257,11 @@ def find(log: JournalLog, decision_id: str) -> History:
         shadows=[record for record in found if isinstance(record, Shadowed)],
         undelivered=any(record.kind == "undelivered" for record in found),
     )
+
+
+def erasure(log: JournalLog, record: Decided | Failed) -> Erasure | None:
+    """The erasure that removed what is personal in a record; none: it was not erased, or the log has it no more."""
+    if record.personal != "erased" or record.subject is None:
+        return None
+    found = log.erasure(record.subject, record.seq)
+    return None if found is None else Erasure.model_validate(found)

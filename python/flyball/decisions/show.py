@@ -14,9 +14,9 @@ from flyball.decisions import checkpoints
 from flyball.decisions.records import Decided, Failed, History
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from flyball.decisions.records import Feature, Outcome, Override, Shadowed
+    from flyball.decisions.records import Erasure, Feature, Outcome, Override, Shadowed
     from flyball.journal import JournalLog, Proof
 
 _STAGES = ("parse", "route", "admit", "features", "tensor", "queue", "infer", "policy", "record", "respond")
@@ -42,14 +42,20 @@ def prove(log: JournalLog, record: Decided | Failed) -> Proven:
     return Proven(proof.segment, proof.index, proof.findings, signed, proof.checkpoint_path is not None)
 
 
-def lines(history: History, proven: Proven, texts: Mapping[str, str]) -> Iterator[Text]:
-    """The whole page, line by line."""
+def lines(
+    history: History,
+    proven: Proven,
+    texts: Mapping[str, str],
+    codes: Sequence[str | None] = (),
+    erased: Erasure | None = None,
+) -> Iterator[Text]:
+    """The whole page, line by line: with texts by reason code, and the code of each rule of the policy, in its order."""
     record = history.decision
     yield _title(record)
     yield _by(record)
     if isinstance(record, Decided):
-        yield from _judged(record, texts)
-    yield from _known(record)
+        yield from _judged(record, texts, codes)
+    yield from _known(record, erased)
     if isinstance(record, Decided) and record.timings:
         yield _took(record)
     for shadow in history.shadows:
@@ -84,7 +90,7 @@ def _by(record: Decided | Failed) -> Text:
     return Text("  " + "   ".join(parts))
 
 
-def _judged(record: Decided, texts: Mapping[str, str]) -> Iterator[Text]:
+def _judged(record: Decided, texts: Mapping[str, str], codes: Sequence[str | None]) -> Iterator[Text]:
     if record.remedy is not None:
         yield Text(f"  remedy: {record.remedy.used}, for {record.remedy.cause} at {record.remedy.stage}", style="yellow")
     told = [f"{reason.code} {texts.get(reason.code, '')}".rstrip() for reason in record.reasons]
@@ -92,9 +98,18 @@ def _judged(record: Decided, texts: Mapping[str, str]) -> Iterator[Text]:
     for reason, text in zip(record.reasons, told, strict=True):
         yield Text(f"  {text:<{width}}   {_grounds(reason.field, reason.contribution, record)}".rstrip())
     if record.rules:
-        yield Text(f"  rules that fired: {', '.join(map(str, record.rules))}")
+        yield Text(f"  rules that fired: {', '.join(_rule(place, codes) for place in record.rules)}")
     if not record.sampled:
         yield Text("  not sampled: input, features and outputs were not kept", style="dim")
+
+
+def _rule(place: Any, codes: Sequence[str | None]) -> str:
+    """A rule as `flyball plan` numbers it, from 1, with its code where it has one; records count from 0."""
+    if not str(place).isdecimal():
+        return str(place)
+    number = int(place)
+    code = codes[number] if number < len(codes) else None
+    return f"rule {number + 1}" + (f" ({code})" if code else "")
 
 
 def _grounds(field: str | None, contribution: float | None, record: Decided) -> str:
@@ -108,7 +123,7 @@ def _grounds(field: str | None, contribution: float | None, record: Decided) -> 
     return f"{field} = {_value(value)}{added}"
 
 
-def _known(record: Decided | Failed) -> Iterator[Text]:
+def _known(record: Decided | Failed, erased: Erasure | None) -> Iterator[Text]:
     if record.features:
         yield Text("  features  " + " · ".join(_feature(name, fact) for name, fact in record.features.items()))
     if record.input:
@@ -119,10 +134,18 @@ def _known(record: Decided | Failed) -> Iterator[Text]:
     if record.personal == "sealed":
         yield Text("  personal  sealed; see it with --reveal", style="dim")
     elif record.personal == "erased":
-        yield Text("  personal  erased", style="yellow")
+        yield Text(f"  personal  erased{_erased(erased)}", style="yellow")
     masked = getattr(record, "masked", [])
     if masked:
         yield Text(f"  masked    {', '.join(masked)}", style="dim")
+
+
+def _erased(told: Erasure | None) -> str:
+    """When, by whom and why; the reason is sealed, too."""
+    if told is None:
+        return ""
+    why = "; see why with --reveal" if told.why is None else f": {told.why}"
+    return f" {_when(told.time)}, by {told.by}{_authenticated(told.caller)}{why}"
 
 
 def _took(record: Decided) -> Text:

@@ -23,6 +23,9 @@ _CHUNK = 512  # lines; DuckDB reads each once for every column, and 2,048 of a f
 _MEMORY = "1GB"  # what is more goes to a temporary folder
 REVEALED = "revealed"
 
+# The reason of an erasure is sealed, so that only what was opened has it.
+_REASON = f"CASE WHEN kind = 'erased' THEN {REVEALED}->>'$.why' ELSE why END"
+
 # Columns that decisions have beside those of records: (name, type, what it is).
 JOINED = (
     ("outcomes", "BIGINT", "how often a truth was told"),
@@ -134,7 +137,8 @@ def _records(connection: Any, log: JournalLog, since_ns: int | None, reveal: boo
     connection.unregister("lines")
     parquet = _parquet(connection, log, reveal, compacted)
     parts = " UNION ALL BY NAME ".join(["FROM uncompacted", *([parquet] if parquet else [])])
-    connection.execute(f"CREATE VIEW records AS {parts}")
+    names = f"* REPLACE ({_REASON} AS why)" if reveal else "*"
+    connection.execute(f"CREATE VIEW records AS SELECT {names} FROM ({parts})")  # noqa: S608
 
 
 def _uncompacted_from(log: JournalLog) -> int:

@@ -66,6 +66,17 @@ class WholeLog(JournalLog):
         found = {frame.seq: self.placed(frame, entry.first_seq) for entry, frame in compacted}
         return list((found | {record["seq"]: record for record in live}).values())
 
+    def erasure(self, subject: str, from_seq: int) -> dict[str, Any] | None:
+        """The first erasure of a subject from a sequence number on; none: there is none, or its record was removed."""
+        parquet = ParquetLog(self.folder)
+        for entry in _compacted(parquet, from_seq):
+            for frame in parquet.events(entry, "erased") if entry.gone_unix_ns is None else ():
+                record = self.placed(frame, entry.first_seq)
+                if frame.seq >= from_seq and record.get("subject") == subject:
+                    return record
+            from_seq = entry.next_seq
+        return super().erasure(subject, from_seq)
+
     def placed(self, frame: Frame, first_seq: int) -> dict[str, Any]:
         """A frame as a record with its place, as the log's reader gives it."""
         place = {"seq": frame.seq, "segment": frame.segment, "frame": frame.seq - first_seq}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flyball.errors import JournalRefusedError, UsageError
+from flyball.errors import InvalidInputError, JournalRefusedError, UsageError
 
 if TYPE_CHECKING:
     from flyball.decisions.whole_log import WholeLog
@@ -60,11 +60,20 @@ def open_log(folder: Path, kek: str | None = None, *, reveal: bool = False) -> W
     return WholeLog(folder, kek=kek, reveal=reveal)
 
 
-def decision_named(decision: str | None) -> str:
-    """The decision that a server is told of, where no journal at hand knows it."""
-    if decision is None:
-        raise UsageError("the journal is not at hand, and does not tell which decision this is", next_step="--decision NAME")
-    return decision
+def decision_named(decision_id: str, decision: str | None, recorded: str | None) -> str:
+    """The name to report under: the journal's, or --decision where no journal is available. Both must agree."""
+    if recorded is None:
+        if decision is None:
+            raise UsageError(
+                "the journal is not at hand, and does not tell which decision this is", next_step="--decision NAME"
+            )
+        return decision
+    if decision not in (None, recorded):
+        raise InvalidInputError(
+            f"record {decision_id} is of decision {recorded!r}, not {decision!r}",
+            next_step=f"check the id, or leave out --decision {decision}",
+        )
+    return recorded
 
 
 def log_at_hand(folder: Path, url: str | None) -> WholeLog | None:

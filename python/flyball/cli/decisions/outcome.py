@@ -52,7 +52,8 @@ def outcome(
         outcomes = _read(file, decision, when, source)
     else:
         log = log_at_hand(journal, url)
-        named = decision_named(decision) if log is None else find(log, str(decision_id)).decision.decision
+        recorded = None if log is None else find(log, str(decision_id)).decision.decision
+        named = decision_named(str(decision_id), decision, recorded)
         outcomes = [outcome_document(named, str(decision_id), _truth(str(truth)), when, source)]
     with progress_on(console(stderr=True)) as progress:
         step = progress.begin("outcomes", 1.0)

@@ -33,8 +33,9 @@ review = typer.Typer(
     help="List decisions that wait for a person, oldest first; settle one with `review settle`.",
 )
 
-By = Annotated[str, typer.Option("--by", metavar="NAME", help="Who decides.")]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="For what reason.")]
+_PLAIN = "Stored as plain text, which no erasure removes: write no personal data."
+By = Annotated[str, typer.Option("--by", metavar="NAME", help=f"Who decides. {_PLAIN}")]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help=f"For what reason. {_PLAIN}")]
 Instead = Annotated[str, typer.Option("--outcome", metavar="NAME", help="What it is instead.")]
 DecisionId = Annotated[str, typer.Argument(metavar="ID", help="The decision.")]
 
@@ -92,7 +93,7 @@ def override(
     from flyball.decisions.telling import checked_id, tell_override
 
     wanted = checked_id(decision_id)
-    named = _known(wanted, outcome, journal, url) or decision_named(decision)
+    named = _known(wanted, decision, outcome, journal, url)
     tell_override(named, wanted, outcome, by=by, why=why, url=url, folder=journal, kek=kek, key=key)
     if json:
         print_json({"id": wanted, "outcome": outcome, "by": by, "why": why})
@@ -105,22 +106,23 @@ review.command(
 )(override)
 
 
-def _known(decision_id: str, outcome: str, journal: Path, url: str | None) -> str | None:
-    """The decision's name; none where the log is not at hand.
+def _known(decision_id: str, decision: str | None, outcome: str, journal: Path, url: str | None) -> str:
+    """The decision's name.
 
-    Refuses an id that the log does not have, and an outcome that the policy does not.
+    Refuses an id that the log does not have, another decision's name, and an outcome that the policy does not have.
     """
     from flyball.decisions.replay import decision_record
     from flyball.decisions.reviews import outcomes_of
 
     log = log_at_hand(journal, url)
     if log is None:
-        return None
+        return decision_named(decision_id, decision, None)
     record = decision_record(log, decision_id)
+    named = decision_named(decision_id, decision, str(record["decision"]))
     allowed = outcomes_of(log, record)
     if allowed is not None and outcome not in allowed:
         raise UsageError(f"{outcome!r} is no outcome of this decision", next_step=f"those are: {', '.join(allowed)}")
-    return str(record["decision"])
+    return named
 
 
 def _instead(log: JournalLog, record: Json) -> str:

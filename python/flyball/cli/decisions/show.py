@@ -19,21 +19,23 @@ def show(
     """Show one decision: what, by which model and policy, why, how long it took, and what was told of it later.
 
     The last line but one is its proof: the place in the log, and since when a signed checkpoint covers it. What is
-    personal stays sealed unless --reveal asks for it.
+    personal stays sealed unless --reveal asks for it; of an erased subject it says when, by whom and, with --reveal, why.
     """
     from dataclasses import asdict
 
     from flyball.cli.output import console, print_json
     from flyball.decisions.reason_texts import reason_texts
-    from flyball.decisions.records import find
+    from flyball.decisions.records import erasure, find
     from flyball.decisions.show import lines, prove
 
     log = open_log(journal, kek, reveal=reveal)
     history = find(log, decision_id)
     proven = prove(log, history.decision)
+    erased = erasure(log, history.decision)
     if json:
-        print_json({"records": history.documents, "proof": asdict(proven)})
+        told = None if erased is None else erased.model_dump()
+        print_json({"records": history.documents, "proof": asdict(proven), "erasure": told})
         return
     out = console()
-    for line in lines(history, proven, reason_texts(log, history)):
+    for line in lines(history, proven, *reason_texts(log, history), erased):
         out.print(line)
