@@ -13,7 +13,7 @@ H2SPEC := github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
 MODEL_SIGNING := model-signing==1.1.1 pyopenssl  # which it imports and does not ask for
 MLFLOW := mlflow==3.17.2 onnx==1.23.2 onnxruntime==1.31.1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-# What `make build` and the claims build is what ships; `make test` builds its own (see Cargo.toml).
+# release is quick to build; dist is what ships and what the claims measure; `make test` builds its own (see Cargo.toml).
 PROFILE ?= release
 BUILT = .venv/built-$(PROFILE)
 # Of the tests' profile alone; see crates/server/Cargo.toml.
@@ -25,7 +25,8 @@ export VIRTUAL_ENV := $(CURDIR)/.venv
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Where the shell forbids Python its bytecode, every process of the tests would compile its packages anew: half of their time.
 unexport PYTHONDONTWRITEBYTECODE
-export FLYBALL_COMMIT := $(or $(shell git rev-parse --short=12 HEAD 2>/dev/null),unknown)
+# Only what is measured or shipped names its commit: otherwise every commit would compile the server again.
+export FLYBALL_COMMIT := $(if $(filter dist,$(PROFILE)),$(or $(shell git rev-parse --short=12 HEAD 2>/dev/null),unknown),development)
 
 # Where the wheel keeps ONNX Runtime's library, found without importing the package.
 ORT = $(shell $(BIN)/python tools/ort_library.py)
@@ -42,14 +43,17 @@ FUZZ_LIMITS := -max_len=65536 -timeout=5 -malloc_limit_mb=9 -rss_limit_mb=1024
 PARALLEL := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 ALONE := tests/e2e/test_overload.py
 PARTS := FLYBALL_VERSITYGW="$(CURDIR)/.parts/versitygw" FLYBALL_H2SPEC="$(CURDIR)/.parts/h2spec" FLYBALL_MODEL_SIGNING="$(CURDIR)/.parts/model-signing/bin/model_signing"
-COMMIT := $(wildcard .git/logs/HEAD)  # the build knows its commit, so a commit makes a new build
+COMMIT = $(if $(filter dist,$(PROFILE)),$(wildcard .git/logs/HEAD))
 
-.PHONY: help build demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-hardening busy crash plots-tails bench-peers conformance fuzz suite tools-present
+.PHONY: help build check demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-hardening busy crash plots-tails bench-peers conformance fuzz shipped stubs suite tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 build: $(BUILT) ## build flyballd and the Python package, ready in .venv/bin
+
+shipped: ## build flyballd and the Python package as they ship, for measurements
+	@$(MAKE) PROFILE=dist build
 
 demo: build ## train, serve, load and compare a small model, then stop
 	@$(BIN)/flyball demo
@@ -77,8 +81,13 @@ suite: lint
 	@$(BIN)/pytest -q $(ALONE) $(PYTEST_TIMEOUT)
 	@$(BIN)/pytest -q $(PARALLEL) $(ALONE:%=--ignore %) $(PYTEST_TIMEOUT)
 
-lint: build ## formatters, linters, type checks, arrows, house style
-	@$(MAKE) --jobs 2 --output-sync=target lint-rust lint-python
+# Python's checks come first: they take seconds, and nothing is worth compiling before they pass.
+lint: lint-python build ## formatters, linters, type checks, arrows, house style
+	@$(MAKE) --jobs 2 --output-sync=target lint-rust stubs
+
+check: lint-python ## what to run before each commit: the same checks, and the unit tests of what changed (SINCE=HEAD)
+	@$(MAKE) PROFILE=tested build lint-rust stubs
+	@ORT_DYLIB_PATH="$(ORT)" $(BIN)/python tools/changed.py --since $(or $(SINCE),HEAD)
 
 lint-rust:
 	@echo "lint: rustfmt"
@@ -91,7 +100,7 @@ lint-rust:
 	    echo "lint: cargo-deny is not installed, licences were not checked; get it: cargo install --locked cargo-deny"; \
 	fi
 
-lint-python:
+lint-python: .venv/synced
 	@echo "lint: tidy"
 	@$(BIN)/python tools/tidy.py
 	@echo "lint: ruff"
@@ -99,51 +108,53 @@ lint-python:
 	@$(BIN)/ruff format --quiet --check .
 	@echo "lint: mypy --strict"
 	@$(BIN)/mypy
-	@echo "lint: stubtest, the stub against the built extension"
-	@$(BIN)/python -m mypy.stubtest flyball._native
 	@echo "lint: import-linter"
 	@$(BIN)/lint-imports --no-cache >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }
+
+stubs:
+	@echo "lint: stubtest, the stub against the built extension"
+	@$(BIN)/python -m mypy.stubtest flyball._native
 
 fmt: .venv/synced ## format Rust and Python
 	@cargo fmt --all
 	@$(BIN)/ruff check --quiet --fix --exit-zero .
 	@$(BIN)/ruff format --quiet .
 
-claim-skeleton: build ## prove the claims of docs/claims.md on this machine (about 15 minutes)
+claim-skeleton: shipped ## prove the claims of docs/claims.md on this machine (about 15 minutes)
 	@echo "claim-skeleton: building the echo that the claims compare with"
-	@cargo build --quiet --release --locked -p flyball-server --example echo
+	@cargo build --quiet --profile dist --locked -p flyball-server --example echo
 	@$(BIN)/python -m bench.claims.skeleton
 
-claim-bench: build ## prove the claims of the benchmark itself (about 15 minutes; gets wrk, oha and perf_analyzer)
+claim-bench: shipped ## prove the claims of the benchmark itself (about 15 minutes; gets wrk, oha and perf_analyzer)
 	@$(BIN)/python -m bench.claims.bench
 
-claim-tails: build ## prove the claims about tails on this machine (about 25 minutes; ONLY="steady bursts" for some)
+claim-tails: shipped ## prove the claims about tails on this machine (about 25 minutes; ONLY="steady bursts" for some)
 	@$(BIN)/python -m bench.claims.tails $(if $(ONLY),--only $(ONLY))
 
-claim-protocol: build ## prove the claims about the protocol on this machine (about 12 minutes; ONLY="beside rates" for some)
+claim-protocol: shipped ## prove the claims about the protocol on this machine (about 12 minutes; ONLY="beside rates" for some)
 	@$(BIN)/python -m bench.claims.protocol $(if $(ONLY),--only $(ONLY))
 
-claim-decisions: build ## prove the claims about decisions on this machine (about 15 minutes; ONLY="stages beside" for some)
+claim-decisions: shipped ## prove the claims about decisions on this machine (about 15 minutes; ONLY="stages beside" for some)
 	@$(BIN)/python -m bench.claims.decisions $(if $(ONLY),--only $(ONLY))
 
-claim-journal: build ## prove the claims about the decision journal on this machine (about 30 minutes; ONLY="path sync" for some)
-	@cargo build --quiet --release --locked -p flyball-journal --example pour
+claim-journal: shipped ## prove the claims about the decision journal on this machine (about 30 minutes; ONLY="path sync" for some)
+	@cargo build --quiet --profile dist --locked -p flyball-journal --example pour
 	@$(BIN)/python -m bench.claims.journal $(if $(ONLY),--only $(ONLY))
 
-claim-registry: build .parts/versitygw .parts/model-signing/ready ## prove the claims about the registry on this machine (about 12 minutes; ONLY="scale kill" for some)
+claim-registry: shipped .parts/versitygw .parts/model-signing/ready ## prove the claims about the registry on this machine (about 12 minutes; ONLY="scale kill" for some)
 	@$(PARTS) $(BIN)/python -m bench.claims.registry $(if $(ONLY),--only $(ONLY))
 
-claim-convert: build ## prove the claims about converting and optimising models on this machine (about 25 minutes; ONLY="killed" for some)
+claim-convert: shipped ## prove the claims about converting and optimising models on this machine (about 25 minutes; ONLY="killed" for some)
 	@$(BIN)/python -m bench.claims.convert $(if $(ONLY),--only $(ONLY))
 
-claim-hardening: build .parts/h2spec ## try every fault again that attackers and users found, on this machine (about two hours; ONLY="attempts" for some)
+claim-hardening: shipped .parts/h2spec ## try every fault again that attackers and users found, on this machine (about two hours; ONLY="attempts" for some)
 	@$(PARTS) $(BIN)/python -m bench.claims.hardening $(if $(ONLY),--only $(ONLY))
 
 busy: ## run the tests that depend on time 50 times beside four busy processes (TIMES=50; about an hour)
 	@$(MAKE) PROFILE=tested build
 	@$(BIN)/python tools/busy.py --times $(or $(TIMES),50)
 
-crash: build ## kill a server under load 1,000 times and look for what it acknowledged (about 10 minutes)
+crash: shipped ## kill a server under load 1,000 times and look for what it acknowledged (about 10 minutes)
 	@$(BIN)/python -m bench.claims.journal --only crash
 
 plots-tails: .venv/synced ## draw the tables and pictures of docs/performance.md's tails anew from the published record
@@ -158,10 +169,10 @@ fuzz: tools-present ## feed every decoder odd bytes, FUZZ_SECONDS=60 each (ONLY=
 	        -max_total_time=$(FUZZ_SECONDS) $(FUZZ_LIMITS) -print_final_stats=1; \
 	done
 
-bench-peers: build ## measure flyball beside five other servers, ALL=1 for seven (about 20 minutes)
+bench-peers: shipped ## measure flyball beside five other servers, ALL=1 for seven (about 20 minutes)
 	@$(BIN)/python -m bench.peers.run
 
-conformance: build ## drive flyballd with other people's clients and write docs/reference/conformance.md (ONLY="curl" for some)
+conformance: shipped ## drive flyballd with other people's clients and write docs/reference/conformance.md (ONLY="curl" for some)
 	@$(BIN)/python -m conformance $(if $(ONLY),--only $(ONLY))
 
 clean: ## remove everything that was built

@@ -23,8 +23,8 @@ from flyball.snapshot import compile_models
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FLYBALLD = Path("target/release/flyballd")
-ECHO = Path("target/release/examples/echo")
+FLYBALLD = Path("target/dist/flyballd")
+ECHO = Path("target/dist/examples/echo")
 ANY_PORT = ["--listen", "127.0.0.1:0"]
 
 

@@ -122,7 +122,7 @@ def record(windows=(), *, subjects=("flyball",), **parts):
         "software": {
             "flyball_version": "0.1.0",
             "commit": "0123456789abcdef",
-            "profile": "release",
+            "profile": "dist",
             "target": "x86_64-unknown-linux-gnu",
             "rustc": "rustc 1.93.0",
             "ort_version": "1.30.0",

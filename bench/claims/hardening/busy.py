@@ -23,7 +23,7 @@ def measure(stand: Stand) -> None:
         for suite in ("python", "rust"):
             _judge(stand, suite, times)
     finally:
-        _build("release")
+        _build("dist")
 
 
 def _judge(stand: Stand, suite: str, times: int) -> None:

@@ -14,7 +14,7 @@ from flyball.journal import JournalLog
 if TYPE_CHECKING:
     from bench.claims.tails.stand import Stand
 
-POUR = Path("target/release/examples/pour")
+POUR = Path("target/dist/examples/pour")
 RATE_PER_S, SECONDS, QUICK_S = 50_000, 60, 3
 RATE_MIN, MEMORY_WITHIN = 0.98, 0.05
 

@@ -238,7 +238,7 @@ def _notes_of(subject: SubjectFigures) -> list[str]:
 def warnings(summary: Summary) -> list[str]:
     """What to doubt: of the build and the machine, then subject by subject."""
     record = summary.record
-    found = [] if record.software.profile == "release" else [f"a {record.software.profile} build was measured, not release"]
+    found = [] if record.software.profile == "dist" else [f"a {record.software.profile} build was measured, not dist"]
     found += warnings_of(record.machine)
     for subject in summary.subjects:
         windows = [window for window in record.windows if window.subject == subject.name]
