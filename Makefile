@@ -109,7 +109,7 @@ lint-python: .venv/synced
 	@echo "lint: mypy --strict"
 	@$(BIN)/mypy
 	@echo "lint: import-linter"
-	@$(BIN)/lint-imports --no-cache >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }
+	@PYTHONPATH=python $(BIN)/lint-imports --no-cache >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }
 
 stubs:
 	@echo "lint: stubtest, the stub against the built extension"
