@@ -110,7 +110,7 @@ def test_what_is_kept_warm_is_dropped_first_where_memory_is_short(
 
     def applied(generation: int) -> dict[str, Any]:
         wanted = {"generation": generation, "message": "snapshot applied"}
-        return server.log_line(lambda fields: wanted.items() <= fields.items(), 20.0)
+        return server.log_line(lambda fields: wanted.items() <= fields.items())
 
     # On a busy machine the survey of the first holds it longer than a load waits; the next snapshot finds the room.
     generation, line = 3, applied(3)

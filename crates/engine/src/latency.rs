@@ -52,7 +52,7 @@ impl LatencyTable {
         Some(Duration::from_secs_f64(us.max(0.0) / 1e6))
     }
 
-    pub(crate) fn fill(&self, points: Vec<LatencyPoint>) {
+    pub fn fill(&self, points: Vec<LatencyPoint>) {
         // A table is filled once, by the load that made it.
         let _ = self.surveyed.set(points);
     }

@@ -144,20 +144,11 @@ impl Surveyor {
         self.prober.stopper()
     }
 
-    /// Measures until the table is full, or `stop` says so between two sizes; then the table stays empty.
-    pub fn survey(mut self, table: &LatencyTable, stop: &dyn Fn() -> bool) {
-        let Some(made_up) = self.made_up.take() else { return };
-        let mut points = Vec::new();
-        for rows in sizes(self.rows_max) {
-            if stop() {
-                return;
-            }
-            match measure(&mut self.prober, &made_up, rows) {
-                Some(point) => points.push(point),
-                None => return,
-            }
-        }
-        table.fill(points);
+    /// Measures a run of each size, for [`LatencyTable::fill`]. None: a run failed, or `stop` said so between two sizes.
+    pub fn survey(mut self, stop: &dyn Fn() -> bool) -> Option<Vec<LatencyPoint>> {
+        let made_up = self.made_up.take()?;
+        let measured = |rows| if stop() { None } else { measure(&mut self.prober, &made_up, rows) };
+        sizes(self.rows_max).into_iter().map(measured).collect()
     }
 }
 

@@ -284,7 +284,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
                 drop(held);
                 before.into_iter().for_each(|before| self.replace(before));
                 for (surveyor, model) in surveyors.into_iter().zip(&deployment.versions) {
-                    self.chores.survey(surveyor, Arc::clone(model));
+                    self.chores.survey(surveyor, model);
                 }
                 Some(ack)
             }

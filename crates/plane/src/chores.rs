@@ -4,14 +4,14 @@
 
 use crate::{Deployment, Model};
 use flyball_engine::Surveyor;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A model that waits for its survey.
-struct Survey<M>(Surveyor, Arc<Model<M>>);
+/// A model that waits for its survey. Beside busy processes that may be long, and must not keep a model that is removed.
+struct Survey<M>(Surveyor, Weak<Model<M>>);
 
 enum Clean<M> {
     Reap(Arc<Deployment<M>>),
@@ -47,9 +47,9 @@ impl<M: Send + Sync + 'static> Chores<M> {
     }
 
     /// Waits when the list is full, as `reap` does: the sender is a loader, which has time, never a lane.
-    pub(crate) fn survey(&self, surveyor: Surveyor, model: Arc<Model<M>>) {
+    pub(crate) fn survey(&self, surveyor: Surveyor, model: &Arc<Model<M>>) {
         if let Some(surveys) = &self.surveys {
-            let _ = surveys.send(Survey(surveyor, model));
+            let _ = surveys.send(Survey(surveyor, Arc::downgrade(model)));
         }
     }
 
@@ -89,12 +89,14 @@ fn survey<M: Send + Sync + 'static>(
 /// Models whose runs do not always end must not keep the others from being surveyed. Their inputs ended once, in a model
 /// host; a model may still draw lots.
 fn survey_one<M: Send + Sync + 'static>(Survey(surveyor, model): Survey<M>, leaving: Arc<AtomicBool>) {
-    let (stopper, name) = (surveyor.stopper(), Arc::clone(&model.name));
+    let Some(name) = model.upgrade().map(|model| Arc::clone(&model.name)) else { return };
+    let stopper = surveyor.stopper();
     let (done, ended) = sync_channel(1);
     let begin = move || {
-        surveyor.survey(model.latency(), &|| leaving.load(Ordering::Relaxed));
-        // Not held by this thread any more when whoever waits hears of it.
-        drop(model);
+        let removed = || leaving.load(Ordering::Relaxed) || model.strong_count() == 0;
+        if let Some((points, model)) = surveyor.survey(&removed).zip(model.upgrade()) {
+            model.latency().fill(points);
+        }
         let _ = done.send(());
     };
     // It gives way as its parent does.

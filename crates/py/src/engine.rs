@@ -178,7 +178,7 @@ fn inspect_model(path: &Path, options: &[u8], hosts: &ModelHosts) -> Result<Insp
     let loaded = runtime.load(Arc::clone(&artifact), load, &hosts, &|| false).map_err(refused)?;
     hosts.rest();
     let latency = LatencyTable::default();
-    loaded.surveyor.survey(&latency, &|| false);
+    loaded.surveyor.survey(&|| false).into_iter().for_each(|points| latency.fill(points));
     Ok(Inspection {
         digest: artifact.digest,
         size_bytes: artifact.size_bytes(),
