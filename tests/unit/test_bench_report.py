@@ -108,7 +108,7 @@ def test_eight_subjects_with_errors_fit_into_a_hundred_columns():
 def test_the_title_tells_how_it_was_measured():
     first = terminal(record(steady()), width=160).splitlines()[0]
     assert first == (
-        "fraud-gbdt · REST JSON · open loop, Poisson · 3 × 2 s · 2 cores (shared with the generator) · release build"
+        "fraud-gbdt · REST JSON · open loop, Poisson · 3 × 2 s · 2 cores (shared with the generator) · dist build"
     )
 
 
