@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-/// Why a run failed: what it computed with a made-up quotient is no answer.
+/// Why a run failed: a result that was computed with a made-up quotient must not be returned.
 pub(crate) const TRAPPED: &str = "it divided an integer by zero, or the smallest integer by -1";
 
 thread_local! {
