@@ -107,7 +107,7 @@ fn survey_one<M: Send + Sync + 'static>(Survey(surveyor, model): Survey<M>, leav
     }
 }
 
-fn clean<M>(cleaning: &Receiver<Clean<M>>, leaving: &AtomicBool) {
+fn clean<M: Send + Sync>(cleaning: &Receiver<Clean<M>>, leaving: &AtomicBool) {
     flyball_engine::be_nice();
     let mut old: Vec<Arc<Deployment<M>>> = Vec::new();
     while !leaving.load(Ordering::Relaxed) {
@@ -123,12 +123,24 @@ fn clean<M>(cleaning: &Receiver<Clean<M>>, leaving: &AtomicBool) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        let before = old.len();
-        old.retain(in_use);
-        if free || old.len() < before {
+        let unused: Vec<_> = old.extract_if(.., |deployment| !in_use(deployment)).collect();
+        if free || !unused.is_empty() {
+            drop_apart(unused);
             flyball_engine::give_back();
         }
     }
+}
+
+/// Drops models on a thread that ends with them. A thread that goes on keeps some of the blocks that it freed (glibc's tcache:
+/// up to 448, each on a page of its own), and what holds such a block cannot be given back.
+fn drop_apart<T: Send>(unused: Vec<T>) {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("drop".to_owned());
+        // Where no thread can be had, `spawn_scoped` drops them here.
+        if let Ok(dropping) = thread.spawn_scoped(scope, || drop(unused)) {
+            let _ = dropping.join();
+        }
+    });
 }
 
 /// Jobs in flight hold their model, and requests their decision; once only the caller does, dropping it there is the last.

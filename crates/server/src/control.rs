@@ -21,11 +21,11 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) const ORDERS_MAX: usize = 16;
 /// The largest models take minutes; after this long the caller is told to look at the index instead.
 const ORDER_WAIT_MAX: Duration = Duration::from_secs(600);
-/// What loads models while others are served stays out of their way: it gives way altogether while there is time to spare.
-/// On a machine without any it would never come to an end, and a new version may be what helps; there it is merely nice.
+/// A load runs with the idle policy while the machine has time to spare, so that lanes do not notice it. Without spare time it
+/// would never end, and a new version may be what helps; there it is merely nice.
 const LOADER_NICE: i32 = 10;
-const BUSY_MAX: f64 = 0.9;
-const BUSY_LOOK: Duration = Duration::from_millis(100);
+const SPARE_MIN: f64 = 0.1;
+const SPARE_LOOK: Duration = Duration::from_millis(100);
 
 /// Gives the newest snapshot that has a model, where somebody knows of a newer one than was applied; none where the model
 /// is not there any more.
@@ -138,7 +138,7 @@ impl Control {
         let applied: &mut Bundle = &mut guard;
         std::thread::scope(|scope| {
             let load = scope.spawn(|| {
-                if machine::busy_share(&self.shared.machine, BUSY_LOOK) < BUSY_MAX {
+                if machine::spare_share(&self.shared.machine, SPARE_LOOK) >= SPARE_MIN {
                     flyball_engine::give_way();
                 } else {
                     let _ = setpriority_process(Some(rustix::thread::gettid()), LOADER_NICE);

@@ -74,13 +74,46 @@ pub(crate) fn lock_memory() -> io::Result<()> {
     Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
 }
 
-/// How much of the time that it may have this process uses, over a short look.
-pub(crate) fn busy_share(machine: &Machine, look: Duration) -> f64 {
+/// The share of this process's cores that nobody uses, over a short look. Neighbours count: a thread with the idle policy
+/// starves beside them, not only beside our own lanes.
+pub(crate) fn spare_share(machine: &Machine, look: Duration) -> f64 {
     let cores = machine.cpu_quota.unwrap_or(f64::MAX).min(machine.cpus.len().max(1) as f64);
     let used = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
-    let (before, began) = (used(), Instant::now());
+    let ticks = || cpu_ticks(&read_to_string("/proc/stat").unwrap_or_default(), &machine.cpus);
+    let (used_before, ticks_before, began) = (used(), ticks(), Instant::now());
     std::thread::sleep(look);
-    used().saturating_sub(before).as_secs_f64() / (began.elapsed().as_secs_f64() * cores)
+    let own = used().saturating_sub(used_before).as_secs_f64() / (began.elapsed().as_secs_f64() * cores);
+    (1.0 - own).clamp(0.0, ticks().idle_share_since(&ticks_before))
+}
+
+/// Clock ticks of some cores since the machine started.
+#[derive(Debug, PartialEq, Eq)]
+struct CpuTicks {
+    idle: u64,
+    all: u64,
+}
+
+impl CpuTicks {
+    /// One where the kernel shows no ticks: then only the process's own use is known.
+    fn idle_share_since(&self, earlier: &CpuTicks) -> f64 {
+        let all = self.all.saturating_sub(earlier.all);
+        if all == 0 { 1.0 } else { self.idle.saturating_sub(earlier.idle) as f64 / all as f64 }
+    }
+}
+
+/// Reads `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal. Guests' time is within the first two.
+fn cpu_ticks(stat: &str, cpus: &[usize]) -> CpuTicks {
+    let mut ticks = CpuTicks { idle: 0, all: 0 };
+    for line in stat.lines() {
+        let mut fields = line.split_ascii_whitespace();
+        let cpu = fields.next().and_then(|name| name.strip_prefix("cpu")?.parse::<usize>().ok());
+        if cpu.is_some_and(|cpu| cpus.contains(&cpu)) {
+            let counts: Vec<u64> = fields.take(8).map_while(|field| field.parse().ok()).collect();
+            ticks.all += counts.iter().sum::<u64>();
+            ticks.idle += counts.iter().skip(3).take(2).sum::<u64>();
+        }
+    }
+    ticks
 }
 
 fn affinity() -> Vec<usize> {
@@ -191,9 +224,20 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_sleeps_is_not_busy() {
-        let alone = Machine { cpus: vec![0; 1000], ..machine() };
-        assert!(busy_share(&alone, Duration::from_millis(5)) < 0.5);
+    fn neighbours_on_our_cores_leave_no_spare_time_and_those_on_others_do_not_count() {
+        let before = "cpu  9 9 9 9\ncpu0 10 0 5 100 5 0 0 0 0 0\ncpu1 10 0 5 100 5 0 0 0 0 0\nintr 1 2 3\n";
+        let after = "cpu  9 9 9 9\ncpu0 20 5 10 100 5 0 0 0 20 5\ncpu1 10 0 5 115 10 0 0 0 0 0\nintr 1 2 3\n";
+        for (cpus, spare) in [(&[0][..], 0.0), (&[1], 1.0), (&[0, 1], 0.5), (&[7], 1.0)] {
+            let share = cpu_ticks(after, cpus).idle_share_since(&cpu_ticks(before, cpus));
+            assert!((share - spare).abs() < 1e-9, "{cpus:?}: {share}");
+        }
+        assert_eq!(cpu_ticks("", &[0]), CpuTicks { idle: 0, all: 0 });
+    }
+
+    #[test]
+    fn spare_time_is_a_share() {
+        let share = spare_share(&machine(), Duration::from_millis(5));
+        assert!((0.0..=1.0).contains(&share), "{share}");
     }
 
     #[test]
