@@ -46,7 +46,7 @@ ALONE := tests/e2e/test_overload.py
 PARTS := FLYBALL_VERSITYGW="$(CURDIR)/.parts/versitygw" FLYBALL_H2SPEC="$(CURDIR)/.parts/h2spec" FLYBALL_MODEL_SIGNING="$(CURDIR)/.parts/model-signing/bin/model_signing"
 COMMIT = $(if $(filter dist,$(PROFILE)),$(wildcard .git/logs/HEAD))
 
-.PHONY: help build check demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-hardening busy crash plots-tails bench-peers conformance fuzz shipped stubs suite tools-present
+.PHONY: help build check demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-hardening busy crash plots-tails bench-peers conformance fuzz release shipped stubs suite tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -177,6 +177,9 @@ bench-peers: shipped ## measure flyball beside five other servers, ALL=1 for sev
 
 conformance: shipped ## drive flyballd with other people's clients and write docs/reference/conformance.md (ONLY="curl" for some)
 	@$(BIN)/python -m conformance $(if $(ONLY),--only $(ONLY))
+
+release: test ## test, then set the version, date the changelog, commit and tag (VERSION=0.2.0); pushes nothing
+	@$(BIN)/python tools/release.py $(VERSION)
 
 clean: ## remove everything that was built
 	rm -rf $(TARGET) .venv .parts .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
