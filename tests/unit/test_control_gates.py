@@ -47,7 +47,7 @@ def test_breaking_the_glass_is_told_in_the_event_with_what_was_not_kept(desk: De
 def test_a_model_without_an_end_is_not_promoted_and_no_glass_breaks_that(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flyball.native.PROBE_MS_MAX", 1000)
+    monkeypatch.setattr("flyball.native.models.PROBE_MS_MAX", 1000)
     ref = desk.ready(model=onnx_models.endless(tmp_path))
     for glass in (False, True):
         with pytest.raises(GateRefusedError, match=r"the probe did not end within 1000 ms \(probe_ms_max\)"):

@@ -1,7 +1,7 @@
 """What a registry shows: the documents that its readers get, in this process and over HTTP alike.
 
-The admin API's OpenAPI document is made from these, and `remote/registry.py` reads its answers with them. Must not know how any of it
-is stored.
+The admin API's OpenAPI document is made from these, and `remote/registry.py` reads its answers with them.
+Must not know how any of it is stored.
 """
 
 from __future__ import annotations

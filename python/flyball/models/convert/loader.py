@@ -1,4 +1,4 @@
-"""Starts the process that takes a file apart (`loader_process`), and reads what it left: plain files, checked like any others.
+"""Starts the process that takes a file apart (`loader_process`), and reads the plain files that it left, checked.
 
 Must not know what is in the file.
 """

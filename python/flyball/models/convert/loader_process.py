@@ -1,8 +1,8 @@
 """`python -m flyball.models.convert.loader_process JOB`: the process in which a model's file is loaded and taken apart.
 
-It gets one folder, with what is asked, and leaves plain files there: ONNX, JSON, arrays. It is closed off (`flyball.native.sandbox`) before
-it imports a package of the model, and loads a pickle only where that worked. Whoever started it trusts nothing that it
-finds. Must not know decisions.
+It gets one folder, with what is asked, and leaves plain files there: ONNX, JSON, arrays. It is closed off
+(`flyball.native.sandbox`) before it imports a package of the model, and loads a pickle only where that worked. Whoever
+started it trusts nothing that it finds. Must not know decisions.
 """
 
 from __future__ import annotations

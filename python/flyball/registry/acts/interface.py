@@ -1,4 +1,4 @@
-"""What a registry can be asked and told, whether it lies on this machine (`acts/registry.py`) or behind HTTP (`remote/registry.py`).
+"""What a registry can be asked and told, whether on this machine (`acts/registry.py`) or behind HTTP (`remote/registry.py`).
 
 The command line and the admin API speak to this and to nothing else. A private key never passes it: who signs asks for the
 files or the release, signs where the key is, and hands over what the key made.
