@@ -1,6 +1,6 @@
 """Types of the Rust extension; `mypy.stubtest` compares this page with the built module.
 
-Documents cross as JSON bytes, few and coarse. Only `flyball.engine`, `journal` and `model_runs` import it. Every failure
+Documents cross as JSON bytes, few and coarse. Only `flyball.native` imports it. Every failure
 raises `NativeError` with one argument, a JSON text: {"code", "message", "exit_code", "faults"?}.
 """
 

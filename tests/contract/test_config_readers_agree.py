@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from flyball import _native, engine
-from flyball.config import ServerConfig
+from flyball import _native
+from flyball.documents.config import ServerConfig
+from flyball.documents.faults import faults_of
+from flyball.documents.snapshot import compile_models
 from flyball.errors import ConfigRefusedError
-from flyball.faults import faults_of
-from flyball.snapshot import compile_models
+from flyball.native import boundary
+from flyball.native import server as native_server
 
 BOUNDS = {
     "lanes": (1, 256),
@@ -60,8 +62,8 @@ def stopped(server: Any) -> bool:
 
 def start_raw(document: dict[str, Any]) -> None:
     """The native reader alone: `engine.Server` takes a `ServerConfig`, which has already refused what is wrong."""
-    written = {**QUIET, "ort_path": str(engine.ort_library()), **document}
-    with engine.boundary():
+    written = {**QUIET, "ort_path": str(boundary.ort_library()), **document}
+    with boundary.boundary():
         assert stopped(_native.Server(json.dumps(written).encode(), NO_MODELS))
 
 
@@ -77,7 +79,7 @@ def test_the_bounds_below_are_those_of_every_number() -> None:
 
 
 def test_the_defaults_are_taken_by_the_native_reader() -> None:
-    assert stopped(engine.Server(ServerConfig(**QUIET), NO_MODELS))
+    assert stopped(native_server.Server(ServerConfig(**QUIET), NO_MODELS))
 
 
 def test_both_readers_have_the_same_keys() -> None:
@@ -91,13 +93,13 @@ def test_both_readers_have_the_same_keys() -> None:
 @pytest.mark.parametrize("end", [0, 1], ids=["least", "largest"])
 def test_every_number_is_taken_by_both_at_its_bound(end: int) -> None:
     document = {key: bounds[end] for key, bounds in BOUNDS.items()}
-    assert stopped(engine.Server(ServerConfig(**QUIET, **document), NO_MODELS))
+    assert stopped(native_server.Server(ServerConfig(**QUIET, **document), NO_MODELS))
 
 
 @pytest.mark.parametrize("level", ["error", "warn", "info", "debug"])
 def test_every_level_of_the_log_is_taken_by_both(level: str) -> None:
     document = {**QUIET, "log": level}
-    assert stopped(engine.Server(ServerConfig(**document), NO_MODELS))
+    assert stopped(native_server.Server(ServerConfig(**document), NO_MODELS))
 
 
 BEYOND = [(key, value) for key, (low, high) in BOUNDS.items() for value in (low - 1, high + 1)]

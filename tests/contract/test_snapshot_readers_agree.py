@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from serving import REPOSITORY
 
-from flyball.engine import check_snapshot
+from flyball.documents.snapshot import check
 from flyball.errors import RefusedError
-from flyball.snapshot import check
+from flyball.native.checks import check_snapshot
+from tests.support.serving import REPOSITORY
 
 GOLDEN = sorted((REPOSITORY / "tests" / "golden" / "snapshot").glob("v*/*/*.json"))
 NO_JSON = {

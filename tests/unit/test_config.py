@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from flyball.config import ServerConfig, read_server_config
-from flyball.config.reference import render
+from flyball.documents.config import ServerConfig, read_server_config
+from flyball.documents.config.reference import render
+from flyball.documents.faults import faults_of
 from flyball.errors import ConfigRefusedError
-from flyball.faults import faults_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -195,4 +195,4 @@ def test_every_key_has_a_unit_and_a_description():
 
 def test_the_reference_page_is_what_the_model_renders():
     page = (ROOT / "docs/reference/server-config.md").read_text()
-    assert page == render(), "write it anew:  python -m flyball.config.reference > docs/reference/server-config.md"
+    assert page == render(), "write it anew:  python -m flyball.documents.config.reference > docs/reference/server-config.md"

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
-from registry_desk import ADA, Desk
 
+from flyball.control.acknowledged import TAKEN_MAX, Proven
 from flyball.control.loop import ControlLoop
 from flyball.control.planes import FolderPlane
-from flyball.control.proven import TAKEN_MAX, Proven
 from flyball.control.state_folder import LAST_GOOD, TAKEN, StateFolder, documents_of
-from flyball.engine import Deployments, DeploymentState
-from flyball.snapshot.store import Bundle, digest_of, read
+from flyball.documents.snapshot.store import Bundle, digest_of, read
+from flyball.native.server_documents import Deployments, DeploymentState
+from tests.support.registry_people import ADA, Desk
 
 NODE = "http://node-1"
 _begun: list[ControlLoop] = []
@@ -27,7 +27,7 @@ def desk(tmp_path: Path) -> Desk:
 
 @pytest.fixture(autouse=True)
 def _end_all(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("flyball.control.fetching.PATIENCE_S", 30.0)  # however busy the machine is
+    monkeypatch.setattr("flyball.control.fetches.PATIENCE_S", 30.0)  # however busy the machine is
     yield
     while _begun:
         _begun.pop().stop()

@@ -11,17 +11,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from registry_desk import ADA, Desk, Paper
-from serving import until
 
 from flyball.artifacts import fetch_package
 from flyball.control.loop import ControlLoop
 from flyball.control.state_folder import StateFolder
+from flyball.documents.snapshot import Bundle
 from flyball.errors import FlyballError, LockedError, RegistryBrokenError
 from flyball.signing import keys
 from flyball.signing.policy import TrustPolicy
 from flyball.signing.trust import sign_policy
-from flyball.snapshot import Bundle
+from tests.support.registry_people import ADA, Desk, Paper
+from tests.support.serving import until
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ _begun: list[ControlLoop] = []
 
 @pytest.fixture(autouse=True)
 def _end_all(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("flyball.control.fetching.PATIENCE_S", 30.0)  # however busy the machine is
+    monkeypatch.setattr("flyball.control.fetches.PATIENCE_S", 30.0)  # however busy the machine is
     yield
     while _begun:
         _begun.pop().stop()
@@ -208,7 +208,7 @@ def test_what_a_server_answers_with_is_told_beside_what_is_placed_now_and_of_the
 
 def hold(monkeypatch: pytest.MonkeyPatch, held: str) -> threading.Event:
     """An artifact store from which the files of one package do not come until the event is set."""
-    monkeypatch.setattr("flyball.control.fetching.PATIENCE_S", 0.01)
+    monkeypatch.setattr("flyball.control.fetches.PATIENCE_S", 0.01)
     let_go = threading.Event()
 
     def slowly(store: Any, manifest: str, target: Path, *, root: str | None = None) -> Any:

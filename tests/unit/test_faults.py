@@ -5,8 +5,8 @@ from typing import Annotated
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from flyball.faults import Allowed, faults_of
-from flyball.snapshot import Deployment
+from flyball.documents.faults import Allowed, faults_of
+from flyball.documents.snapshot import Deployment
 
 
 class Part(BaseModel):

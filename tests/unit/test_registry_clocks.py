@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from registry_desk import ADA, Desk
 
-from flyball.registry.events import now_us
+from flyball.registry.events.log import now_us
+from tests.support.registry_people import ADA, Desk
 
 HOUR_US = 3600 * 1_000_000
 

@@ -4,11 +4,11 @@ import time
 from pathlib import Path
 
 import pytest
-from registry_desk import ADA, Desk
 
 from flyball.errors import FlyballError
-from flyball.registry.words import act
+from flyball.registry.events.sentences import act
 from flyball.signing import keys
+from tests.support.registry_people import ADA, Desk
 
 DAY_S = 86_400
 

@@ -5,20 +5,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import homes
-import models
 import pytest
 
 from flyball.errors import RegistryUnavailableError
-from flyball.registry.at_home import HomeRegistry
+from flyball.registry.local import HomeRegistry
+from tests.support import onnx_models, registry_homes
 
 
 def test_an_act_that_was_kept_before_the_registry_went_away_says_so(
     tmp_path: Path, run: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house = homes.make(tmp_path)
+    house = registry_homes.make(tmp_path)
     verbs: dict[str, list[str | Path]] = {
-        "register": ["fraud", models.linear(tmp_path, "model", seed=1)],
+        "register": ["fraud", onnx_models.linear(tmp_path, "model", seed=1)],
         "sign": ["fraud@1", "--key", house.key("ada")],
         "approve": ["fraud@1", "--key", house.key("grace")],
         "promote": ["fraud@1", "--to", "dev"],

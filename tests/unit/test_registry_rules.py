@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyball.registry import rules
-from flyball.registry.acting import APPROVER, DEPLOYER, READER, Actor, Candidate
-from flyball.registry.rules import Allowed, Gate, House, Promotion, Refusal
-from flyball.registry.state import NameState, fold
+from flyball.registry.acts import rules
+from flyball.registry.acts.interface import APPROVER, DEPLOYER, READER, Actor, Candidate
+from flyball.registry.acts.rules import Allowed, Gate, House, Promotion, Refusal
+from flyball.registry.events.state import NameState, fold
 
 HOUSE = House(("dev", "staging", "production"), {"low": 0, "standard": 1, "high": 2})
 ADA, BOB, CID = Actor("ada"), Actor("bob"), Actor("cid")

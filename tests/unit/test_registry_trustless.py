@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from registry_desk import ADA, Desk
 
-from flyball.cli.registry.telling import approvals, waits_for
+from flyball.cli.registry.text import approvals, waits_for
 from flyball.errors import FlyballError, SignatureError
 from flyball.signing.strict import written
 from flyball.signing.trust import sign_policy
+from tests.support.registry_people import ADA, Desk
 
 
 @pytest.fixture

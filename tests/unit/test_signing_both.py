@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from serving import REPOSITORY
 
-from flyball import engine
 from flyball.errors import SignatureError
+from flyball.native import checks
 from flyball.signing import keys, oms, release, trust
+from tests.support.serving import REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "tests/golden/signing"))
 
@@ -64,7 +64,7 @@ def both_on_package(folder: Path, bundle: bytes, policy: bytes = TRUST) -> str |
     def judge():
         oms.verify_folder(folder, bundle, trust.read_policy(policy, ROOTS, parts.NOW), parts.NOW)
 
-    rust = of_rust(engine.verify_package(folder, bundle, policy, parts.ROOT.pem, parts.NOW))
+    rust = of_rust(checks.verify_package(folder, bundle, policy, parts.ROOT.pem, parts.NOW))
     assert of_python(judge) == rust
     return rust
 
@@ -73,7 +73,7 @@ def both_on_release(document: bytes) -> str | None:
     def judge():
         release.check_release(document, trust.read_policy(TRUST, ROOTS, parts.NOW), parts.NOW, "production")
 
-    rust = of_rust(engine.verify_release(document, TRUST, parts.ROOT.pem, parts.NOW, "production"))
+    rust = of_rust(checks.verify_release(document, TRUST, parts.ROOT.pem, parts.NOW, "production"))
     assert of_python(judge) == rust
     return rust
 

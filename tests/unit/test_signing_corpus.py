@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-from serving import REPOSITORY
 
 from flyball.errors import SignatureError
 from flyball.signing import keys
@@ -16,6 +15,7 @@ from flyball.signing.manifest import model_digest
 from flyball.signing.reasons import Reason
 from flyball.signing.release import read_release
 from flyball.signing.trust import read_policy
+from tests.support.serving import REPOSITORY
 
 FOLDER = REPOSITORY / "tests/golden/signing"
 CORPUS = json.loads((FOLDER / "cases.json").read_text())

@@ -6,9 +6,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from flyball.documents.snapshot import FORMAT, Deployment, Index, check, parse
+from flyball.documents.snapshot.schema import schema_text
 from flyball.errors import SnapshotRefusedError
-from flyball.snapshot import FORMAT, Deployment, Index, check, parse
-from flyball.snapshot.schema import schema_text
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden/snapshot"
@@ -73,7 +73,7 @@ def test_the_schema_changes_only_with_the_format_number():
     assert schema_text() == SCHEMA.read_text(), (
         f"the snapshot's models no longer match {SCHEMA.name}. Readers refuse keys that they do not know, so a change of "
         "keys or limits needs FORMAT + 1 and a new schema file, and older ones must still be read. If only words changed: "
-        f"python -m flyball.snapshot > docs/reference/{SCHEMA.name}"
+        f"python -m flyball.documents.snapshot > docs/reference/{SCHEMA.name}"
     )
 
 

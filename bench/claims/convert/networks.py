@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from flyball.bench.models import fraud_rows
-from flyball.model_runs import Model
+from flyball.native.model_runs import Model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

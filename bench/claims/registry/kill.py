@@ -17,9 +17,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 from bench.claims.registry.writer import prepare
 from bench.claims.report import median
-from flyball.engine import ort_library
 from flyball.errors import FlyballError
-from flyball.registry.acts import Registry
+from flyball.native.boundary import ort_library
+from flyball.registry.acts.registry import Registry
 
 if TYPE_CHECKING:
     from pathlib import Path

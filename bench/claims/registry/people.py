@@ -20,13 +20,13 @@ from bench.claims.subjects import ANY_PORT
 from bench.parts.here import until
 from flyball.bench.process import Process
 from flyball.control.gates import run_gates
-from flyball.engine import ort_library
-from flyball.registry.acting import Actor
-from flyball.registry.at_home import HomeRegistry
+from flyball.native.boundary import ort_library
+from flyball.registry.acts.interface import Actor
+from flyball.registry.acts.signatures import approval, signed
 from flyball.registry.home import Home
-from flyball.registry.packing import Contents, pack
-from flyball.registry.remote import RemoteRegistry
-from flyball.registry.signatures import approval, signed
+from flyball.registry.local import HomeRegistry
+from flyball.registry.packages.pack import Contents, pack
+from flyball.registry.remote.registry import RemoteRegistry
 from flyball.signing import keys
 from flyball.signing.trust import sign_policy
 

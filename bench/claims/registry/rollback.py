@@ -12,7 +12,8 @@ from bench.claims.callers import Callers
 from bench.claims.registry.people import AUTHOR, PRODUCTION, Following, People, following
 from bench.parts.here import until
 from flyball.bench.models import make_fraud_gbdt
-from flyball.engine import Arrivals, LoadPlan, LoadResult, LoadRun
+from flyball.native.load import LoadRun
+from flyball.native.load_documents import Arrivals, LoadPlan, LoadResult
 
 if TYPE_CHECKING:
     from bench.claims.callers import Answer

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from bench.claims.registry.history import BEGUN, Size, write
 from bench.claims.report import median
-from flyball.registry.acts import Registry
-from flyball.registry.database import Database
-from flyball.registry.event import time_of
+from flyball.registry.acts.registry import Registry
+from flyball.registry.events.event import time_of
+from flyball.registry.events.verify import verify
 from flyball.registry.home import Home
-from flyball.registry.verify import verify
+from flyball.registry.tables.database import Database
 
 if TYPE_CHECKING:
     from collections.abc import Callable

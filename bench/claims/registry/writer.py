@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from bench.claims.registry.trusted import trusted, write_key
 from flyball.bench.models.perceptron import make_mlp
-from flyball.registry.acting import Actor
-from flyball.registry.at_home import HomeRegistry
+from flyball.registry.acts.interface import Actor
+from flyball.registry.acts.signatures import signed
 from flyball.registry.home import Home
-from flyball.registry.meta import Card
-from flyball.registry.packing import Contents, pack
-from flyball.registry.signatures import signed
+from flyball.registry.local import HomeRegistry
+from flyball.registry.packages.meta import Card
+from flyball.registry.packages.pack import Contents, pack
 from flyball.signing import keys
 
 if TYPE_CHECKING:

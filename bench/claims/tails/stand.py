@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.claims.report import Report, Windows, interleave, too_few
 from bench.claims.subjects import ANY_PORT, FLYBALLD, Subject, need
-from flyball.bench.bare import measure_bare
+from flyball.bench.bare_loop import measure_bare
 from flyball.bench.models import (
     fraud_rows,
     make_fraud_gbdt,
@@ -26,13 +26,14 @@ from flyball.bench.models import (
 from flyball.bench.payloads import make_payloads
 from flyball.bench.process import Process, on_cpus, split_cpus
 from flyball.bench.table import latency
-from flyball.engine import LoadResult, ort_library
-from flyball.snapshot import compile_models
+from flyball.documents.snapshot import compile_models
+from flyball.native.boundary import ort_library
+from flyball.native.load_documents import LoadResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from flyball.snapshot import Bundle, Terms
+    from flyball.documents.snapshot import Bundle, Terms
 
 ROW_RUN_MS = 0.5
 _ROWS = 500

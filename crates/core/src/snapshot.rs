@@ -3,7 +3,7 @@
 //! is Python's, and an older document written anew with every default in it would no longer be of its format.
 //!
 //! Reading is in two steps: `check` finds every fault of a document at once, with path and what was allowed; only a
-//! document without faults becomes the typed value. `python/flyball/snapshot` is the other reader; golden files under
+//! document without faults becomes the typed value. `python/flyball/documents/snapshot` is the other reader; golden files under
 //! `tests/golden/snapshot` hold the two together.
 
 mod check;

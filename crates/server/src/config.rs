@@ -1,4 +1,4 @@
-//! The server's settings: what was written, checked as a whole. `python/flyball/config` has the same keys, defaults
+//! The server's settings: what was written, checked as a whole. `python/flyball/documents/config` has the same keys, defaults
 //! and limits, and `docs/reference/server-config.md` is made from those.
 
 use crate::hosts;

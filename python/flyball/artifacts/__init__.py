@@ -6,8 +6,8 @@ Must not know events, names of versions or who may do what: digests come in, ver
 from flyball.artifacts.blobs import Blob, Store
 from flyball.artifacts.folder_store import FolderStore
 from flyball.artifacts.gc import References, Sweep, collect, references_of
-from flyball.artifacts.opening import open_store
 from flyball.artifacts.packages import Package, PackageFile, fetch_package, put_package, read_package
+from flyball.artifacts.stores import open_store
 
 __all__ = [
     "Blob",

@@ -13,10 +13,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from flyball.bench.recorded import AsRecorded
+from flyball.bench.as_recorded import AsRecorded
 from flyball.bench.scenario import Contract, Scenario
-from flyball.engine import LoadPlan, LoadResult
 from flyball.errors import FlyballError, RefusedError
+from flyball.native.load_documents import LoadPlan, LoadResult
 
 _FORMAT = "flyball-bench/"
 

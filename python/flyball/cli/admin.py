@@ -15,9 +15,9 @@ from flyball.cli.signals import Signals
 from flyball.errors import MissingExtraError, ServerFaultError
 
 if TYPE_CHECKING:
-    from flyball.control.admin.late import LateRegistry
+    from flyball.control.admin.lazy_registry import LateRegistry
     from flyball.control.admin.listener import AdminListener
-    from flyball.registry.at_home import HomeRegistry
+    from flyball.registry.local import HomeRegistry
 
 _POLL_S = 1.0
 _GIB = 1 << 30
@@ -71,9 +71,9 @@ def admin(
 
 def late_listener(home: Path, listen: str) -> AdminListener:
     """The admin API beside a server, which must start while the registry is away; not started yet."""
-    from flyball.control.admin.late import LateRegistry
+    from flyball.control.admin.lazy_registry import LateRegistry
     from flyball.control.gates import run_gates
-    from flyball.registry.at_home import HomeRegistry
+    from flyball.registry.local import HomeRegistry
 
     return listener_of(LateRegistry(lambda: HomeRegistry.open(home, gates=run_gates)), listen, folder=home)
 

@@ -87,8 +87,8 @@ def _server(name: str, command: list[str], payloads: bytes, seconds: float, prog
     from flyball.bench.run import first_answer, run_load
     from flyball.bench.stages import mean_batch_rows, metrics
     from flyball.bench.table import Row
-    from flyball.engine import LoadPlan, LoadResult, Warmup
     from flyball.errors import ServerFaultError
+    from flyball.native.load_documents import LoadPlan, LoadResult, Warmup
 
     server_cpus, generator_cpus = split_cpus()
     step = progress.begin(name, 2 * seconds)
@@ -128,7 +128,7 @@ def _server(name: str, command: list[str], payloads: bytes, seconds: float, prog
 
 
 def _bare(model: Path, payloads: bytes, seconds: float, progress: Progress) -> Row:
-    from flyball.bench.bare import measure_bare
+    from flyball.bench.bare_loop import measure_bare
     from flyball.bench.process import on_cpus, split_cpus
     from flyball.bench.table import Row
 
@@ -142,7 +142,7 @@ def _bare(model: Path, payloads: bytes, seconds: float, progress: Progress) -> R
 def _tell(out: Console, rows: list[Row], model: Path) -> None:
     from flyball.bench.process import split_cpus
     from flyball.bench.table import notes, results_table
-    from flyball.engine import build_info
+    from flyball.native.machine import build_info
 
     server_cpus, generator_cpus = split_cpus()
     shared = "shared with the generator" if server_cpus == generator_cpus else "the generator elsewhere"

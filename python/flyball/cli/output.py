@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from flyball.printable import printable, printable_lines, unescaped
+from flyball.cli.printable import printable, printable_lines, unescaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

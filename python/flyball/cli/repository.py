@@ -17,7 +17,7 @@ from flyball.cli.output import console
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from flyball.repository import ModelReport, RepositoryReport
+    from flyball.triton import ModelReport, RepositoryReport
 
 ModelRepository = Annotated[
     Path | None,

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flyball.cli.compacting import CompactEvery, Keep, schedule_of
-from flyball.cli.following import AdminListen, PublisherKey, RegistryHome, State, follower_of
-from flyball.cli.listening import (
+from flyball.cli.compaction import CompactEvery, Keep, schedule_of
+from flyball.cli.follow import AdminListen, PublisherKey, RegistryHome, State, follower_of
+from flyball.cli.listen_options import (
     AllowAnonymous,
     AllowModelControl,
     AllowSharedMemory,
@@ -42,18 +42,18 @@ from flyball.cli.listening import (
     Watch,
     flag_of,
 )
+from flyball.cli.model_sources import source_of
 from flyball.cli.repository import ModelRepository
 from flyball.cli.signals import Signals
-from flyball.cli.sources import source_of
 from flyball.cli.terms import BatchRowsMax, BatchSize, BatchWindowMs, DeadlineMs, QueueWaitMsMax, terms_of
 from flyball.errors import FlyballError, ModelRefusedError, ServerFaultError, SnapshotRefusedError, UsageError
 
 if TYPE_CHECKING:
-    from flyball.cli.sources import Source
-    from flyball.config import ServerConfig
-    from flyball.decisions.beside import Schedule
-    from flyball.engine import Server
-    from flyball.snapshot import Bundle
+    from flyball.cli.model_sources import Source
+    from flyball.decision_log.retention.background import Schedule
+    from flyball.documents.config import ServerConfig
+    from flyball.documents.snapshot import Bundle
+    from flyball.native.server import Server
 
 _POLL_S = 1.0
 _DRAIN_POLL_S = 0.05
@@ -148,7 +148,7 @@ def _run(
     """From the source's first snapshot to the signal that ends the server."""
     bundle = source.read()
     signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    from flyball.engine import Server
+    from flyball.native.server import Server
 
     server = Server(settings, bundle.to_bytes(), source.on_load if settings.allow_model_control else None)
     _stop_if_interrupted(server, signals)
@@ -177,8 +177,9 @@ def _text(path: Path | None) -> str | None:
 def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
     from pydantic import ValidationError
 
-    from flyball.config import ServerConfig, read_server_config
-    from flyball.faults import Fault, faults_of
+    from flyball.documents.config import ServerConfig, read_server_config
+    from flyball.documents.faults import faults_of
+    from flyball.errors import Fault
 
     written = (read_server_config(path) if path else ServerConfig()).model_dump()
     written.update({key: value for key, value in flags.items() if value is not None})
@@ -195,7 +196,7 @@ def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
 
 def _closer(models: list[str] | None, decisions: list[Path] | None, bundle: Bundle) -> dict[str, tuple[str, str]]:
     """Each deployment's verb and file for a closer look: the file as a person typed it, else as its snapshot says."""
-    from flyball.snapshot import ModelSource, parse
+    from flyball.documents.snapshot import ModelSource, parse
 
     files = {}
     for document in bundle.documents:
@@ -207,7 +208,7 @@ def _closer(models: list[str] | None, decisions: list[Path] | None, bundle: Bund
     typed = map(ModelSource.from_argument, models or [])
     files |= {source.name: ("inspect", str(source.path)) for source in typed}
     if decisions:
-        from flyball.spec import Decision
+        from flyball.decision.decision import Decision
 
         files |= {Decision.load(path).name: ("check", str(path)) for path in decisions}
     return files

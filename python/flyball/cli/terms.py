@@ -12,7 +12,7 @@ import typer
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
-    from flyball.snapshot import Terms
+    from flyball.documents.snapshot import Terms
 
 DeadlineMs = Annotated[
     int | None,
@@ -64,9 +64,10 @@ def terms_of(
     """The terms that the flags ask for, None where there is none; raises with every flag that is not allowed."""
     from pydantic import ValidationError
 
-    from flyball.faults import Fault, faults_of
-    from flyball.snapshot import Terms
-    from flyball.snapshot.check import batch_faults
+    from flyball.documents.faults import faults_of
+    from flyball.documents.snapshot import Terms
+    from flyball.documents.snapshot.check import batch_faults
+    from flyball.errors import Fault
 
     if (batch_size is None) != (batch_window_ms is None):
         given, other = ("size", "window-ms") if batch_window_ms is None else ("window-ms", "size")

@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flyball.artifacts import fetch_package
-from flyball.control.fetching import FetchingError
+from flyball.control.fetches import FetchingError
+from flyball.documents.snapshot.models import FORMAT, Slo, Terms
+from flyball.documents.snapshot.store import Bundle, canonical, digest_of
 from flyball.errors import ArtifactsUnavailableError, FlyballError, RefusedError, SignatureError
-from flyball.registry.event import GENESIS, Head
-from flyball.registry.served import PackageFolder, home_of, served
+from flyball.registry.events.event import GENESIS, Head
+from flyball.registry.packages.deployment import PackageFolder, home_of, served
 from flyball.signing.index import sign_index
-from flyball.snapshot.models import FORMAT, Slo, Terms
-from flyball.snapshot.store import Bundle, canonical, digest_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from flyball.control.fetching import Fetches
-    from flyball.registry.opened import Opened
-    from flyball.registry.state import Candidate, NameState, Placement, Version
+    from flyball.control.fetches import Fetches
+    from flyball.registry.events.state import Candidate, NameState, Placement, Version
+    from flyball.registry.handle import Opened
     from flyball.signing.keys import PrivateKey
 
 REVOKED = "revoked"

@@ -11,19 +11,19 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from flyball.control.latency import latency
-from flyball.engine import prove
-from flyball.equivalence.certificate import CERTIFICATE, read_certificate
 from flyball.errors import FlyballError, SignatureError
-from flyball.registry.acts import Subject
-from flyball.registry.certified import reach
-from flyball.registry.meta import META, read_meta
-from flyball.registry.rules import Gate
-from flyball.registry.scanning import scan_package
-from flyball.registry.served import served
+from flyball.models.equivalence.certificate import CERTIFICATE, read_certificate
+from flyball.native.models import prove
+from flyball.registry.acts.registry import Subject
+from flyball.registry.acts.rules import Gate
+from flyball.registry.packages.certified import reach
+from flyball.registry.packages.deployment import served
+from flyball.registry.packages.meta import META, read_meta
+from flyball.registry.packages.scan import scan_package
 
 if TYPE_CHECKING:
-    from flyball.registry.meta import Meta
-    from flyball.registry.served import PackageFolder, Served
+    from flyball.registry.packages.deployment import PackageFolder, Served
+    from flyball.registry.packages.meta import Meta
 
 _WORDS_MAX = 1000
 

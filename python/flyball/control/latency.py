@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball.errors import FlyballError, InvalidInputError
-from flyball.registry.meta import DECISION, SAMPLES
-from flyball.registry.rules import Gate
-from flyball.registry.served import main_model, resolved
+from flyball.registry.acts.rules import Gate
+from flyball.registry.packages.deployment import main_model, resolved
+from flyball.registry.packages.meta import DECISION, SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from flyball.bench.record import BenchRecord
-    from flyball.registry.acts import Subject
-    from flyball.registry.meta import LatencyContract
-    from flyball.registry.served import PackageFolder
+    from flyball.registry.acts.registry import Subject
+    from flyball.registry.packages.deployment import PackageFolder
+    from flyball.registry.packages.meta import LatencyContract
 
 _MEASURE_MARGIN_S = 180.0
 _WORDS_MAX = 1000
@@ -93,7 +93,7 @@ def _alone(package: PackageFolder, references: Mapping[str, PackageFolder]) -> t
 
     Windows that replicas share would count the samples of every promotion among the events that callers sent.
     """
-    from flyball.spec.written import yaml_of
+    from flyball.decision.spec.write import yaml_of
 
     spec, _ = resolved(package, references)
     shared = [name for name, one in spec.features.items() if one.window is not None and one.window.source is not None]

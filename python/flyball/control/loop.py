@@ -15,9 +15,10 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flyball.control.compile import REVOKED, Compiler, Snapshot
-from flyball.control.fetching import FETCHING, Fetches
+from flyball.control.fetches import FETCHING, Fetches
 from flyball.control.reports import reports_of
 from flyball.control.state_folder import documents_of
+from flyball.documents.snapshot.store import digest_of
 from flyball.errors import (
     FlyballError,
     RefusedError,
@@ -26,18 +27,17 @@ from flyball.errors import (
     UnavailableError,
     UsageError,
 )
-from flyball.registry.event import Head, publish_stream
-from flyball.registry.nodes import NODE_LETTERS_MAX
-from flyball.registry.opened import Opened
-from flyball.snapshot.store import digest_of
+from flyball.registry.events.event import Head, publish_stream
+from flyball.registry.handle import Opened
+from flyball.registry.tables.nodes import NODE_LETTERS_MAX
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from flyball.control.state_folder import StateFolder
-    from flyball.engine import Deployments
+    from flyball.documents.snapshot import Bundle
+    from flyball.native.server_documents import Deployments
     from flyball.signing.keys import PrivateKey
-    from flyball.snapshot import Bundle
 
 POLL_S = 0.25
 _BACKOFF_S_MAX = 5.0

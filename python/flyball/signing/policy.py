@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from flyball.documents.names import NAME_PATTERN
 from flyball.errors import UsageError
-from flyball.names import NAME_PATTERN
 from flyball.signing import keys
 from flyball.signing.keys import PublicKey
 from flyball.signing.reasons import Reason, refused

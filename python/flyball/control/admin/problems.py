@@ -1,6 +1,6 @@
 """Every refusal of the admin API as `application/problem+json` (RFC 9457): one table from our errors to HTTP statuses.
 
-A problem has the error's stable code, every fault, and the next step, so that `registry/remote.py` can raise the very error
+A problem has the error's stable code, every fault, and the next step, so that `registry/remote` can raise the very error
 that the registry raised. Must not know routes.
 """
 
@@ -19,6 +19,7 @@ from flyball.errors import (
     ConfigRefusedError,
     DeadlineError,
     EvidenceError,
+    Fault,
     FlyballError,
     ForbiddenError,
     GateRefusedError,
@@ -31,8 +32,7 @@ from flyball.errors import (
     UnavailableError,
     UsageError,
 )
-from flyball.faults import Fault
-from flyball.registry.hidden_paths import without_paths
+from flyball.registry.remote.hidden_paths import without_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
