@@ -69,7 +69,7 @@ def test_a_word_that_is_nearly_one_of_a_few_is_told_with_the_nearest():
 
 def test_what_is_missing_is_told_with_what_it_is_for():
     (fault,) = told(WHOLE.replace("owner: payments-risk@example.com\n", ""))
-    assert fault == "decision.yaml:1  owner   is missing: who answers for it"
+    assert fault == "decision.yaml:1  owner   is missing: who is responsible for it"
 
 
 @pytest.mark.parametrize(

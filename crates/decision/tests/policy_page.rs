@@ -73,7 +73,7 @@ fn what_the_page_says_of_missing_values_holds() {
         let holds = match compiled(&told[0]).holds(&rows, row, None) {
             Some(true) => "true",
             Some(false) => "false",
-            None => "cannot be told",
+            None => "unknown",
         };
         assert_eq!(holds, told[1], "{}", told[0]);
     }

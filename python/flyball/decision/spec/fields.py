@@ -28,18 +28,18 @@ _SOURCE_ALLOWED = "one of redis (its address), redis_env (the environment variab
 class Field(Part):
     """A field of the input. `amount: float` is short for `amount: {type: float}`."""
 
-    type: FieldType = Words(description="what it holds; `time` is RFC 3339 text, or seconds since 1970")
+    type: FieldType = Words(description="its type; `time` is an RFC 3339 string, or seconds since 1970")
     required: Switch = Words(default=True, description="whether a caller must send it")
-    default: Scalar | None = words("what stands for a value that was not sent; `missing: -1` says both at once")
+    default: Scalar | None = words("replaces a missing value; `missing: -1` sets this and `required: false`")
     min: Number | None = words("least value, of an int or float")
     max: Number | None = words("largest value, of an int or float")
     values: Texts | None = words("the values of a category")
-    values_file: Path | None = words("a text file that has them, one on each line")
-    unknown: Annotated[str, Allowed("a text")] | None = words("what other values are taken for; without it they are refused")
+    values_file: Path | None = words("a text file with the values, one per line")
+    unknown: Annotated[str, Allowed("a text")] | None = words("replaces other values; without it they are refused")
     length_max: Annotated[int, Words(ge=1, le=65_536), Allowed("a whole number, 1 to 65536")] = Words(
-        default=1024, description="longest text, in bytes"
+        default=1024, description="longest string, in bytes"
     )
-    key: Switch = Words(default=False, description="identifies what is decided about; requests stick to a variant by it")
+    key: Switch = Words(default=False, description="identifies the subject; requests stick to a variant by it")
     pii: Switch = Words(default=False, description="personal data: never written to logs")
 
     @model_validator(mode="before")
@@ -63,15 +63,15 @@ class Field(Part):
 
 
 class Window(Part):
-    """Events of a key in the last while. Written `sum(amount) by card_id last 1h`."""
+    """Past events of a key. Written `sum(amount) by card_id last 1h`."""
 
     op: Annotated[Literal["count", "sum", "mean", "distinct"], Allowed("count, sum, mean or distinct")] = Words(
-        description="what is told of them"
+        description="the aggregate"
     )
-    of: Name | None = words("the field that is summed or told apart; none for count")
+    of: Name | None = words("the field to aggregate; none for count")
     by: Name = Words(description="the field that is the key")
     last: WholeMs = Words(description="how far back it looks")
-    current: Switch = Words(default=True, description="whether the event that is being decided counts")
+    current: Switch = Words(default=True, description="whether the present event counts")
     source: Key | None = words("a redis source that replicas share; without it the window is this replica's own")
 
     @model_validator(mode="before")
@@ -90,7 +90,7 @@ _REACTS = "`missing`, `use_stale`, `fault`, or a value that stands for it"
 
 
 class Reaction(Part):
-    """What becomes of a feature that is not there: `missing`, `use_stale`, `fault`, or a value that stands for it."""
+    """Reaction to an unavailable feature: `missing`, `use_stale`, `fault`, or a replacement value."""
 
     do: Literal["missing", "use_stale", "fault", "value"]
     value: Scalar | None = None
@@ -110,7 +110,7 @@ class Reaction(Part):
 
 
 class Feature(Part):
-    """A value that the caller does not send. Just one of window, lookup and compute says where it comes from."""
+    """A value that the caller does not send. Exactly one of window, lookup and compute is its source."""
 
     window: Window | None = words("a windowed aggregate, `count() by card_id last 1h`")
     lookup: Key | None = words("a record of a source, by the source's name; `redis://cards` is short for a source of redis")
@@ -120,23 +120,23 @@ class Feature(Part):
         "an expression over fields and features before it"
     )
     type: FieldType | None = words(
-        "what it holds; by default int for count and distinct, float for sum, mean and compute, string for a lookup"
+        "its type; by default int for count and distinct, float for sum, mean and compute, string for a lookup"
     )
     values: Texts | None = words("the values of a category")
-    values_file: Path | None = words("a text file that has them, one on each line")
-    unknown: Annotated[str, Allowed("a text")] | None = words("what other values are taken for")
+    values_file: Path | None = words("a text file with the values, one per line")
+    unknown: Annotated[str, Allowed("a text")] | None = words("replaces other values")
     max_age: WholeMs | None = words("older values are stale")
     on_missing: Reaction = Words(
         default=Reaction.model_validate("missing"),
-        description="when there is none: `missing`, `use_stale`, `fault`, or a value that stands for it",
+        description="if there is none: `missing`, `use_stale`, `fault`, or a replacement value",
     )
     on_stale: Reaction = Words(
         default=Reaction.model_validate("missing"),
-        description="when it is too old: `missing`, `use_stale`, `fault`, or a value that stands for it",
+        description="if it is too old: `missing`, `use_stale`, `fault`, or a replacement value",
     )
     on_error: Reaction = Words(
         default=Reaction.model_validate("missing"),
-        description="when its source is down or slow: `missing`, `use_stale`, `fault`, or a value that stands for it",
+        description="if its source is down or slow: `missing`, `use_stale`, `fault`, or a replacement value",
     )
 
     @model_validator(mode="before")
@@ -160,12 +160,12 @@ class Feature(Part):
 
 
 class Cache(Part):
-    """How long records of a source are kept in memory."""
+    """How long records of a source are cached."""
 
-    ttl: WholeMs = Words(default=WholeMs(60_000), description="how long a record is used without asking again")
-    absent_ttl: WholeMs = Words(default=WholeMs(1000), description='the same for "there is none"')
+    ttl: WholeMs = Words(default=WholeMs(60_000), description="how long a record is cached")
+    absent_ttl: WholeMs = Words(default=WholeMs(1000), description="the same for a missing key")
     entries_max: Annotated[int, Words(ge=1, le=100_000_000), Allowed("a whole number, 1 to 100000000")] = Words(
-        default=100_000, description="records that are kept at most"
+        default=100_000, description="maximum number of cached records"
     )
 
 
@@ -187,7 +187,7 @@ class Source(Part):
     store: Path | None = words("a file that `flyball features push` fills")
     set: Key | None = words("the set of records; by default the source's name")
     timeout: WholeMs = Words(default=WholeMs(5), description="longest wait for redis")
-    cache: Cache = Words(default=Cache(), description="an object: how long records are kept in memory")
+    cache: Cache = Words(default=Cache(), description="an object: how long records are cached")
 
     @model_validator(mode="before")
     @classmethod

@@ -43,7 +43,7 @@ class _File(Part):
 
 
 class Trees(_File):
-    """Exact contributions of a tree ensemble, by the file that its conversion left beside the model."""
+    """Exact contributions of a tree ensemble, by the sidecar file beside the model."""
 
 
 class Linear(Part):
@@ -54,13 +54,13 @@ class Linear(Part):
 
 
 class Ablation(Part):
-    """Each column in turn takes its value of the baseline, and the score's change is its contribution."""
+    """Each column in turn is set to its baseline, and the score's change is its contribution."""
 
     baseline: Numbers = Words(description="for each column")
 
 
 class Explain(Part):
-    """How a model's answers are explained. Just one of the keys."""
+    """How a model's answers are explained. Exactly one of the keys."""
 
     trees: Trees | None = words("by the trees themselves: the file that their conversion left")
     linear: Linear | None = words("by coefficients")
@@ -81,7 +81,7 @@ class Tensor(Part):
 
 
 class Previous(_File):
-    """The version before, kept warm for the remedy `previous_version`: same columns, same score."""
+    """The previous version, kept warm for the remedy `previous_version`: same columns, same score."""
 
     path: Path = Words(description="the ONNX file")
 
@@ -96,7 +96,7 @@ class Model(Part):
     name: Key | None = words("its name in answers; by default the file's. Of `model` only")
     columns: Annotated[list[Tensor], Words(min_length=1, max_length=256)] = Words(
         default=[Tensor()],
-        description='"from transforms": all columns that transforms touched, in order; or a list; or a list for each tensor',
+        description='"from transforms": all columns that transforms made, in order; or a list; or a list per tensor',
     )
     score: Score = Words(description="which element of which output is the score, `probabilities[1]`")
     explain: Explain | None = words("how its answers are explained; without it not at all")
@@ -133,7 +133,7 @@ class Variant(Part):
     """A way to a score: one model, a chain, or an ensemble. `a: [x, y]` is a chain whose last model has the score."""
 
     models: Annotated[list[Key], Words(min_length=1, max_length=16), Allowed("a list of 1 to 16 models")] = Words(
-        description="in the order in which they run; a later one may take the column `NAME.score` of one before"
+        description="in the order in which they run; a later one may use the column `NAME.score` of an earlier one"
     )
     weights: Annotated[dict[Key, Number], Words(max_length=16)] | None = words(
         "of each model's score in the sum; by default 1 for the last model"
@@ -151,14 +151,14 @@ _Share = Annotated[float, Words(ge=0, le=1, allow_inf_nan=False), Allowed("a sha
 
 
 class Route(Part):
-    """Which variant a request takes."""
+    """Which variant a request gets."""
 
     split: Annotated[dict[Key, _Share], Words(max_length=16)] = Words(
         default={}, description="shares of requests for other variants than the first"
     )
     sticky: Name | None = words("the field by which requests stick to their variant; by default the input's key")
     shadow: Annotated[list[Key], Words(max_length=16), Allowed("a list of variants")] = Words(
-        default=[], description="variants that run beside it and are never in the answer"
+        default=[], description="variants that run as shadows and are never in the answer"
     )
     fallback: Key | None = words("the variant of the remedy previous_version, kept warm")
 
@@ -193,7 +193,7 @@ def _remedy(description: str) -> Any:
 
 
 class Remedies(Part):
-    """For each fault, what is done instead of failing; by default the caller gets an error (`error`)."""
+    """What to do for each kind of fault; by default the caller gets an error (`error`)."""
 
     model_unavailable: Remedied = _remedy("the model is not there, breaks or fails on this input")
     timeout: Remedied = _remedy("the deadline would pass")
@@ -208,8 +208,8 @@ class Idempotency(Part):
     """How long a retry with the same key gets the same decision."""
 
     window_s: Annotated[int, Words(ge=1, le=604_800), Allowed("a whole number, 1 to 604800")] = Words(
-        default=3600, description="seconds for which a key is known"
+        default=3600, description="how long a key is stored, in seconds"
     )
     entries_max: Annotated[int, Words(ge=1, le=10_000_000), Allowed("a whole number, 1 to 10000000")] = Words(
-        default=100_000, description="rows whose answers are kept at most; a key without an answer counts as one"
+        default=100_000, description="maximum number of rows with stored answers; a key without an answer counts as one"
     )

@@ -21,7 +21,7 @@ _Sentence = Annotated[str, Words(min_length=1, max_length=1024), Allowed("a text
 
 
 class Range(Part):
-    """Both ends are in it. Written `0..1`, `0..` or `..1`."""
+    """A range that includes both ends. Written `0..1`, `0..` or `..1`."""
 
     min: Number | None = words("least value")
     max: Number | None = words("largest value")
@@ -41,16 +41,16 @@ class Range(Part):
 
 
 class Rule(Part):
-    """When an expression holds, an outcome, a reason or both."""
+    """If an expression is true: an outcome, a reason or both."""
 
-    when: Expression = Words(description="over fields and features; `has(x)` tells whether x is there")
+    when: Expression = Words(description="over fields and features; `has(x)` is false if x is missing")
     then: Outcome | None = words("the outcome; without it the rule gives its reason only")
     reason: Code | None = words("the code of its reason")
     priority: Annotated[int, Words(ge=-1_000_000, le=1_000_000), Allowed("a whole number, -1000000 to 1000000")] = Words(
         default=0, description="higher first"
     )
-    final: Switch = Words(default=False, description="decides alone, also for what is less severe")
-    missing: Switch = Words(default=False, description="what a condition is taken for that cannot be told")
+    final: Switch = Words(default=False, description="decides alone, also for a milder outcome")
+    missing: Switch = Words(default=False, description="value of an unknown condition")
 
     @model_validator(mode="after")
     def _does_something(self) -> Rule:
@@ -60,7 +60,7 @@ class Rule(Part):
 
 
 class Band(Part):
-    """A range of scores: `at_least` is in it, `below` is not. Written `< 0.30`, `>= 0.80` or `0.30..0.80`."""
+    """A range of scores, including `at_least` and excluding `below`. Written `< 0.30`, `>= 0.80` or `0.30..0.80`."""
 
     at_least: Number | None = words("the lower end; without it where another band ends, else without end")
     below: Number | None = words("the upper end; without it where another band begins, else without end")
@@ -87,30 +87,30 @@ Bands = Annotated[dict[Key, Band], Words(min_length=1, max_length=64)]
 
 
 class Segment(Part):
-    """Other bands where an expression holds; the first segment that does counts."""
+    """Other bands if an expression is true; the first matching segment counts."""
 
     when: Expression = Words(description="over fields and features")
     bands: Bands = Words(description="an object: each band's range of scores")
 
 
 class KillSwitch(Part):
-    """While it is there, every decision has this outcome and no model is run."""
+    """While it is set, every decision has this outcome and no model runs."""
 
     outcome: Outcome = Words(description="the outcome")
     reason: Code = Words(description="the code of its reason")
 
 
 class Reasons(Part):
-    """What the answer says of why."""
+    """The reasons in an answer."""
 
     source: Annotated[Literal["contributions", "rules"], Allowed("contributions or rules")] = Words(
         default="contributions", alias="from", description="contributions of the model beside those of rules; or rules alone"
     )
     when: Annotated[Literal["adverse", "asked", "always", "never"], Allowed("adverse, asked, always or never")] = Words(
-        default="adverse", description="when the model is explained; adverse: on adverse outcomes, and when asked"
+        default="adverse", description="when the model is explained; adverse: on adverse outcomes, and on request"
     )
     most: Annotated[int, Words(ge=0, le=64), Allowed("a whole number, 0 to 64")] = Words(
-        default=4, description="reasons in an answer, at most"
+        default=4, description="maximum number of reasons in an answer"
     )
     texts: Annotated[dict[Code, _Sentence], Words(max_length=10_000)] = Words(
         default={}, description="the text of each code; or the path of a CSV file with the columns code, text and field"
@@ -134,13 +134,15 @@ class Policy(Part):
 
     guard: Annotated[dict[str, Range], Words(max_length=256)] = Words(
         default={},
-        description="for `score`, a field or a feature the range in which it must lie; what is not finite never does",
+        description="the allowed range of `score`, a field or a feature; a number that is not finite is never allowed",
     )
     rules: Annotated[list[Rule], Words(max_length=1000)] = Words(default=[], description="a list of rules")
     bands: Bands = Words(
-        default={}, description="an object: each band's range of scores, from mild to severe; none where there is no model"
+        default={}, description="an object: each band's range of scores, from mild to severe; none without a model"
     )
-    segments: Annotated[list[Segment], Words(max_length=100)] = Words(default=[], description="a list: other bands for some")
+    segments: Annotated[list[Segment], Words(max_length=100)] = Words(
+        default=[], description="a list: other bands under a condition"
+    )
     outcomes: Annotated[list[Outcome], Words(min_length=1, max_length=64)] | None = words(
         "all outcomes, from mild to severe; by default those of the bands, in the order in which they are written"
     )
@@ -148,7 +150,7 @@ class Policy(Part):
         "outcomes that owe their subject reasons; by default the most severe one"
     )
     kill_switch: KillSwitch | None = words("an object: every decision has this outcome, and no model is run")
-    reasons: Reasons = Words(default=Reasons(), description="an object: what the answer says of why")
+    reasons: Reasons = Words(default=Reasons(), description="an object: the reasons in an answer")
     shadow: Policy | None = words("another policy that is judged beside it, and never in the answer")
 
     @model_validator(mode="after")

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 _HEAD = """\
 # Decisions
 
-A decision is one YAML file (JSON is YAML): `flyball check FILE` tells every fault with its line, `flyball plan FILE` shows
-the compiled stages, `flyball serve --decision FILE` serves it at `POST /v1/decisions/NAME`. In Python it is
-`flyball.Decision.load("card-fraud.yaml")`, or `flyball.Decision(decision="card-fraud", …)` with the same keys and the same
-shorthands; both are one object. Unknown keys are errors, and all faults are told at once. Paths are relative to the file.
+This page lists every key of a decision. A decision is one YAML file (JSON is YAML): `flyball check FILE` reports every
+fault with its line, `flyball plan FILE` shows the compiled stages, `flyball serve --decision FILE` serves it at
+`POST /v1/decisions/NAME`. In Python it is `flyball.Decision.load("card-fraud.yaml")`, or
+`flyball.Decision(decision="card-fraud", …)` with the same keys and the same shorthands; both give the same object. Unknown
+keys are errors, and all faults are reported at once. Paths are relative to the file.
 
 <!-- rendered by `python -m flyball.decision.spec.reference`; a test compares this page with the models -->
 
@@ -38,7 +39,7 @@ input:
   amount:   {type: float, min: 0, max: 100000}
   currency: {type: category, values: [EUR, USD, GBP]}
   country:  {type: category, values_file: countries.txt, unknown: other}
-  mcc:      {type: int, missing: -1}                    # not required; -1 stands for it
+  mcc:      {type: int, missing: -1}                    # not required; -1 replaces it
 
 features:
   spent_1h:    {window: sum(amount) by card_id last 1h}
@@ -75,11 +76,11 @@ remedies:
   queue_full:        shed
 ```
 
-Rules see fields and features as they are, never transformed columns. Something that is missing is not false: `when` is
-judged in three values, and `missing` says what a rule takes for a condition that cannot be told.
+Rules see fields and features as they are, never transformed columns. A missing value is not false: `when` is evaluated
+in three-valued logic, and `missing` is the value of an unknown condition.
 
-A decision may do without a model: leave `model` and `models` out, write `policy.outcomes` instead of `policy.bands`, and the
-rules alone decide. What no rule decides gets the most severe outcome but one.
+A decision needs no model: leave out `model` and `models`, write `policy.outcomes` instead of `policy.bands`, and the
+rules alone decide. A row that no rule decides gets the second most severe outcome.
 """
 
 _SECTIONS: list[tuple[str, type[BaseModel]]] = [
@@ -129,15 +130,15 @@ _STEPS: dict[str, type[BaseModel]] = {
 _NOTES = {
     "remedies": """\
 A remedy is a word, or an outcome of the policy. `error` answers with an error, `shed` with an overload error, `retry` tries
-once more, `rules` decides by the rules alone, `previous_version` asks the fallback variant; any other word is an outcome:
+once more, `rules` decides by the rules alone, `previous_version` runs the fallback variant; any other word is an outcome:
 `timeout: review`. A word that is both a remedy and an outcome is refused; `{outcome: retry}` is always the outcome. `reject`
-is no remedy: write `error` for the error, and `{outcome: reject}` for the outcome of that name.""",
+is not a remedy: write `error` for the error, and `{outcome: reject}` for the outcome of that name.""",
     "transforms: a step": """\
-Each step takes columns, which at first are the fields and features under their names, and puts what it makes in their place.
+Each step replaces its input columns with its result. The first columns are the fields and features, under their names.
 `- log1p: amount` is short for `- log1p: {of: [amount]}`.""",
     "model, models: a model": """\
 With `columns: from transforms` the columns are all that transforms made or changed, in the order of fields and features.
-A column may be `NAME.score` of a model that runs before.""",
+A column may be `NAME.score` of an earlier model.""",
     "policy": """\
 Of the outcomes that the band and the rules give, the most severe counts. Bands are written from mild to severe.
 [The policy's own page](policy.md) has its expressions.""",

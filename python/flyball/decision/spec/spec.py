@@ -31,39 +31,39 @@ class SLO(Part):
 class Spec(Part):
     """A decision. Every path in it is relative to the folder of its file."""
 
-    decision: Key = Words(description="its name: callers ask for /v1/decisions/NAME")
-    owner: Text = Words(description="who answers for it")
+    decision: Key = Words(description="its name: callers use /v1/decisions/NAME")
+    owner: Text = Words(description="who is responsible for it")
     purpose: Text = Words(description="what it is for")
     slo: SLO = Words(default=SLO(), description="an object: what callers may expect")
     input: Annotated[dict[Name, Field], Words(min_length=1, max_length=1024)] = Words(
         description="an object: the fields that callers send"
     )
     features: Annotated[dict[Name, Feature], Words(max_length=1024)] = Words(
-        default={}, description="an object: values that are looked up, counted or computed, in this order"
+        default={}, description="an object: looked-up, counted or computed values, in this order"
     )
     sources: Annotated[dict[Key, Source], Words(max_length=64)] = Words(
         default={}, description="an object: the stores that lookups name"
     )
-    event_time: Name | None = words("the field that says when the event happened; without it, when the request came")
+    event_time: Name | None = words("the field with the time of the event; by default the arrival of the request")
     transforms: Annotated[list[Transform], Words(max_length=1000)] = Words(
         default=[], description="a list of steps from values to columns"
     )
     fitted: Path | None = words("a file with fitted parameters of transforms")
-    model: Model | None = words("an object: the model, where there is one; without any, the rules alone decide")
+    model: Model | None = words("an object: the model, if there is one; without any, the rules alone decide")
     models: Annotated[dict[Key, Model], Words(min_length=1, max_length=16)] | None = words(
-        "an object: the models, where there are several"
+        "an object: the models, if there are several"
     )
     variants: Annotated[dict[Key, Variant], Words(min_length=1, max_length=16)] | None = words(
-        "an object: ways to a score, the first is the champion; by default each model by itself"
+        "an object: ways to a score, the first is the champion; by default one per model"
     )
-    route: Route = Words(default=Route(), description="an object: which variant a request takes")
+    route: Route = Words(default=Route(), description="an object: which variant a request gets")
     policy: Policy = Words(description="an object: from a score to an outcome")
     remedies: Remedies = Words(default=Remedies(), description="an object: what is done instead of failing")
-    idempotency: Idempotency = Words(default=Idempotency(), description="an object: how long retries are known")
+    idempotency: Idempotency = Words(default=Idempotency(), description="an object: how long retries are recognised")
     expose: Annotated[Literal["tensors"] | None, Allowed("tensors")] = words(
         "callers may also send tensors to its models by /v2; such calls are recorded, a server without a journal refuses it"
     )
-    record: Record | None = words("an object: how its records are kept; with it, a server without a journal refuses it")
+    record: Record | None = words("an object: how its records are stored; with it, a server without a journal refuses it")
 
     @model_validator(mode="after")
     def _model_or_models(self) -> Spec:

@@ -19,9 +19,9 @@ _VALUES_ALLOWED = "a list of texts for one column, or a list of such lists, one 
 
 
 class Step(Part):
-    """What every step has: the columns that it takes."""
+    """What every step has: its input columns."""
 
-    of: Columns = Words(description="the columns that it takes; what it makes stands in their place")
+    of: Columns = Words(description="its input columns; the result replaces them")
 
     @model_validator(mode="before")
     @classmethod
@@ -56,7 +56,7 @@ class _Categories(Step):
 
 
 class Impute(Step):
-    """A value where there is none."""
+    """Replaces missing values."""
 
     values: Annotated[list[Scalar], Words(max_length=4096)] | None = words(
         "the value of each column; by default the fitted ones"
@@ -80,10 +80,10 @@ class Impute(Step):
 
 
 class Cast(Step):
-    """Another type."""
+    """Converts to another type."""
 
     to: Annotated[Literal["float", "int", "bool", "text"], Allowed("float, int, bool or text")] = Words(
-        description="the type; int cuts towards zero"
+        description="the type; int rounds towards zero"
     )
 
 
@@ -127,7 +127,7 @@ class Log1p(Step):
 
 
 class Clip(Step):
-    """Cut off at both ends, or one."""
+    """Limits values at both ends, or one."""
 
     min: Number | None = words("least value")
     max: Number | None = words("largest value")
@@ -153,7 +153,7 @@ class OneHot(_Categories):
 
 
 class Ordinal(_Categories):
-    """The place among the values."""
+    """The position among the values."""
 
     unknown: Number = Words(default=-1.0, description="for other values")
 
@@ -170,7 +170,7 @@ _Map = Annotated[dict[str, Number], Words(max_length=ITEMS_MAX)]
 
 
 class Encode(Step):
-    """A number for each text: target and frequency encoding."""
+    """A number for each string: target and frequency encoding."""
 
     maps: Annotated[list[_Map], Words(max_length=4096)] | None = words("for each column; by default the fitted ones")
     default: Numbers | None = words("for other texts, for each column; by default the fitted ones")
@@ -197,7 +197,7 @@ class Encode(Step):
 
 
 class Cross(Step):
-    """Numbers: their product. Texts: joined by '|'. A new column; those that it takes stay."""
+    """Numbers: their product. Strings: joined by '|'. A new column; the input columns stay."""
 
     into: Annotated[str, Words(min_length=1, max_length=256), Allowed("a column's name")] = Words(description="its name")
 
@@ -213,20 +213,20 @@ class DateParts(Step):
 
 
 class Transform(Part):
-    """One step. Just one of the keys."""
+    """One step. Exactly one of the keys."""
 
-    impute: Impute | None = words("a value where there is none")
-    cast: Cast | None = words("another type")
+    impute: Impute | None = words("replaces missing values")
+    cast: Cast | None = words("converts to another type")
     scale: Scale | None = words("x × factor + offset")
     standardize: Standardize | None = words("(x − mean) / scale")
     log: Log | None = words("the natural logarithm")
     log1p: Log1p | None = words("the natural logarithm of 1 + x")
-    clip: Clip | None = words("cut off at the ends")
-    bucket: Bucket | None = words("the place between edges")
+    clip: Clip | None = words("limits values at the ends")
+    bucket: Bucket | None = words("the position between edges")
     one_hot: OneHot | None = words("a column for each value")
-    ordinal: Ordinal | None = words("the place among the values")
+    ordinal: Ordinal | None = words("the position among the values")
     hash: Hash | None = words("a bucket by hash")
-    encode: Encode | None = words("a number for each text")
+    encode: Encode | None = words("a number for each string")
     cross: Cross | None = words("columns joined to one")
     date_parts: DateParts | None = words("parts of a time")
 

@@ -14,8 +14,9 @@ from flyball.documents.config.server import ServerConfig
 _HEAD = """\
 # Server configuration
 
-One JSON document for `flyball serve --config FILE` and `flyballd --config FILE`. Every key has a default, so `{}` is
-complete. Unknown keys are errors, and all faults are told at once. Flags of the command line win over the file.
+This page lists every key of the JSON document for `flyball serve --config FILE` and `flyballd --config FILE`. Every key
+has a default, so `{}` is complete. Unknown keys are errors, and all faults are reported at once. Command-line flags
+override the file.
 
 <!-- rendered by `python -m flyball.documents.config.reference`; a test compares this page with the model -->
 
@@ -29,7 +30,7 @@ def render() -> str:
     properties = ServerConfig.model_json_schema()["properties"]
     rows = [_row(key, schema) for key, schema in properties.items()]
     defaults = json.dumps(ServerConfig().model_dump(), indent=2)
-    return _HEAD + "\n".join(rows) + f"\n\nThe defaults, written out:\n\n```json\n{defaults}\n```\n"
+    return _HEAD + "\n".join(rows) + f"\n\nAll defaults:\n\n```json\n{defaults}\n```\n"
 
 
 def _row(key: str, schema: dict[str, Any]) -> str:

@@ -129,67 +129,67 @@ class ServerConfig(BaseModel):
     tls_cert: Annotated[
         _TlsFile,
         Field(
-            description="PEM file of the server's certificate and those between it and its authority; read when it changes."
+            description="PEM file of the server's certificate and its intermediate certificates; read again when it changes."
         ),
     ] = None
     tls_key: Annotated[_TlsFile, Field(description="PEM file of the certificate's private key.")] = None
     tls_client_ca: Annotated[
         _TlsFile,
-        Field(description="PEM file of authorities; whoever connects by TLS must then show a certificate of theirs."),
+        Field(description="PEM file of authorities; every TLS client must then show a certificate of one of them."),
     ] = None
     unix_mode: Annotated[
         str,
         Field(pattern=r"^0?[0-7]{3}$", json_schema_extra={"unit": "octal", "limit": "three octal digits"}),
-        Field(description="Mode of the sockets that unix: addresses make."),
+        Field(description="Mode of the sockets of unix: addresses."),
         Allowed("three octal digits, with or without a leading 0"),
     ] = "0600"
     unix_owner: Annotated[
         str | None,
         Field(pattern=_OWNER, json_schema_extra={"unit": "name", "limit": "`user` or `user:group` or `null`"}),
-        Field(description="Owner of the sockets that unix: addresses make, names or numbers; null leaves it as it comes."),
+        Field(description="Owner of the sockets of unix: addresses, names or numbers; null for the server's own user."),
         Allowed("null, or user or user:group, names or numbers"),
     ] = None
     callers: Annotated[
         str | None,
         Field(min_length=1, json_schema_extra={"unit": "path"}),
-        Field(description="JSON file of callers and their rights (`flyball caller` writes it); read when it changes."),
+        Field(description="JSON file of callers and their rights (`flyball caller` writes it); read again when it changes."),
         Allowed("null, or the path of a file"),
     ] = None
     hosts: Annotated[
         list[Host],
         Field(max_length=64, json_schema_extra={"unit": "host", "limit": "up to 64 of `*` or a host without a port"}),
         Field(
-            description="Hosts that requests may name beside localhost and this machine's addresses. With none, a loopback "
-            "listener serves no others and an outer one serves any; `*` for any. Requests by Unix socket need none."
+            description="Hosts that requests may name beside localhost and this machine's addresses. If empty, a loopback "
+            "listener serves no others and any other listener serves all; `*` for all. Unix sockets are exempt."
         ),
     ] = []
     allow_anonymous: Annotated[
         bool | None,
         Field(json_schema_extra={"unit": "switch"}),
-        Field(description="Serve callers that are not known; null for on loopback and Unix sockets only."),
+        Field(description="Serve unknown callers; null for loopback and Unix sockets only."),
         Allowed("null, true or false"),
     ] = None
     lanes: Annotated[
         int | None,
         Field(ge=1, le=256, json_schema_extra={"unit": "threads"}),
-        Field(description="Lanes, each one thread; null for one on each core that affinity mask and cgroup quota allow."),
+        Field(description="Lanes, each one thread; null for one per core that affinity mask and cgroup quota allow."),
         Allowed("null, or a whole number, 1 to 256"),
     ] = None
     compute_lanes: Annotated[
         int | None,
         Field(ge=1, le=256, json_schema_extra={"unit": "threads"}),
-        Field(description="Threads without sockets that run slow models, no more than lanes; null for as many."),
+        Field(description="Threads without sockets that run slow models, at most as many as lanes; null for as many."),
         AfterValidator(_no_more_than_lanes),
         Allowed("null, or a whole number, 1 to 256, no more than lanes"),
     ] = None
     inline_run_us_max: Annotated[int, _range(50, 100_000)] = _whole(
-        "µs", 50, 100_000, 1000, "A run that is expected to take longer never runs on a lane that has sockets."
+        "µs", 50, 100_000, 1000, "A run that is expected to take longer never runs on a lane with sockets."
     )
     memory_bytes_max: Annotated[
         int | None,
         Field(ge=_MEMORY_LEAST, le=_MEMORY_MOST, json_schema_extra={"unit": "bytes"}),
         Field(
-            description="A load that would take the process beyond this is refused, and so are runs while it is exceeded; "
+            description="A load that would exceed this is refused, and so are runs while the process exceeds it; "
             "null for the cgroup's limit, else the machine's memory."
         ),
         Allowed(f"null, or a whole number, {_MEMORY_LEAST} to {_MEMORY_MOST}"),
@@ -198,8 +198,7 @@ class ServerConfig(BaseModel):
         int | None,
         Field(ge=_KIB * _KIB, le=_MEMORY_MOST, json_schema_extra={"unit": "bytes"}),
         Field(
-            description="A run of a model that would take more memory fails, alone, with 422; "
-            "null for half of memory_bytes_max."
+            description="A run of a model that needs more memory fails alone with 422; null for half of memory_bytes_max."
         ),
         Allowed(f"null, or a whole number, {_KIB * _KIB} to {_MEMORY_MOST}"),
     ] = None
@@ -208,19 +207,21 @@ class ServerConfig(BaseModel):
         100,
         3_600_000,
         30_000,
-        "CPU time for loading and probing a model in its own process before it serves; a model that takes longer, or four "
-        "times as long on the clock, is refused.",
+        "CPU time for loading and probing a model in its own process before it serves; a model that needs more, or four "
+        "times as much wall-clock time, is refused.",
     )
     probe_memory_bytes_max: Annotated[
         int | None,
         Field(ge=_MEMORY_LEAST, le=_MEMORY_MOST, json_schema_extra={"unit": "bytes"}),
-        Field(description="Memory for loading and probing a model in its own process; null: what memory_bytes_max leaves."),
+        Field(
+            description="Memory for loading and probing a model in its own process; null for the rest of memory_bytes_max."
+        ),
         Allowed(f"null, or a whole number, {_MEMORY_LEAST} to {_MEMORY_MOST}"),
     ] = None
     mlock: Annotated[
         bool,
         Field(
-            description="Keep the server's memory from being swapped out. Needs a right (`flyball doctor` tells whether "
+            description="Keep the server's memory from being swapped out. Needs a privilege (`flyball doctor` shows whether "
             "it is granted); without it the server does not start.",
             json_schema_extra={"unit": "switch"},
         ),
@@ -240,34 +241,38 @@ class ServerConfig(BaseModel):
         _KIB * _KIB,
         2**31 - 1,
         256 * _KIB * _KIB,
-        "Largest answer, numbers in JSON counted at their longest; a larger one is refused with 422 before it is written.",
+        "Largest answer, JSON numbers counted at their longest form; a larger one is refused with 422 before it is written.",
     )
     header_bytes_max: Annotated[int, _range(8 * _KIB, _KIB * _KIB)] = _whole(
-        "bytes", 8 * _KIB, _KIB * _KIB, 64 * _KIB, "A request head up to this is taken; one of twice the size gets 431."
+        "bytes",
+        8 * _KIB,
+        _KIB * _KIB,
+        64 * _KIB,
+        "Request heads up to this size are accepted; one of twice the size gets 431.",
     )
     connections_max: Annotated[int, _range(1, 1_000_000)] = _whole(
         "connections",
         1,
         1_000_000,
         4096,
-        "Open connections; one more closes the one that has been idle for longest, or waits where none is.",
+        "Open connections; one more closes the longest idle one, or waits if none is idle.",
     )
     connections_per_address_max: Annotated[int, _range(1, 1_000_000)] = _whole(
-        "connections", 1, 1_000_000, 1024, "Open connections from one IP address, loopback apart; more are closed at once."
+        "connections", 1, 1_000_000, 1024, "Open connections from one IP address, except loopback; more are closed at once."
     )
     streams_max: Annotated[int, _range(1, 100_000)] = _whole(
-        "requests", 1, 100_000, 1024, "Requests at once on one HTTP/2 connection."
+        "requests", 1, 100_000, 1024, "Concurrent requests on one HTTP/2 connection."
     )
     streams_total_max: Annotated[int, _range(1, 1_000_000)] = _whole(
         "requests",
         1,
         1_000_000,
         4096,
-        "Requests at once on all HTTP/2 connections, of 4 KiB of headers each on average; more are refused unread "
-        "(`REFUSED_STREAM`). Unknown callers get half of them, and 16 of a connection.",
+        "Concurrent requests on all HTTP/2 connections, with 4 KiB of headers each on average; more are refused unread "
+        "(`REFUSED_STREAM`). Unknown callers get half of them, and 16 per connection.",
     )
     in_flight_max: Annotated[int, _range(1, 1_000_000)] = _whole(
-        "requests", 1, 1_000_000, 4096, "Requests in the server at once, over all models; more are refused with 503."
+        "requests", 1, 1_000_000, 4096, "Concurrent requests in the server, over all models; more are refused with 503."
     )
     header_timeout_ms: Annotated[int, _TIMEOUT] = _whole(
         "ms",
@@ -277,27 +282,29 @@ class ServerConfig(BaseModel):
         "Longest time from a head's first byte to its last; also for a TLS handshake and HTTP/2's preface.",
     )
     body_timeout_ms: Annotated[int, _TIMEOUT] = _whole(
-        "ms", 10, 3_600_000, 10_000, "Longest wait for a whole body; then 408."
+        "ms", 10, 3_600_000, 10_000, "Longest wait for the complete body; then 408."
     )
     idle_timeout_ms: Annotated[int, _TIMEOUT] = _whole(
         "ms", 10, 3_600_000, 120_000, "An idle connection is closed after this."
     )
     grace_ms: Annotated[int, _range(0, 3_600_000)] = _whole(
-        "ms", 0, 3_600_000, 30_000, "Time that a drain gives to requests in flight before it closes their connections."
+        "ms", 0, 3_600_000, 30_000, "Time for requests in flight during a drain, before their connections are closed."
     )
     trust_root: Annotated[
         str | None,
         Field(min_length=1, json_schema_extra={"unit": "path"}),
         Field(
-            description="PEM file of the public keys whose owners may say whom to trust; without one the server starts only "
-            'where `unsigned` is "allow".'
+            description="PEM file of the root keys that may sign the trust policy; without one the server starts only "
+            'if `unsigned` is "allow".'
         ),
         Allowed("null, or the path of a file"),
     ] = None
     trust_policy: Annotated[
         str | None,
         Field(min_length=1, validate_default=True, json_schema_extra={"unit": "path"}),
-        Field(description="The trust policy that a key of `trust_root` signed (`flyball trust`); read when it changes."),
+        Field(
+            description="The trust policy that a key of `trust_root` signed (`flyball trust`); read again when it changes."
+        ),
         AfterValidator(_beside_the_root),
         Allowed("a path where trust_root has one, else null"),
     ] = None
@@ -305,8 +312,8 @@ class ServerConfig(BaseModel):
         str | None,
         Field(min_length=1, json_schema_extra={"unit": "path"}),
         Field(
-            description="Folder that the serial of the trust policy and the generation of the signed snapshot that were "
-            "taken last are kept in, so that nothing older is taken after a restart; null for `<trust_policy>.state`."
+            description="Folder for the anti-rollback state: the last accepted serial of the trust policy and generation of "
+            "the signed snapshot, so that older ones are refused after a restart; null for `<trust_policy>.state`."
         ),
         Allowed("null, or the path of a folder"),
     ] = None
@@ -316,19 +323,19 @@ class ServerConfig(BaseModel):
             pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$",
             json_schema_extra={"unit": "name", "limit": "1 to 128 of `A-Z a-z 0-9 . _ -`"},
         ),
-        Field(description="What this server is for: releases and snapshots for other environments are refused."),
+        Field(description="The server's environment: releases and snapshots for other environments are refused."),
         Allowed("1 to 128 of A-Z a-z 0-9 . _ - and not beginning with a dot"),
     ] = "production"
     unsigned: Annotated[
         Literal["refuse", "allow"],
         Field(
-            description="What becomes of deployments that nobody signed; those that are allowed are told loudly.",
+            description="Whether unsigned deployments are refused or allowed; allowed ones cause warnings.",
             json_schema_extra={"unit": "word"},
         ),
         Allowed("refuse or allow"),
     ] = "refuse"
     previous_kept: Annotated[int, _range(0, 3)] = _whole(
-        "deployments", 0, 3, 1, "Of each name, kept loaded after they were replaced, so that going back loads nothing."
+        "deployments", 0, 3, 1, "Replaced deployments of each name that stay loaded, so that a rollback loads nothing."
     )
     watch_snapshot: Annotated[
         bool,
@@ -346,7 +353,7 @@ class ServerConfig(BaseModel):
     allow_shared_memory: Annotated[
         bool,
         Field(
-            description="Let clients have tensors read from and written to shared memory of this machine.",
+            description="Let clients pass tensors in shared memory of this machine.",
             json_schema_extra={"unit": "switch"},
         ),
         Allowed("true or false"),
@@ -355,8 +362,7 @@ class ServerConfig(BaseModel):
         str | None,
         Field(min_length=1, json_schema_extra={"unit": "path"}),
         Field(
-            description="Folder that the windows of features are kept in over restarts; null for memory alone. "
-            "Not opened with `offline`."
+            description="Folder that keeps feature windows across restarts; null for memory only. Not opened with `offline`."
         ),
         Allowed("null, or the path of a folder"),
     ] = None
@@ -364,13 +370,13 @@ class ServerConfig(BaseModel):
         str | None,
         Field(min_length=1, json_schema_extra={"unit": "path"}),
         Field(
-            description="Folder that decisions are recorded in; null records none. One server writes to it. "
+            description="Folder of the decision journal; null records nothing. One server writes to it. "
             "Not opened with `offline`."
         ),
         Allowed("null, or the path of a folder"),
     ] = None
     journal_sync_ms: Annotated[int, _range(10, 10_000)] = _whole(
-        "ms", 10, 10_000, 200, "A record that nobody waits for is on the disk after this at the latest."
+        "ms", 10, 10_000, 200, "Maximum fsync delay for buffered records."
     )
     journal_loss_ms_max: Annotated[
         int,
@@ -379,27 +385,25 @@ class ServerConfig(BaseModel):
         Allowed("a whole number, 100 to 60000, twice journal_sync_ms or more"),
     ] = _whole(
         "ms", 100, 60_000, 2000,
-        "Nothing more is recorded while the oldest that is not on the disk is older; twice `journal_sync_ms` or more.",
+        "The journal accepts nothing while its oldest unsynced record is older; at least twice `journal_sync_ms`.",
     )  # fmt: skip
     journal_segment_bytes: Annotated[int, _range(_KIB * _KIB, 4 * _KIB**3)] = _whole(
         "bytes",
         _KIB * _KIB,
         4 * _KIB**3,
         64 * _KIB * _KIB,
-        "A file of the journal is sealed, and the next begun, at this size.",
+        "A segment of the journal is sealed, and the next one begun, at this size.",
     )
     journal_segment_s: Annotated[int, _range(1, 604_800)] = _whole(
-        "s", 1, 604_800, 3600, "A file of the journal is sealed, and the next begun, at this age."
+        "s", 1, 604_800, 3600, "A segment of the journal is sealed, and the next one begun, at this age."
     )
     journal_checkpoint_s: Annotated[int, _range(1, 3600)] = _whole(
-        "s", 1, 3600, 60, "A signed checkpoint is written this often, also when nothing was decided."
+        "s", 1, 3600, 60, "Interval of signed checkpoints, also without new decisions."
     )
     journal_key: Annotated[
         str | None,
         Field(min_length=1, json_schema_extra={"unit": "path"}),
-        Field(
-            description="File of the key that signs checkpoints, 64 hex digits; null for the folder's own, which is made."
-        ),
+        Field(description="File of the key that signs checkpoints, 64 hex digits; null for one created in the folder."),
         Allowed("null, or the path of a file"),
     ] = None
     journal_kek: Annotated[
@@ -407,15 +411,15 @@ class ServerConfig(BaseModel):
         AfterValidator(_kek_place),
         Field(
             json_schema_extra={"unit": "place", "limit": "`file:PATH`, `env:NAME`, `command:PROGRAM ARGUMENT…` or `null`"},
-            description="Where the key is that subjects' keys are encrypted under, 64 hex digits: a file that others cannot "
-            "read, a variable, or what a program prints within 10 s; null for the folder's own, which is made.",
+            description="Location of the key-encryption key for subjects' keys, 64 hex digits: a file that others cannot "
+            "read, a variable, or a program's output within 10 s; null for one created in the folder.",
         ),
         Allowed("null, or file:PATH, env:NAME or command:PROGRAM ARGUMENT…"),
     ] = None
     offline: Annotated[
         bool,
         Field(
-            description="Rows come from files: nothing is looked up or counted, and rows may bring the values of features.",
+            description="Rows come from files: nothing is looked up or counted, and rows may contain feature values.",
             json_schema_extra={"unit": "switch"},
         ),
         Allowed("true or false"),
@@ -426,11 +430,11 @@ class ServerConfig(BaseModel):
         Field(description="Web pages of these origins may read answers; none by default."),
     ] = []
     compress_bytes_min: Annotated[int, _range(0, 2**31 - 1)] = _whole(
-        "bytes", 0, 2**31 - 1, 1024, "Shorter answers are never compressed; longer ones are where the client takes it."
+        "bytes", 0, 2**31 - 1, 1024, "Shorter answers are never compressed; longer ones are if the client accepts it."
     )
     log: Annotated[
         Literal["error", "warn", "info", "debug"],
-        Field(description="Least severity that is written to stderr, as JSON lines.", json_schema_extra={"unit": "level"}),
+        Field(description="Lowest severity written to stderr, as JSON lines.", json_schema_extra={"unit": "level"}),
         Allowed("error, warn, info or debug"),
     ] = "info"
 
