@@ -59,7 +59,7 @@ def start(file: Path) -> None:
     config = ServerConfig(listen=["127.0.0.1:0"], log="error", unsigned="allow", callers=str(file))
     server = native_server.Server(config, compile_models([]).to_bytes())
     server.drain()
-    assert server.wait(10.0)
+    assert server.wait(60.0)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ NO_MODELS = compile_models([]).to_bytes()
 
 def stopped(server: Any) -> bool:
     server.drain()
-    return bool(server.wait(10.0))
+    return bool(server.wait(60.0))
 
 
 def start_raw(document: dict[str, Any]) -> None:

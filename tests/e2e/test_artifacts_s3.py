@@ -185,7 +185,7 @@ def test_many_who_put_the_same_at_once_make_one_object(server: S3Server, opened:
     def putting() -> None:
         try:
             store = opened()
-            together.wait(10)
+            together.wait(serving.PATIENCE_S)
             store.put_bytes(b"weights" * 1000)
         except BaseException as error:
             failures.append(error)

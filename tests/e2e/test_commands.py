@@ -17,7 +17,7 @@ Model = Callable[[str], Path]
 
 def flyball(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*serving.flyball(), *arguments], input=stdin, capture_output=True, text=True, timeout=20, check=False
+        [*serving.flyball(), *arguments], input=stdin, capture_output=True, text=True, timeout=60, check=False
     )
 
 

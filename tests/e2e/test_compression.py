@@ -206,7 +206,7 @@ def test_a_bomb_of_the_largest_size_does_not_grow_the_server_beyond_it(roomy: Se
     limit = 64 << 20  # body_bytes_max
     packer = zlib.compressobj(9, wbits=31 if coding == "gzip" else 15)
     bomb = b"".join(packer.compress(bytes(1 << 20)) for _ in range(256)) + packer.flush()  # four times the limit
-    with Http(roomy, timeout_s=25) as connection:
+    with Http(roomy, timeout_s=60) as connection:
         connection.get("/v2/health/live")
         before = peak_bytes(roomy)
         reply = connection.request("POST", infer_path("linear"), bomb, {"Content-Encoding": coding})

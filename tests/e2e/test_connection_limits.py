@@ -79,7 +79,7 @@ def test_a_listener_that_nobody_comes_to_keeps_no_place_from_another(limited: Ca
     ports = [server.port, int(server.also[0].rpartition(":")[2])]
     for port in ports * 2:
         # The last connection may not have given its place back yet: this one waits in the backlog until then.
-        connection = http.client.HTTPConnection(server.host, port, timeout=10)
+        connection = http.client.HTTPConnection(server.host, port, timeout=60)
         connection.request("GET", "/v2/health/live")
         assert connection.getresponse().status == 200
         connection.close()

@@ -1,5 +1,6 @@
 """SIGTERM: ready turns false, requests whose head was read are answered, the process exits 0."""
 
+import json
 import signal
 import threading
 from collections.abc import Callable
@@ -23,12 +24,15 @@ WINDOW_MS = 100
 def begin(start: Callable[..., Server], model: Callable[[str], Path], tmp_path: Path) -> Callable[..., Server]:
     """Either program with the same models on two lanes."""
 
-    def begun(program: str, *names: str) -> Server:
+    def begun(program: str, *names: str, **settings: int) -> Server:
+        config = tmp_path / "config.json"
+        config.write_text(json.dumps(settings))
+        options = ["--listen", "127.0.0.1:0", "--config", config]
         if program == "flyball":
             paths = [model(name) for name in names]
-            return start(*serving.flyball(), "serve", *paths, "--listen", "127.0.0.1:0")
+            return start(*serving.flyball(), "serve", *paths, *options)
         index = snapshots.write(tmp_path, 1, [snapshots.deployment(name, model(name)) for name in names])
-        return start(*serving.flyballd(), "--snapshot", index, "--listen", "127.0.0.1:0")
+        return start(*serving.flyballd(), "--snapshot", index, *options)
 
     return begun
 
@@ -145,7 +149,7 @@ def test_grpc_health_watchers_are_told_before_their_stream_ends(begin: Callable[
     server = begin("flyballd", "linear")
     with grpc.insecure_channel(server.address) as channel:
         watch = channel.unary_stream("/grpc.health.v1.Health/Watch", request_serializer=None, response_deserializer=None)
-        statuses = watch(b"", timeout=20)
+        statuses = watch(b"", timeout=serving.PATIENCE_S)
         assert next(statuses) == b"\x08\x01"  # SERVING
         server.signal(signal.SIGTERM)
         assert next(statuses) == b"\x08\x02"  # NOT_SERVING
@@ -157,11 +161,11 @@ def test_grpc_health_watchers_are_told_before_their_stream_ends(begin: Callable[
 def test_an_idle_server_ends_at_once_and_without_noise(
     begin: Callable[..., Server], program: str, number: signal.Signals
 ) -> None:
-    server = begin(program, "linear")
+    server = begin(program, "linear", grace_ms=serving.ENDLESS_MS)
     with Http(server) as idle:
         assert idle.get("/v2/health/live").status == 200
         server.signal(number)
-        ending = server.wait(5)
+        ending = server.wait()
     assert ending.code == 0
     assert "Traceback" not in ending.text
     assert len(ending.stdout) == 1, "stdout carries the ready line and nothing else"

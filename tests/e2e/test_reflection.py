@@ -11,7 +11,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from grpc_tools import protoc
 
 from tests.support.onnx_models import Arrays, row
-from tests.support.serving import REPOSITORY, Server
+from tests.support.serving import PATIENCE_S, REPOSITORY, Server
 from tests.support.wire import assert_same
 
 Reference = Callable[[str, Arrays], Arrays]
@@ -52,7 +52,7 @@ def ask(server: Server, messages: Callable[[str], Any], version: str, *requests:
             request_serializer=request.SerializeToString,
             response_deserializer=response.FromString,
         )
-        return list(call(iter([request(**one) for one in requests]), timeout=10))
+        return list(call(iter([request(**one) for one in requests]), timeout=PATIENCE_S))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -87,7 +87,7 @@ def test_a_call_can_be_made_from_the_descriptors_alone(
             request_serializer=asked.SerializeToString,
             response_deserializer=answered.FromString,
         )
-        response = call(request, timeout=10)
+        response = call(request, timeout=PATIENCE_S)
     shapes = {output.name: list(output.shape) for output in response.outputs}
     raws = zip(shapes.items(), response.raw_output_contents, strict=True)
     got = {name: np.frombuffer(raw, np.float32).reshape(shape) for (name, shape), raw in raws}

@@ -63,7 +63,7 @@ class Writer:
         """End it and its child."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(60)
         with contextlib.suppress(BrokenPipeError):
             self._stdin.close()
         self._said.join()

@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 def until(what: str, probe: Callable[[], T | None]) -> T:
     """A control loop polls, a server watches, and other tests run beside: this waits longer than most."""
-    return serving.until(what, probe, timeout_s=30.0)
+    return serving.until(what, probe, timeout_s=serving.PATIENCE_S)
 
 
 def flyball(*command: str) -> str:
@@ -259,7 +259,7 @@ def test_flyballd_follows_the_folder_that_flyball_control_keeps(laptop: Laptop, 
             assert (node["node"], node["state"]) == (f"http://{address}", "applied")
     finally:
         control.terminate()
-        assert control.wait(15) == 0
+        assert control.wait(serving.STOP_S) == 0
 
 
 @pytest.fixture

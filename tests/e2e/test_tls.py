@@ -59,7 +59,7 @@ def handshake(server: Server, context: ssl.SSLContext) -> ssl.SSLSocket:
 
 
 def https(server: Server, context: ssl.SSLContext) -> httpx.Client:
-    return httpx.Client(base_url=f"https://{server.address}", verify=context, timeout=10)
+    return httpx.Client(base_url=f"https://{server.address}", verify=context, timeout=serving.PATIENCE_S)
 
 
 def infer(client: httpx.Client, headers: dict[str, str] | None = None) -> httpx.Response:
@@ -81,7 +81,7 @@ def channel(server: Server, authority: Authority, client: Pair | None = None) ->
 
 def live(opened: grpc.Channel) -> bytes:
     call = opened.unary_unary("/inference.GRPCInferenceService/ServerLive")
-    return bytes(call(b"", timeout=10))
+    return bytes(call(b"", timeout=serving.PATIENCE_S))
 
 
 def test_http_and_grpc_are_served_on_one_tls_port(

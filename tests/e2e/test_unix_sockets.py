@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def unix(path: Path) -> httpx.Client:
-    return httpx.Client(base_url="http://localhost", transport=httpx.HTTPTransport(uds=str(path)), timeout=10)
+    return httpx.Client(base_url="http://localhost", transport=httpx.HTTPTransport(uds=str(path)), timeout=60)
 
 
 def test_http_and_grpc_are_served_on_a_unix_socket_that_is_gone_at_the_end(
@@ -46,7 +46,7 @@ def test_http_and_grpc_are_served_on_a_unix_socket_that_is_gone_at_the_end(
     # Without the option the path itself is sent as the authority, which is none: h2 refuses it, as it must.
     with grpc.insecure_channel(f"unix:{path}", [("grpc.default_authority", "localhost")]) as channel:
         call = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
-        assert call(b"", timeout=10) == b"\x08\x01"
+        assert call(b"", timeout=60) == b"\x08\x01"
     assert server.stop().code == 0
     assert not path.exists()
 
@@ -93,7 +93,7 @@ def test_of_two_servers_that_start_at_once_one_has_the_path_and_leaves_nothing_b
     finally:
         for process in starting:
             process.terminate()
-            process.wait(30)
+            process.wait(serving.STOP_S)
     assert not list(folder.iterdir())
 
 
@@ -110,7 +110,7 @@ def test_one_server_listens_on_every_kind_of_address(start: Callable[..., Server
     assert server.host == "[::1]"
     assert server.also[0] == f"unix:{path}"
     for url in (f"http://[::1]:{server.port}", server.also[1]):
-        assert httpx.get(f"{url}/v2/health/ready", timeout=10).status_code == 200
+        assert httpx.get(f"{url}/v2/health/ready", timeout=60).status_code == 200
     with unix(path) as client:
         assert client.get("/v2/health/ready").status_code == 200
 

@@ -14,7 +14,7 @@ _CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 def _openssl(*arguments: str | Path) -> None:
     program = shutil.which("openssl")
     assert program, "openssl is not on the path"
-    subprocess.run([program, *map(str, arguments)], check=True, capture_output=True, timeout=30)
+    subprocess.run([program, *map(str, arguments)], check=True, capture_output=True, timeout=60)
 
 
 @dataclass(frozen=True)

@@ -39,4 +39,4 @@ def _listening(command: list[str]) -> Iterator[str]:
         yield line.split()[1]
     finally:
         process.terminate()
-        process.wait(15)
+        process.wait(60)

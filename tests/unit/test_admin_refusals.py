@@ -241,7 +241,7 @@ def test_promotions_that_take_long_leave_room_for_a_rollback(
 
     def slow(self: HomeRegistry, *_: Any, **__: Any) -> Any:
         begun.release()
-        end.wait(20)
+        end.wait(60)
         raise errors.GateRefusedError("too slow")
 
     monkeypatch.setattr(HomeRegistry, "promote", slow)
@@ -249,7 +249,7 @@ def test_promotions_that_take_long_leave_room_for_a_rollback(
     with ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(api.ask, "POST", "/v1/registry/fraud/promote", role="deployer", body=body) for _ in range(4)]
         try:
-            assert all(begun.acquire(timeout=20) for _ in waiting)
+            assert all(begun.acquire(timeout=60) for _ in waiting)
             fifth = api.ask("POST", "/v1/registry/fraud/promote", role="deployer", body=body)
             assert (fifth.status, fifth.headers["retry-after"]) == (503, "10")
             back = api.ask("POST", "/v1/registry/fraud/rollback", role="deployer", body={"environment": "staging"})

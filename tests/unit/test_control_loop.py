@@ -213,7 +213,7 @@ def hold(monkeypatch: pytest.MonkeyPatch, held: str) -> threading.Event:
 
     def slowly(store: Any, manifest: str, target: Path, *, root: str | None = None) -> Any:
         if root == held:
-            assert let_go.wait(30)
+            assert let_go.wait(60)
         return fetch_package(store, manifest, target, root=root)
 
     monkeypatch.setattr("flyball.control.compile.fetch_package", slowly)
@@ -246,7 +246,7 @@ def test_a_rollback_is_applied_while_the_files_of_another_name_are_still_fetched
             ("big", "fraud"), "applied"
         )
 
-    until("both are applied", both_applied, timeout_s=25)
+    until("both are applied", both_applied)
     assert names(plane.applied[-1]) == ["big", "fraud"]
 
 
@@ -295,7 +295,7 @@ def test_a_package_that_was_dropped_is_fetched_again_for_a_document_that_is_know
         loop.tick(plane)
         return package.is_dir()
 
-    until("the package is there again", fetched, timeout_s=25)
+    until("the package is there again", fetched)
 
 
 def test_what_servers_say_makes_no_loop_compile_again(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ class Sink:
                 sink.requests.append((self.headers["Content-Type"], body))
                 status = answer(len(sink.requests))
                 if status is None:
-                    sink.released.wait(10)
+                    sink.released.wait(60)
                     return
                 if 200 <= status < 300:
                     sink.taken.extend(body)

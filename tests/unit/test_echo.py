@@ -17,7 +17,7 @@ COMMAND = [sys.executable, "-m", "flyball.bench.echo"]
 
 def ask(url, body=None):
     """The status and the text of one answer; without a body it is a GET."""
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
     try:
         connection.request("GET" if body is None else "POST", "/v2/models/any/infer", body)
         answer = connection.getresponse()
@@ -49,6 +49,6 @@ def test_the_command_says_where_it_listens_and_ends_well_on_a_signal():
 
 
 def test_the_command_says_why_it_cannot_start():
-    done = subprocess.run([*COMMAND, "--listen", "nowhere"], capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run([*COMMAND, "--listen", "nowhere"], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (RefusedError.exit_code, "")
     assert "cannot listen at nowhere" in done.stderr

@@ -71,7 +71,7 @@ def test_a_link_that_takes_the_place_of_weights_after_they_were_compiled_is_refu
         assert "is a link" in (ack.reason or "")
     finally:
         server.drain()
-        server.wait(10)
+        server.wait(60)
 
 
 def test_a_model_behind_a_link_of_its_owner_s_is_served_with_the_weights_beside_the_link(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def answered(code: str, folder: Path, said: str = "", packages: str = "") -> Any
         input=said.encode(),
         capture_output=True,
         check=False,
-        timeout=30,
+        timeout=60,
     )
     assert ended.returncode == 0, ended.stderr.decode()
     return json.loads(ended.stdout)

@@ -21,7 +21,7 @@ signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 def run(body: str) -> str:
     script = SCRIPT.format(body=textwrap.dedent(body))
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30).stdout
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 def test_signals_that_came_before_anybody_waited_are_told_in_order_and_once() -> None:
