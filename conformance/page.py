@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 _HEAD = """\
 # Conformance
 
-Clients that others wrote, pointed at `flyballd` as they are. `make conformance` installs them, makes the models, starts a
-server with every switch on and one as it comes, runs every row and writes this page; it fails where a row fails.
+This page shows which third-party clients work with `flyballd` unmodified. `make conformance` installs them, makes the
+models, starts a server with every option enabled and one with defaults, runs every row and writes this page; it fails if a
+row fails.
 
 <!-- written by `make conformance`; do not edit -->
 """

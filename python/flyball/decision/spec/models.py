@@ -92,7 +92,7 @@ class Model(Part):
     path: Path = Words(
         description="the ONNX file; or `ref`, NAME@VERSION of the registry that the decision is registered in"
     )
-    digest: Digest | None = words("verified where it is given; without it the file is taken as it is")
+    digest: Digest | None = words("verified if given; without it the file is used as it is")
     name: Key | None = words("its name in answers; by default the file's. Of `model` only")
     columns: Annotated[list[Tensor], Words(min_length=1, max_length=256)] = Words(
         default=[Tensor()],

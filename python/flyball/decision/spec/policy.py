@@ -151,7 +151,7 @@ class Policy(Part):
     )
     kill_switch: KillSwitch | None = words("an object: every decision has this outcome, and no model is run")
     reasons: Reasons = Words(default=Reasons(), description="an object: the reasons in an answer")
-    shadow: Policy | None = words("another policy that is judged beside it, and never in the answer")
+    shadow: Policy | None = words("another policy, evaluated as a shadow and never in the answer")
 
     @model_validator(mode="after")
     def _order_is_told(self) -> Policy:

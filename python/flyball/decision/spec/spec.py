@@ -24,7 +24,7 @@ class SLO(Part):
     """What callers may expect: `slo: {p99: 5ms, timeout: 20ms, rate: 2000/s}`."""
 
     p99: Duration | None = words("99 of 100 answers come within it")
-    timeout: WholeMs | None = words("the deadline of requests that bring none")
+    timeout: WholeMs | None = words("the deadline of requests without one")
     rate: Rate | None = words("the rate at which that holds")
 
 
