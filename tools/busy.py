@@ -24,12 +24,16 @@ PYTHON = (
     "tests/e2e/test_overload.py",
     "tests/e2e/test_deadlines.py",
     "tests/e2e/test_slow_models.py",
-    "tests/e2e/test_batching.py",
+    "tests/e2e/test_batching.py::test_sixteen_busy_connections_make_batches_of_four_and_more",
+    "tests/e2e/test_batching.py::test_requests_of_several_rows_share_batches_and_keep_their_rows",
     "tests/e2e/test_drain.py",
     "tests/e2e/test_connection_limits.py",
     "tests/e2e/test_streams.py",
     "tests/unit/test_client_http.py",
-    "tests/unit/test_load_run.py",
+    "tests/unit/test_load_run.py::test_a_stall_shows_from_the_due_time_and_hides_from_the_moment_of_leaving",
+    "tests/unit/test_load_run.py::test_requests_that_waited_for_a_connection_are_told_apart_and_those_given_up_are_not_fast",
+    "tests/unit/test_load_run.py::test_whoever_looks_on_sees_when_measuring_is_about_to_begin",
+    "tests/unit/test_load_run.py::test_a_run_that_is_stopped_says_so",
     "tests/unit/test_server_dropped.py",
 )
 # Crates whose tests wait for threads, sockets, Redis or the disk; beside each, its tests that only compute and are skipped.
