@@ -1,6 +1,6 @@
 """What users read when something is wrong, word for word: the commands' messages and the HTTP API's.
 
-`tests/golden/messages` holds them, so that a change of wording shows in review. Write them anew after a change that is meant:
+`tests/golden/messages` holds them, so that a change of wording shows in review. After an intended change, write them:
 FLYBALL_GOLDEN=write pytest tests/contract/test_messages.py
 """
 
@@ -59,7 +59,7 @@ COMMANDS = [
     "convert nowhere.pkl --out converted",
     "optimize nowhere.onnx --data nowhere.csv",
     "explain-latency nowhere.onnx",
-    "bench nowhere.yaml",
+    "bench --scenario nowhere.yaml",
     "caller add ada --may fly:fraud",
     "features get nowhere.store c-1",
     "decisions show --journal nowhere 018f4e4e-0000-7000-8000-000000000000",
