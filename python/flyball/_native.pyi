@@ -93,7 +93,7 @@ def serve_models() -> None:
     """Load and probe models for the process that started this one, on standard input, until it ends. For that one alone."""
 
 def check_snapshot(kind: str, document: bytes) -> bytes:
-    """All faults of an "index" or "deployment" document: [{"path", "is", "allowed"}]."""
+    """All faults of an "index", a "deployment" or its "terms", sorted by path: [{"path", "is", "allowed"}]."""
 
 def contributions(sidecar: bytes, rows: bytes, columns: int) -> bytes:
     """What each column added to a row's raw margin, and last the base: little-endian, f32 rows in, f64 rows out."""

@@ -227,8 +227,8 @@ def _probe_options(rows_max: int) -> dict[str, object]:
     return {"ort_path": str(ort_library()), "rows_max": rows_max, "probe_ms_max": PROBE_MS_MAX}
 
 
-def check_snapshot(kind: Literal["index", "deployment"], document: bytes) -> list[Fault]:
-    """All faults of a document, by the native reader."""
+def check_snapshot(kind: Literal["index", "deployment", "terms"], document: bytes) -> list[Fault]:
+    """All faults of a document, sorted by path."""
     with boundary():
         from flyball import _native
 

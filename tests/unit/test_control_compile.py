@@ -1,12 +1,12 @@
 """Environments compiled to snapshots: the same bytes wherever and whenever, and nothing that may not serve."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import decisions
 import pytest
-from pydantic import TypeAdapter
 from registry_desk import ADA, Desk
 
 from flyball.control.compile import Compiler, Snapshot
@@ -17,7 +17,6 @@ from flyball.signing.index import check_index
 from flyball.signing.strict import seconds
 from flyball.signing.trust import Trust
 from flyball.snapshot import check
-from flyball.snapshot.models import Version
 
 
 @pytest.fixture
@@ -145,4 +144,4 @@ def test_no_model_of_one_version_has_the_number_of_another_version_or_of_its_mod
     seen = [model_version(number, place) for number in numbers for place in (None, *range(1, 17))]
     assert len(set(seen)) == len(seen)
     for version in seen:
-        TypeAdapter(Version).validate_python(version)
+        assert re.fullmatch("[1-9][0-9]{0,8}", version)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from flyball.errors import FlyballError
 from flyball.snapshot import Bundle
-from flyball.snapshot.models import FORMAT_OLDEST
+from flyball.snapshot.models import FORMAT
 from flyball.snapshot.store import canonical, digest_of
 from flyball.spec.asking import DEADLINE_MS, QUEUE_WAIT_MS
 from flyball.spec.local import LocalServer
@@ -193,7 +193,7 @@ def offline_bundle(deployment: Deployment, find: Callable[[str, Path], Path]) ->
     document |= {"limits": {**document.get("limits", {}), **patient}, "slo": {}, "batch": None}
     exact = canonical(document)
     entry = {"name": deployment.name, "digest": digest_of(exact)}
-    index = canonical({"format": FORMAT_OLDEST, "generation": 1, "deployments": [entry]})
+    index = canonical({"format": FORMAT, "generation": 1, "deployments": [entry]})
     return Bundle(index, (exact,), deployment.base)
 
 
