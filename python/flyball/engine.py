@@ -15,7 +15,7 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import TypeAdapter
 
@@ -93,7 +93,6 @@ __all__ = [
     "Opset",
     "Opsets",
     "PlannedStage",
-    "Refusal",
     "Right",
     "Server",
     "SignedAck",
@@ -105,6 +104,7 @@ __all__ = [
     "Warmup",
     "boundary",
     "build_info",
+    "check_config",
     "check_decision",
     "check_snapshot",
     "compute_features",
@@ -120,21 +120,12 @@ __all__ = [
     "read_histograms",
     "scan_model",
     "transform_columns",
-    "verify_package",
-    "verify_release",
 ]
 
 
 _ACKS = TypeAdapter(list[Ack])
 PROBE_MS_MAX = 30_000
 """CPU time for loading and probing a model in its own process: a server's default `probe_ms_max`."""
-
-
-class Refusal(NamedTuple):
-    """Why something signed is not taken: a reason of the closed list, and words."""
-
-    reason: str
-    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +226,14 @@ def check_snapshot(kind: Literal["index", "deployment", "terms"], document: byte
         return [Fault.from_document(item) for item in json.loads(_native.check_snapshot(kind, document))]
 
 
+def check_config(kind: Literal["server", "callers"], document: bytes) -> list[Fault]:
+    """All faults of a server's configuration or a callers' file, sorted by path."""
+    with boundary():
+        from flyball import _native
+
+        return [Fault.from_document(item) for item in json.loads(_native.check_config(kind, document))]
+
+
 def transform_columns(document: dict[str, Any], rows: Sequence[dict[str, Any]]) -> bytes:
     """The columns of a decision's only model for rows, as the walk computes them: little-endian float64, row by row."""
     with boundary():
@@ -277,24 +276,6 @@ def check_decision(document: dict[str, Any], models: list[dict[str, Any]]) -> De
     faults = [Fault.from_document(item) for item in answer["faults"]]
     digests = DecisionDigests.model_validate(answer["digests"]) if answer.get("digests") else None
     return DecisionCheck(faults, [PlannedStage.model_validate(item) for item in answer["stages"]], digests)
-
-
-def verify_package(folder: Path, bundle: bytes, trust: bytes, root: str, now: int) -> Refusal | None:
-    """Whether the data plane would take a folder by this bundle and this trust policy; `root`: public keys in PEM."""
-    with boundary():
-        from flyball import _native
-
-        refused = _native.verify_package(str(folder), bundle, trust, root, now)
-    return None if refused is None else Refusal(*refused)
-
-
-def verify_release(release: bytes, trust: bytes, root: str, now: int, environment: str) -> Refusal | None:
-    """Whether the data plane would take a release, in this environment."""
-    with boundary():
-        from flyball import _native
-
-        refused = _native.verify_release(release, trust, root, now, environment)
-    return None if refused is None else Refusal(*refused)
 
 
 def read_histograms(encoded: Sequence[str]) -> MergedHistogram:

@@ -13,7 +13,6 @@ from flyball.control.compile import Compiler, Snapshot
 from flyball.registry.acting import Candidate
 from flyball.registry.rules import VERSIONS_MAX
 from flyball.registry.served import model_version
-from flyball.signing.index import check_index
 from flyball.signing.strict import seconds
 from flyball.signing.trust import Trust
 from flyball.snapshot import check
@@ -66,7 +65,9 @@ def test_an_index_is_signed_by_the_publisher_and_says_which_event_it_is_of(desk:
     assert bundle.faults() == []
     now = seconds("2026-11-16T04:00:00Z")
     later = max(now, *(seconds(key.since) for key in desk.policy.keys)) + 1
-    assert check_index(bundle.index, bundle.signature, Trust(desk.policy), later).name == "publisher"
+    trust = Trust(desk.home.trust.read_bytes(), [desk.root.public_key()], later)
+    trust.check_index(bundle.index, bundle.signature, later)
+    assert [key.name for key in trust.signers("index", bundle.signature or b"", later)] == ["publisher"]
     index = bundle.parsed_index()
     last = desk.registry.history("fraud")[-1]
     assert (index.generation, index.environment) == (last.sequence, "production")

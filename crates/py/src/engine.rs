@@ -205,7 +205,10 @@ pub(crate) fn check_snapshot<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let faults = guarded(py, || {
         check_document(kind, document).ok_or_else(|| {
-            Failure::refused("invalid_options", format!("'{kind}' is no kind; use index, deployment or terms"))
+            Failure::refused(
+                "invalid_options",
+                format!("'{kind}' is no kind; use index, deployment or terms"),
+            )
         })
     })?;
     json(py, &faults)

@@ -160,11 +160,11 @@ def _check_publisher(home: Path, file: Path, private: PrivateKey) -> None:
     """Another key's snapshots are refused by the server itself, which then serves nothing: who starts it hears first."""
     from flyball.registry.home import Home
     from flyball.signing.keys import hint, load_publics
-    from flyball.signing.trust import read_policy
+    from flyball.signing.trust import Trust
 
     try:
         found = Home.find(home)
-        policy = read_policy(found.trust.read_bytes(), load_publics(found.trust_root), int(time.time())).policy
+        policy = Trust(found.trust.read_bytes(), load_publics(found.trust_root), int(time.time())).policy
     except (FlyballError, OSError):
         return  # what is wrong with it is told by whoever needs it
     mine = hint(private.public_key())

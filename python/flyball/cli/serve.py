@@ -175,22 +175,20 @@ def _text(path: Path | None) -> str | None:
 
 
 def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
-    from pydantic import ValidationError
-
     from flyball.config import ServerConfig, read_server_config
-    from flyball.faults import Fault, faults_of
+    from flyball.engine import check_config
+    from flyball.faults import Fault
 
     written = (read_server_config(path) if path else ServerConfig()).model_dump()
     written.update({key: value for key, value in flags.items() if value is not None})
-    try:
-        return ServerConfig.model_validate(written)
-    except ValidationError as error:
-        # The file was checked before, so every fault here is a flag's. One that is left out is what null is in the file.
-        faults = [
-            Fault(flag_of(fault.path), fault.found, fault.allowed.removeprefix("null, or "))
-            for fault in faults_of(error, ServerConfig)
-        ]
-        raise UsageError("the flags are not allowed", faults=faults, next_step="flyball serve --help") from error
+    # The file was checked before, so every fault here is a flag's. One that is left out is what null is in the file.
+    faults = [
+        Fault(flag_of(fault.path), fault.found, fault.allowed.removeprefix("null, or "))
+        for fault in check_config("server", json.dumps(written).encode())
+    ]
+    if faults:
+        raise UsageError("the flags are not allowed", faults=faults, next_step="flyball serve --help")
+    return ServerConfig.model_validate(written)
 
 
 def _closer(models: list[str] | None, decisions: list[Path] | None, bundle: Bundle) -> dict[str, tuple[str, str]]:

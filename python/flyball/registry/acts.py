@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -260,28 +261,25 @@ class Registry(Reading):
     def _signer(self, name: str, version: Version, bundle: bytes, release: bytes) -> dict[str, Any]:
         """The key and the release's end, once both signatures hold and the release says what this version is."""
         from flyball.registry.releasing import statement
-        from flyball.signing import dsse
-        from flyball.signing import release as releases
-        from flyball.signing.oms import read_bundle, verify_bundle
         from flyball.signing.reasons import Reason, refused
+        from flyball.signing.release import read_release
         from flyball.signing.strict import seconds
 
         now, trust = int(time.time()), self.opened.trust()
-        manifest = verify_bundle(bundle, trust, now)
-        ref = f"{name}@{version.number}"
-        if manifest.root != version.root:
-            raise refused(Reason.ROOT_MISMATCH, f"the bundle is over {manifest.root}, and {ref} is {version.root}")
-        manifest.check_folder(self.opened.folder(name, version).folder)  # a root says nothing about names
-        envelope = dsse.read_envelope(release, releases.PAYLOAD_TYPE, "the release", releases.RELEASE_BYTES_MAX)
-        author = trust.signers(envelope, now, "the release")[0]
-        stated = releases.read_release(release)
+        root, ref = trust.package(bundle, now), f"{name}@{version.number}"
+        if root != version.root:
+            raise refused(Reason.ROOT_MISMATCH, f"the bundle is over {root}, and {ref} is {version.root}")
+        trust.package(bundle, now, self.opened.folder(name, version).folder)  # a root says nothing about names
+        author = trust.signers("release", release, now)[0]
+        stated = read_release(release)
         predicate, subjects = statement(self.opened, name, version)
         said = stated.predicate.model_dump(by_alias=True)
-        for part, wanted in {**predicate, "author": read_bundle(bundle).hint}.items():
+        signer = json.loads(bundle)["verificationMaterial"]["publicKey"]["hint"]
+        for part, wanted in {**predicate, "author": signer}.items():
             if said[part] != wanted:
                 reason = Reason.WRONG_DIGEST if part in _DIGESTS else Reason.WRONG_SUBJECT
                 raise refused(reason, f"the release says {part} {said[part]}, and {ref} has {wanted}")
-        if {one.name: f"sha256:{one.digest.sha256}" for one in stated.subject} != subjects:
+        if stated.subjects != subjects:
             raise refused(Reason.WRONG_SUBJECT, f"the release does not name just the packages of {ref}")
         if unknown := set(stated.predicate.environments) - set(self.opened.home.settings.environments):
             raise refused(Reason.WRONG_ENVIRONMENT, f"the registry has no environment {', '.join(sorted(unknown))}")
@@ -296,8 +294,8 @@ class Registry(Reading):
     def _approval(self, ref: str, version: Version, signature: str, key: str) -> dict[str, Any]:
         """An approval that holds: the signature is over this release, by a key that may approve."""
         from flyball.signing import dsse
-        from flyball.signing import release as releases
         from flyball.signing.reasons import Reason, refused
+        from flyball.signing.release import read_release
 
         trust, now = self.opened.trust(), int(time.time())
         if version.release is None:
@@ -310,9 +308,8 @@ class Registry(Reading):
         except binascii.Error as error:
             raise refused(Reason.MALFORMED, f"the approval of {ref} is not base64") from error
         envelope = self.opened.store.read(version.release)
-        payload = dsse.read_envelope(envelope, releases.PAYLOAD_TYPE, "the release", releases.RELEASE_BYTES_MAX).payload
-        trust.signers(dsse.Envelope(releases.PAYLOAD_TYPE, payload, (made,)), now, "the release")
-        places = releases.read_release(envelope).predicate.environments
+        trust.signers("release", replace(dsse.read_envelope("release", envelope), signatures=(made,)).text(), now)
+        places = read_release(envelope).predicate.environments
         return {"key": key, "approver": approver.name, "signature": signature, "environments": places}
 
     def _judged(self, name: str, version: Version, asked: Promotion) -> list[Gate]:

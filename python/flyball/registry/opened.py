@@ -132,7 +132,7 @@ class Opened:
     def _policy(self) -> tuple[Trust, int]:
         """The policy, and the highest serial that acts took; reading it leaves no trace."""
         from flyball.signing.keys import load_publics
-        from flyball.signing.trust import read_policy
+        from flyball.signing.trust import Trust
 
         if not self.home.trust_root.is_file() or not self.home.trust.is_file():
             raise UsageError(
@@ -142,7 +142,7 @@ class Opened:
             )
         highest = self._trust_serial.highest()
         policy, roots = self.home.trust.read_bytes(), load_publics(self.home.trust_root)
-        return read_policy(policy, roots, int(time.time()), highest), highest
+        return Trust(policy, roots, int(time.time()), highest), highest
 
     def folder(self, name: str, version: Version) -> PackageFolder:
         """A version's files on this machine, fetched where they are not there yet."""

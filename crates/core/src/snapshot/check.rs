@@ -122,11 +122,7 @@ impl Check {
         let value = value?;
         let sound = value.as_u64().filter(|number| range.contains(number));
         if sound.is_none() {
-            self.fault(
-                path,
-                Some(value),
-                format!("a whole number, {} to {}", range.start(), range.end()),
-            );
+            self.fault(path, Some(value), format!("a whole number, {} to {}", range.start(), range.end()));
         }
         sound
     }

@@ -147,9 +147,10 @@ fn every_key_of_signatures_and_candidates_reaches_its_field() {
 #[test]
 fn an_index_says_where_it_comes_from_and_what_for() {
     let hash = Digest::of(b"an event");
-    let text = serde_json::json!({"format": FORMAT, "generation": 1, "deployments": [], "environment": "production",
+    let text =
+        serde_json::json!({"format": FORMAT, "generation": 1, "deployments": [], "environment": "production",
         "registry": {"sequence": 41, "hash": hash.to_string()}})
-    .to_string();
+        .to_string();
     let index = Index::read(text.as_bytes()).unwrap();
     assert_eq!(index.registry, Some(Checkpoint { sequence: 41, hash }));
     assert_eq!(index.environment.as_deref(), Some("production"));

@@ -30,9 +30,9 @@ def upgrade() -> None:
     bind = op.get_bind()
     schema.metadata.create_all(bind)
     still = text("to_seq IS NULL")
-    for index in schema.OPEN:
+    for table, index in ((index.table, index) for index in schema.OPEN):
         index.drop(bind)
         columns = [column.name for column in index.columns]
-        op.create_index(index.name, index.table.name, columns, sqlite_where=still, postgresql_where=still)
+        op.create_index(index.name, str(table), columns, sqlite_where=still, postgresql_where=still)
     for statement in _SQLITE_TRIGGERS if bind.dialect.name == "sqlite" else _POSTGRES_TRIGGERS:
         op.execute(text(statement))

@@ -1,4 +1,4 @@
-"""One callers' file, two readers: what `flyball caller` would refuse, the server refuses, at the same places."""
+"""What a callers' file may say, by the server's check, which `flyball caller` asks too."""
 
 import json
 from pathlib import Path
@@ -71,24 +71,24 @@ def start(file: Path) -> None:
         [{"name": "anonymous", "may": ["infer:demo*"]}],
     ],
 )
-def test_what_one_takes_the_other_takes(file: Path, callers: list[dict[str, Any]]) -> None:
+def test_a_sound_file_is_taken(file: Path, callers: list[dict[str, Any]]) -> None:
     file.write_text(json.dumps({"callers": callers}))
     assert len(read_callers(file).callers) == len(callers)
     start(file)
 
 
 @pytest.mark.parametrize("fault", FAULTY)
-def test_both_refuse_the_same_at_the_same_places(file: Path, fault: str) -> None:
+def test_a_faulty_file_is_refused_by_the_command_and_by_the_server(file: Path, fault: str) -> None:
     file.write_text(json.dumps(FAULTY[fault]))
-    with pytest.raises(ConfigRefusedError) as python:
+    with pytest.raises(ConfigRefusedError) as command:
         read_callers(file)
-    with pytest.raises(ConfigRefusedError) as native:
+    with pytest.raises(ConfigRefusedError) as server:
         start(file)
-    assert {found.path for found in python.value.faults} == {found.path for found in native.value.faults}
+    assert {found.path for found in command.value.faults} == {found.path for found in server.value.faults}
 
 
 @pytest.mark.parametrize("key", ["name", "keys_sha256", "sans", "uids"])
-def test_what_leads_to_two_callers_is_refused_by_both(file: Path, key: str) -> None:
+def test_what_leads_to_two_callers_is_refused(file: Path, key: str) -> None:
     other = {"name": "b", "keys_sha256": ["1" * 64], "sans": ["other"], "uids": [7]}
     file.write_text(json.dumps({"callers": [WHOLE, {**other, key: WHOLE[key]}]}))
     for read in (read_callers, start):
