@@ -7,7 +7,6 @@ them (`signals.py`). Must never import `onnxruntime`.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 import signal
@@ -46,6 +45,7 @@ from flyball.cli.model_sources import source_of
 from flyball.cli.repository import ModelRepository
 from flyball.cli.signals import Signals
 from flyball.cli.terms import BatchRowsMax, BatchSize, BatchWindowMs, DeadlineMs, QueueWaitMsMax, terms_of
+from flyball.documents.log import log
 from flyball.errors import FlyballError, ModelRefusedError, ServerFaultError, SnapshotRefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def _apply_again(server: Server, source: Source) -> None:
     try:
         server.apply(source.read().to_bytes())
     except (FlyballError, OSError) as error:
-        sys.stderr.write(json.dumps({"level": "ERROR", "message": "snapshot refused", "reason": str(error)}) + "\n")
+        log("ERROR", "snapshot refused", reason=str(error))
 
 
 def _drain(server: Server, signals: Signals) -> None:
