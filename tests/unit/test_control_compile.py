@@ -26,7 +26,7 @@ def desk(tmp_path: Path) -> Desk:
 
 
 def compiled(desk: Desk, folder: Path, environment: str = "production") -> Snapshot:
-    return Compiler(desk.opened().opened, environment, folder).compile()
+    return Compiler(desk.opened().handle, environment, folder).compile()
 
 
 def document(snapshot: Snapshot, name: str = "fraud") -> dict[str, Any]:

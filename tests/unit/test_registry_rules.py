@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from flyball.registry.acts import rules
 from flyball.registry.acts.interface import APPROVER, DEPLOYER, READER, Actor, Candidate
-from flyball.registry.acts.rules import Allowed, Gate, House, Promotion, Refusal
+from flyball.registry.acts.rules import Allowed, ApprovalRules, Gate, Promotion, Refusal
 from flyball.registry.events.event import Draft, Event, microseconds, sealed
 from flyball.registry.events.state import NameState, fold
 from tests.support.registry_events import digest
 
-HOUSE = House(("dev", "staging", "production"), {"low": 0, "standard": 1, "high": 2})
+HOUSE = ApprovalRules(("dev", "staging", "production"), {"low": 0, "standard": 1, "high": 2})
 ADA, BOB, CID = Actor("ada"), Actor("bob"), Actor("cid")
 PASSED = [Gate("signatures", passed=True, words="", firm=True)]
 
@@ -382,7 +382,7 @@ def _check_promoted(state: NameState, events: list[Event], number: int, environm
 
 
 def test_without_a_trust_policy_one_goes_back_to_what_stands_as_it_was_placed() -> None:
-    story, unknown = Story(), House(HOUSE.environments, None)
+    story, unknown = Story(), ApprovalRules(HOUSE.environments, None)
     first, second, third = story.ready(), story.ready(), story.ready()
     for number in (first, second, third):
         story.everywhere(number)

@@ -30,9 +30,9 @@ _WORDS_MAX = 1000
 
 def run_gates(subject: Subject) -> list[Gate]:
     """All of them. The slow one runs only where the others leave a promotion possible."""
-    package = subject.opened.folder(subject.name, subject.version)
+    package = subject.handle.folder(subject.name, subject.version)
     meta = read_meta((package.folder / META).read_bytes())
-    shown = served(package, subject.opened.references(subject.version))
+    shown = served(package, subject.handle.references(subject.version))
     found = [_signatures(subject, package, shown), _scan(package), _validation(meta)]
     if all(gate.passed or not gate.firm for gate in found):
         found.append(_probe(package))
@@ -47,7 +47,7 @@ def _signatures(subject: Subject, package: PackageFolder, shown: Served) -> Gate
     """Every question that a server puts at load, put here first."""
     from flyball.signing.admission import Deployed, Package, admit
 
-    opened, version = subject.opened, subject.version
+    opened, version = subject.handle, subject.version
     references = opened.references(version)
     digests = shown.digests
     named = {
@@ -68,8 +68,8 @@ def _signatures(subject: Subject, package: PackageFolder, shown: Served) -> Gate
 
 
 def _bundle(subject: Subject, ref: str) -> bytes | None:
-    _, version = subject.opened.find(ref)
-    return None if version.bundle is None else subject.opened.store.read(version.bundle)
+    _, version = subject.handle.find(ref)
+    return None if version.bundle is None else subject.handle.store.read(version.bundle)
 
 
 def _scan(package: PackageFolder) -> Gate:

@@ -45,7 +45,7 @@ from flyball.errors import (
     UsageError,
 )
 from flyball.registry.events.event import Head, publish_stream
-from flyball.registry.handle import Opened
+from flyball.registry.handle import RegistryHandle
 from flyball.registry.tables.nodes import NODE_LETTERS_MAX
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class ControlLoop:
     def __init__(self, home: Path | str, environment: str, key: PrivateKey, state: StateFolder, *, actor: str) -> None:
         self._home, self._environment, self._key, self.state = home, environment, key, state
         self._actor = actor
-        self._opened: Opened | None = None
+        self._opened: RegistryHandle | None = None
         self._compiler: Compiler | None = None
         self._fetches = Fetches(self.wake)
         proven, newest = state.proven(), state.newest()
@@ -225,9 +225,9 @@ class ControlLoop:
         else:
             self._unkept = None
 
-    def _registry(self) -> Opened:
+    def _registry(self) -> RegistryHandle:
         if self._opened is None:
-            self._opened = Opened.at(self._home)
+            self._opened = RegistryHandle.at(self._home)
             self._compiler = Compiler(self._opened, self._environment, self.state.folder, self._fetches)
         return self._opened
 
@@ -242,7 +242,7 @@ class ControlLoop:
             acted = stands.seen < 0 or opened.log.acted_since(stands.seen)
         return Looked(time.monotonic(), head, acted, trust_changed, self._fetches.ended())
 
-    def _take_trust(self, opened: Opened) -> bool:
+    def _take_trust(self, opened: RegistryHandle) -> bool:
         """A policy that is not taken must not keep a rollback from servers: they go on with the one that they have."""
         try:
             taken = self.state.take_trust(opened.home.trust_root, opened.home.trust)
@@ -256,7 +256,7 @@ class ControlLoop:
         self._distrusted = None
         return taken
 
-    def _check_anchor(self, opened: Opened) -> None:
+    def _check_anchor(self, opened: RegistryHandle) -> None:
         """Never follow a registry that went back: an empty database would take everything away from callers."""
         kept = self.state.last_good()
         anchor = kept.parsed_index().registry if kept else None
@@ -296,7 +296,7 @@ class ControlLoop:
             opened.nodes.report(node[:NODE_LETTERS_MAX], self._environment, reports, actor=self._actor)
         self._publish(opened)
 
-    def _publish(self, opened: Opened) -> None:
+    def _publish(self, opened: RegistryHandle) -> None:
         """One event for each change of what the environment serves, by the first of its loops that has all of it."""
         stream, generation = publish_stream(self._environment), self.stands.generation
         revision, known = opened.log.revision(stream), opened.tables.published(self._environment)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from flyball.artifacts import fetch_package, open_store
 from flyball.documents.names import is_name
 from flyball.errors import NotFoundError, SignatureError, UsageError
-from flyball.registry.acts.rules import House
+from flyball.registry.acts.rules import ApprovalRules
 from flyball.registry.events.log import EVENTS_MAX, EventLog
 from flyball.registry.events.state import NameState
 from flyball.registry.home import Home
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from flyball.signing.trust import Trust
 
 
-class Opened:
+class RegistryHandle:
     """What a registry is made of."""
 
     def __init__(self, home: Home, database: Database, store: Store) -> None:
@@ -102,7 +102,7 @@ class Opened:
             raise NotFoundError(f"the registry has no {name!r}", code="name_not_found", next_step="flyball registry list")
         return state
 
-    def house(self) -> House:
+    def approval_rules(self) -> ApprovalRules:
         """Environments in their order, and how many must approve each tier, as the trust policy says.
 
         A policy that is damaged, old or has expired leaves that open: reading and going back must not hang on it.
@@ -113,7 +113,7 @@ class Opened:
         if self.home.trust.is_file():
             trust = self.trust_if_readable()
             approvals = None if trust is None else trust.policy.approvals.model_dump()
-        return House(tuple(self.home.settings.environments), approvals)
+        return ApprovalRules(tuple(self.home.settings.environments), approvals)
 
     def trust(self) -> Trust:
         """The trust policy of this home, verified, for an act: no older one is taken after it."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from flyball.artifacts.transfer import CarriedVersion, Transfer
     from flyball.registry.acts.interface import Acting, Actor
-    from flyball.registry.handle import Opened
+    from flyball.registry.handle import RegistryHandle
     from flyball.registry.packages.deployment import Served
     from flyball.registry.packages.meta import Meta
     from flyball.registry.views import VersionDetail
@@ -59,7 +59,7 @@ def export(registry: Acting, ref: str, out: Path, key: PrivateKey) -> Transfer:
         )
 
 
-def take(opened: Opened, file: Path, actor: Actor, reason: str) -> list[tuple[str, int]]:
+def take(opened: RegistryHandle, file: Path, actor: Actor, reason: str) -> list[tuple[str, int]]:
     """Takes the versions of a file into a registry; those that it has already are passed by."""
     judge = _Judge(opened, file.name, actor, reason)
     with transfer.opened(file, verify=judge.check_file, scratch=opened.home.folder) as (carried, staging):
@@ -103,7 +103,7 @@ def _carried(registry: Acting, version: VersionDetail, store: FolderStore, folde
 class _Judge:
     """Judges what came by the trust policy of the site that takes it."""
 
-    def __init__(self, opened: Opened, source: str, actor: Actor, reason: str) -> None:
+    def __init__(self, opened: RegistryHandle, source: str, actor: Actor, reason: str) -> None:
         self._opened, self._trust, self._now = opened, opened.trust(), int(time.time())
         self._environments = opened.home.settings.environments
         self._source, self._actor, self._reason = source, actor, reason
@@ -202,7 +202,7 @@ def _check_released(release: releases.Release, package: PackageFolder, meta: Met
     )
 
 
-def _known(opened: Opened, version: CarriedVersion) -> bool:
+def _known(opened: RegistryHandle, version: CarriedVersion) -> bool:
     """Whether this very version is here; another one in its place, or a newer one, is in the way."""
     state = opened.state(version.name)
     ref = f"{version.name}@{version.version}"

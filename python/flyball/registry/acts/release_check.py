@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flyball.registry.events.state import Version
-    from flyball.registry.handle import Opened
+    from flyball.registry.handle import RegistryHandle
 
 _WORDS_MAX = 1024
 
 
-def judge(opened: Opened, environment: str) -> Callable[[Version], str | None]:
+def judge(opened: RegistryHandle, environment: str) -> Callable[[Version], str | None]:
     """Asks of a version why servers of the environment would refuse it now; none: nothing speaks against it."""
     trust, now = opened.trust_if_readable(), int(time.time())
 
