@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from flyball.documents.config import ServerConfig
 from flyball.documents.config.callers import read_callers
+from flyball.documents.config.server import ServerConfig
 from flyball.documents.snapshot import compile_models
 from flyball.errors import ConfigRefusedError
 from flyball.native import server as native_server

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from flyball import _native
-from flyball.documents.config import ServerConfig
+from flyball.documents.config.server import ServerConfig
 from flyball.documents.faults import faults_of
 from flyball.documents.snapshot import compile_models
 from flyball.errors import ConfigRefusedError

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from flyball.documents.config import ServerConfig, read_server_config
 from flyball.documents.config.reference import render
+from flyball.documents.config.server import ServerConfig, read_server_config
 from flyball.documents.faults import faults_of
 from flyball.errors import ConfigRefusedError
 

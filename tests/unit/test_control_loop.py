@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from flyball.artifacts import fetch_package
+from flyball.artifacts.packages import fetch_package
 from flyball.control.loop import ControlLoop
 from flyball.control.state_folder import StateFolder
 from flyball.control.step import NEVER, Compile, Compiled

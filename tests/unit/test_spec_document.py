@@ -10,7 +10,7 @@ import flyball as fb
 from flyball.decision.compile.bundle import bundle_of
 from flyball.decision.compile.columns import kinds, open_steps, touched
 from flyball.decision.compile.document import compile_spec
-from flyball.decision.fit import Fitted
+from flyball.decision.fit.fitted import Fitted
 from flyball.decision.spec.faults import Origin
 from flyball.decision.spec.read import read_spec
 from flyball.documents.snapshot import parse

@@ -17,7 +17,7 @@ from flyball.documents.log import log
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from flyball.triton import ModelReport, RepositoryReport
+    from flyball.triton.report import ModelReport, RepositoryReport
 
 ModelRepository = Annotated[
     Path | None,

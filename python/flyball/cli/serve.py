@@ -51,7 +51,7 @@ from flyball.errors import FlyballError, ModelRefusedError, ServerFaultError, Sn
 if TYPE_CHECKING:
     from flyball.cli.model_sources import Source
     from flyball.decision_log.retention.background import Schedule
-    from flyball.documents.config import ServerConfig
+    from flyball.documents.config.server import ServerConfig
     from flyball.documents.snapshot import Bundle
     from flyball.native.server import Server
 
@@ -177,7 +177,7 @@ def _text(path: Path | None) -> str | None:
 def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
     from pydantic import ValidationError
 
-    from flyball.documents.config import ServerConfig, read_server_config
+    from flyball.documents.config.server import ServerConfig, read_server_config
     from flyball.documents.faults import faults_of
     from flyball.errors import Fault
 

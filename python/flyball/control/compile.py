@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flyball.artifacts import fetch_package
+from flyball.artifacts.packages import fetch_package
 from flyball.control.fetches import FetchingError
 from flyball.documents.snapshot.models import FORMAT, Slo, Terms
 from flyball.documents.snapshot.store import Bundle, canonical, digest_of

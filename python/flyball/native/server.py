@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from flyball.documents.config import ServerConfig
+    from flyball.documents.config.server import ServerConfig
 
 _ACKS = TypeAdapter(list[Ack])
 

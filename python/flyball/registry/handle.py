@@ -11,7 +11,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Self
 
-from flyball.artifacts import fetch_package, open_store
+from flyball.artifacts.packages import fetch_package
+from flyball.artifacts.stores import open_store
 from flyball.documents.names import is_name
 from flyball.errors import NotFoundError, SignatureError, UsageError
 from flyball.registry.acts.rules import ApprovalRules
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from flyball.artifacts import Store
+    from flyball.artifacts.blobs import Store
     from flyball.registry.events.state import Version
     from flyball.registry.packages.deployment import PackageFolder
     from flyball.signing.trust import Trust

@@ -9,8 +9,8 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from flyball.artifacts import collect, fetch_package, references_of
-from flyball.artifacts.gc import GRACE
+from flyball.artifacts.gc import GRACE, collect, references_of
+from flyball.artifacts.packages import fetch_package
 from flyball.errors import ForbiddenError, NotFoundError, RegistryConflictError, RegistryRefusedError, UsageError
 from flyball.registry.acts.interface import ROLES, ROLES_OF
 from flyball.registry.acts.registry import Registry
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from flyball.artifacts import References, Sweep
+    from flyball.artifacts.gc import References, Sweep
     from flyball.errors import FlyballError
     from flyball.registry.acts.api_keys import ApiKey
     from flyball.registry.acts.interface import Actor

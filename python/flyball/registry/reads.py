@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from flyball.artifacts import read_package
+from flyball.artifacts.packages import read_package
 from flyball.errors import FlyballError
 from flyball.registry.acts.expiry import endings
 from flyball.registry.events.event import time_of
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import builtins  # a method is called `list`
     from collections.abc import Iterable
 
-    from flyball.artifacts import Store
+    from flyball.artifacts.blobs import Store
     from flyball.registry.acts.rules import ApprovalRules
     from flyball.registry.events.event import Event
     from flyball.registry.events.state import NameState, Version

@@ -12,9 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flyball.artifacts import FolderStore, put_package, transfer
+from flyball.artifacts import transfer
 from flyball.artifacts.blobs import digest_of
-from flyball.artifacts.packages import fetch_package, read_package
+from flyball.artifacts.folder_store import FolderStore
+from flyball.artifacts.packages import fetch_package, put_package, read_package
 from flyball.errors import RegistryConflictError, RegistryRefusedError
 from flyball.registry.acts.signatures import transfer_envelope
 from flyball.registry.events.event import Draft

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from flyball.decision.fit import Columns
+    from flyball.decision.fit.columns import Columns
     from flyball.decision.spec.spec import Spec
 
 _COUNTED_MAX = 1000  # each costs about a millisecond

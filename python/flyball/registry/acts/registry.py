@@ -89,7 +89,7 @@ class Registry(Reading):
 
     def register(self, folder: Path, name: str, *, actor: Actor, reason: str = "") -> ReceiptView:
         """Keeps a package's folder (with its meta.json) as the next version of a name."""
-        from flyball.artifacts import put_package
+        from flyball.artifacts.packages import put_package
         from flyball.registry.packages.check import check_package
         from flyball.registry.packages.deployment import PackageFolder
         from flyball.registry.packages.meta import META
