@@ -21,7 +21,7 @@ from bench.claims.report import exit_with
 from bench.claims.tails import page as tails
 from flyball.bench.record import BenchRecord
 from flyball.bench.report import summarise, write_plots
-from flyball.bench.report.words import host, name_of, notes, setting, warnings
+from flyball.bench.report.texts import host, name_of, notes, setting, warnings
 from flyball.bench.table import latency, rate, size
 from flyball.errors import UsageError
 

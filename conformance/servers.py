@@ -11,8 +11,8 @@ from conformance.certificates import make_certificates
 from conformance.models import LABELS, make_models
 from conformance.place import Place
 from flyball.bench.process import Process
-from flyball.engine import ort_library
-from flyball.snapshot import ModelSource, compile_models
+from flyball.documents.snapshot import ModelSource, compile_models
+from flyball.native.boundary import ort_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ _TARGET = _HERE.parent / "python" / "flyball"
 _MODULES = {
     "open_inference": "client/_oip_pb2",
     "decisions": "client/_decisions_pb2",
-    "model_config": "repository/_model_config_pb2",
+    "model_config": "triton/_model_config_pb2",
 }
 
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -10,14 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))  # the tests' own modules, under importlib mode too
-
-import models as makers
-import real_parts
-import serving
-from serving import Server
-
 from bench.parts.postgres import PostgresServer
+from tests.support import external_servers, serving
+from tests.support import onnx_models as makers
+from tests.support.serving import Server
 
 # A shell starts background jobs with SIGINT ignored, and children inherit that: Ctrl-C would not end what is tested.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -97,5 +92,5 @@ def house(model: Callable[[str], Path]) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """One PostgreSQL for all tests of a process that only ask it for new databases."""
-    with real_parts.postgres() as server:
+    with external_servers.postgres() as server:
         yield server

@@ -34,11 +34,8 @@ def imported_name(path: str) -> str | None:
     file = PurePath(path)
     if file.suffix != ".py":
         return None
-    for root in ("python", "tests/unit", "tests"):
-        if file.is_relative_to(root):
-            parts = file.relative_to(root).with_suffix("").parts
-            return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-    return ".".join(file.with_suffix("").parts)
+    parts = (file.relative_to("python") if file.is_relative_to("python") else file).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def imports(text: str, module: str) -> bool:

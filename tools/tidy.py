@@ -29,7 +29,7 @@ GENERATED = (
     "crates/wire/src/proto/",
     "python/flyball/client/_decisions_pb2.py",
     "python/flyball/client/_oip_pb2.py",
-    "python/flyball/repository/_model_config_pb2.py",
+    "python/flyball/triton/_model_config_pb2.py",
 )
 
 # Which of our crates each crate may use. Arrows point down only; a new arrow is a decision, made here.

@@ -24,17 +24,17 @@ from bench.peers.peers import Setting, choose, install, payloads_for, serving
 from flyball.bench.compare import measure_pairs
 from flyball.bench.measure import Measurement
 from flyball.bench.measure import Subject as Server
-from flyball.bench.models import fraud_rows, make_fraud_gbdt
+from flyball.bench.models.fraud import fraud_rows, make_fraud_gbdt
 from flyball.bench.overhead import echo_plan, start_echo, unchecked
 from flyball.bench.payloads import make_payloads
 from flyball.bench.process import Process, split_cpus
 from flyball.bench.run import run_load
 from flyball.bench.scenario import PayloadSource
+from flyball.bench.scenario_run import Cores, Requests, new_record
 from flyball.bench.statistics import Estimate, mean_interval
 from flyball.bench.table import latency
-from flyball.bench.whole import Cores, Requests, new_record
-from flyball.engine import Arrivals, LoadPlan, LoadResult, Warmup
 from flyball.errors import FlyballError
+from flyball.native.load_documents import Arrivals, LoadPlan, LoadResult, Warmup
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from flyball.bench.machine import HostWatch, refuse_debug_build
 from flyball.bench.statistics import STEAL_MAX
-from flyball.engine import build_info, machine
 from flyball.errors import FlyballError
+from flyball.native.machine import build_info, machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -13,14 +13,15 @@ from pathlib import Path
 
 from bench.claims.report import Report, Windows, discarded, exit_with, interleave, median, too_few
 from bench.claims.subjects import Subject, answer_bytes, ask, echo, fastapi, flyball_serve, flyballd
-from flyball.bench.bare import measure_bare
-from flyball.bench.models import fraud_rows, make_fraud_gbdt, make_int8_mlp, make_mlp
+from flyball.bench.bare_loop import measure_bare
+from flyball.bench.models.fraud import fraud_rows, make_fraud_gbdt
+from flyball.bench.models.perceptron import make_int8_mlp, make_mlp
 from flyball.bench.payloads import make_payloads
 from flyball.bench.process import Process, on_cpus, split_cpus
 from flyball.bench.run import first_answer
 from flyball.bench.stages import mean_batch_rows, metrics
 from flyball.bench.table import latency, size
-from flyball.engine import inspect
+from flyball.native.models import inspect
 
 CONNECTIONS = 16
 PEERS = {"FastAPI def": "def", "FastAPI async def": "async"}

@@ -16,9 +16,10 @@ from urllib.parse import urlsplit
 from flyball.bench.overhead import unchecked
 from flyball.bench.process import Process, split_cpus
 from flyball.bench.run import run_load
-from flyball.engine import LoadPlan, LoadResult, Warmup, ort_library
+from flyball.documents.snapshot import compile_models
 from flyball.errors import FlyballError, UsageError
-from flyball.snapshot import compile_models
+from flyball.native.boundary import ort_library
+from flyball.native.load_documents import LoadPlan, LoadResult, Warmup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from flyball.engine import ort_library
 from flyball.errors import FlyballError
+from flyball.native.boundary import ort_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

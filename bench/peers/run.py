@@ -23,18 +23,18 @@ from bench.peers import peers
 from bench.peers.peers import Peer, Setting, choose, install, settings, version
 from flyball.bench.documents import read_scenario
 from flyball.bench.measure import Measurement, Subject
-from flyball.bench.models import make_model
+from flyball.bench.models.make import make_model
 from flyball.bench.payloads import payloads_for
 from flyball.bench.phases import Phases
 from flyball.bench.record import SubjectRecord
 from flyball.bench.report import print_report, summarise, write_page, write_plots
 from flyball.bench.run import first_answer, run_load
+from flyball.bench.scenario_run import Cores, Requests, measure_surroundings, new_record
 from flyball.bench.servers import serving
-from flyball.bench.whole import Cores, Requests, measure_surroundings, new_record
 from flyball.cli.output import console
 from flyball.cli.progress import progress_on
-from flyball.engine import LoadPlan
 from flyball.errors import FlyballError
+from flyball.native.load_documents import LoadPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from flyball import explain
-from flyball.convert.of_lightgbm import to_onnx
-from flyball.fit import apply, complete, read_columns
-from flyball.spec import Spec, kinds, open_steps
-from flyball.spec.fitting import fit_spec
-from flyball.spec.read import read_spec
+from flyball.decision.compile.columns import kinds, open_steps
+from flyball.decision.fit.columns import apply
+from flyball.decision.fit.learn import complete
+from flyball.decision.spec.read import read_spec
+from flyball.decision.spec.spec import Spec
+from flyball.decision.training.training_rows import fit_spec
+from flyball.models import attribution
+from flyball.models.convert.from_lightgbm import to_onnx
+from flyball.rows.columns import read_columns
 
 HERE = Path(__file__).resolve().parent
 SPEC = HERE / "card-fraud.yaml"
@@ -54,7 +57,7 @@ def train() -> None:
     booster = lightgbm.train(SETTINGS, lightgbm.Dataset(rows, fraud, feature_name=names), TREES)
     model, _, _ = to_onnx(booster, "card-fraud")
     (MADE / "card-fraud.onnx").write_bytes(model)
-    explain.write_trees(booster, MADE / "card-fraud.trees.json")
+    attribution.write_trees(booster, MADE / "card-fraud.trees.json")
 
 
 def _model_columns(spec: Spec) -> list[str]:

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from flyball import explain
-from flyball.convert.of_lightgbm import to_onnx
-from flyball.fit import apply, read_columns
-from flyball.spec import kinds, open_steps
-from flyball.spec.read import read_spec
+from flyball.decision.compile.columns import kinds, open_steps
+from flyball.decision.fit.columns import apply
+from flyball.decision.spec.read import read_spec
+from flyball.models import attribution
+from flyball.models.convert.from_lightgbm import to_onnx
+from flyball.rows.columns import read_columns
 
 HERE = Path(__file__).resolve().parent
 MADE = HERE / "made"
@@ -61,7 +62,7 @@ def train() -> None:
     booster = lightgbm.train(settings, lightgbm.Dataset(rows, defaulted, feature_name=names), TREES)
     model, _, _ = to_onnx(booster, "credit")
     (MADE / "credit.onnx").write_bytes(model)
-    explain.write_trees(booster, MADE / "credit.trees.json")
+    attribution.write_trees(booster, MADE / "credit.trees.json")
 
 
 if __name__ == "__main__":

@@ -8,11 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flyball import convert
     from flyball.client import Client, Decided, DecidedRow, ModelMetadata
+    from flyball.decision.decision import Decision
+    from flyball.decision.spec.faults import DecisionRefusedError
+    from flyball.decision.spec.spec import SLO
+    from flyball.decision.training.training_rows import training_rows
     from flyball.errors import (
         ConfigRefusedError,
         DeadlineError,
+        Fault,
         FlyballError,
         ForbiddenError,
         InvalidInputError,
@@ -30,9 +34,7 @@ if TYPE_CHECKING:
         UnreachableError,
         UsageError,
     )
-    from flyball.faults import Fault
-    from flyball.spec import SLO, Decision, DecisionRefusedError
-    from flyball.spec.fitting import training_rows
+    from flyball.models import convert
 
     __version__: str
 
@@ -74,16 +76,18 @@ def __getattr__(name: str) -> Any:
 
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("flyball")
-    if name in ("SLO", "Decision", "DecisionRefusedError"):
-        return getattr(importlib.import_module("flyball.spec"), name)
+    if name == "Decision":
+        return importlib.import_module("flyball.decision.decision").Decision
+    if name == "SLO":
+        return importlib.import_module("flyball.decision.spec.spec").SLO
+    if name == "DecisionRefusedError":
+        return importlib.import_module("flyball.decision.spec.faults").DecisionRefusedError
     if name in ("Client", "Decided", "DecidedRow", "ModelMetadata"):
         return getattr(importlib.import_module("flyball.client"), name)
     if name == "training_rows":
-        return importlib.import_module("flyball.spec.fitting").training_rows
+        return importlib.import_module("flyball.decision.training.training_rows").training_rows
     if name == "convert":
-        return importlib.import_module("flyball.convert")
-    if name == "Fault":
-        return importlib.import_module("flyball.faults").Fault
+        return importlib.import_module("flyball.models.convert")
     if name in __all__:
         return getattr(importlib.import_module("flyball.errors"), name)
     raise AttributeError(f"module 'flyball' has no attribute {name!r}")

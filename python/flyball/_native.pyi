@@ -1,7 +1,7 @@
 """Types of the Rust extension; `mypy.stubtest` compares this page with the built module.
 
-Documents cross as JSON bytes, few and coarse. Only `flyball.engine`, `journal`, `model_runs` and `signing` import it. Every
-failure raises `NativeError` with one argument, a JSON text: {"code", "message", "exit_code", "faults"?, "reason"?, "row"?}.
+Documents cross as JSON bytes, few and coarse. Only `flyball.native` imports it. Every failure raises `NativeError` with one
+argument, a JSON text: {"code", "message", "exit_code", "faults"?, "reason"?, "row"?}.
 """
 
 from collections.abc import Callable, Sequence

@@ -7,12 +7,47 @@ status and the JSON of `_native.NativeError` all end here. Must not know transpo
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
-
-from flyball.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault of a document: `path` in the shared grammar, `found` as it stands there, `allowed` in words."""
+
+    path: str
+    found: object
+    allowed: str
+
+    def __str__(self) -> str:
+        return f"{self.path or 'document'}: is {_short(self.found)}, allowed: {self.allowed}"
+
+    def document(self) -> dict[str, object]:
+        """The form in which a fault crosses the boundary and is printed for machines."""
+        return {"path": self.path, "is": self.found, "allowed": self.allowed}
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Fault:
+        """Read the form that `document` writes, and that the native side sends."""
+        return cls(str(document.get("path", "")), document.get("is"), str(document.get("allowed", "")))
+
+
+@dataclass(frozen=True, slots=True)
+class LineFault(Fault):
+    """A fault of a file that people write: `at` is its file and line, `words` say what is wrong there."""
+
+    at: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.at}  {self.path}   {self.words}" if self.path else f"{self.at}  {self.words}"
+
+    def document(self) -> dict[str, object]:
+        """The form for machines: a fault's, with the place in the file."""
+        return {**Fault.document(self), "at": self.at}
 
 
 class FlyballError(Exception):
@@ -384,3 +419,8 @@ def from_grpc(status: str, message: str) -> FlyballError:
 def _code(kind: type[FlyballError], message: str) -> str | None:
     """Two kinds share one status here, and only the text tells which it is."""
     return "version_not_found" if kind is NotFoundError and "has no version" in message else None
+
+
+def _short(value: object) -> str:
+    text = "absent or null" if value is None else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

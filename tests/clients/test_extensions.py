@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import serving
-import snapshots
 import tritonclient.utils.shared_memory as shm
-from models import Arrays, row
-from serving import Server, until
-from triton import grpc_client, grpc_infer, http_client, http_infer
 from tritonclient.utils import InferenceServerException
-from wire import assert_same, metrics
+
+from tests.support import serving, snapshots
+from tests.support.onnx_models import Arrays, row
+from tests.support.serving import Server, until
+from tests.support.triton_clients import grpc_client, grpc_infer, http_client, http_infer
+from tests.support.wire import assert_same, metrics
 
 Model = Callable[[str], Path]
 Reference = Callable[[str, Arrays], Arrays]

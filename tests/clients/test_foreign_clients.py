@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowd import crowd
-from models import Arrays, row
-from serving import Server
-from triton import grpc_client, grpc_infer, http_client, http_infer
-from wire import Reply, assert_same, binary_request, from_binary, from_json, infer_path, json_request
+
+from tests.support.crowd import crowd
+from tests.support.onnx_models import Arrays, row
+from tests.support.serving import Server
+from tests.support.triton_clients import grpc_client, grpc_infer, http_client, http_infer
+from tests.support.wire import Reply, assert_same, binary_request, from_binary, from_json, infer_path, json_request
 
 MODELS = ["linear", "gbdt", "int64", "strings", "fp16", "many", "boolean", "free_axis", "external"]
 ROWS = 8

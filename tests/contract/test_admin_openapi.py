@@ -5,7 +5,6 @@ be one that the document has.
 from collections.abc import Iterator
 from typing import Any
 
-import homes
 import pytest
 import schemathesis
 from hypothesis import settings
@@ -18,7 +17,8 @@ from schemathesis.specs.openapi.checks import (
 
 from flyball.control.admin.app import admin_app
 from flyball.control.admin.reads import BUNDLE_TYPE
-from flyball.registry.acting import ROLES, Actor
+from flyball.registry.acts.interface import ROLES, Actor
+from tests.support import registry_homes
 
 CHECKS = [status_code_conformance, content_type_conformance, response_schema_conformance, unsupported_method]
 
@@ -46,13 +46,13 @@ schema = schemathesis.openapi.from_dict(known_names(document))
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[homes.Admin]:
-    house = homes.make(tmp_path_factory.mktemp("openapi"))
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[registry_homes.Admin]:
+    house = registry_homes.make(tmp_path_factory.mktemp("openapi"))
     with house.opened() as registry:
         house.tokens["everything"] = registry.add_key("everything", ROLES, actor=Actor("owner"))
         registry.promote(house.approved(registry), "dev", actor=Actor("ada"))
         registry.promote(house.approved(registry, seed=2), "dev", actor=Actor("ada"))
-    with homes.admin(house) as running:
+    with registry_homes.admin(house) as running:
         yield running
 
 
@@ -63,7 +63,7 @@ def whatever(_context: Any, value: Any) -> bytes:
 
 
 @schema.parametrize()
-def test_every_answer_is_one_that_the_document_has(case: Any, api: homes.Admin) -> None:
+def test_every_answer_is_one_that_the_document_has(case: Any, api: registry_homes.Admin) -> None:
     response = case.call(base_url=api.url, headers={"authorization": f"Bearer {api.house.tokens['everything']}"})
     case.validate_response(response, checks=CHECKS)
     assert response.status_code != 500, response.text
@@ -71,14 +71,14 @@ def test_every_answer_is_one_that_the_document_has(case: Any, api: homes.Admin) 
 
 @schema.parametrize()
 @settings(max_examples=4)
-def test_a_stranger_learns_nothing_but_that_a_key_is_wanted(case: Any, api: homes.Admin) -> None:
+def test_a_stranger_learns_nothing_but_that_a_key_is_wanted(case: Any, api: registry_homes.Admin) -> None:
     response = case.call(base_url=api.url)
     case.validate_response(response, checks=CHECKS)
     if case.operation.path != "/live":
         assert response.status_code in (400, 401, 404, 405, 413, 422)
 
 
-def test_the_document_is_served_as_it_is_made(api: homes.Admin) -> None:
+def test_the_document_is_served_as_it_is_made(api: registry_homes.Admin) -> None:
     assert api.ask("GET", "/openapi.json").document["info"] == document["info"]
 
 

@@ -8,17 +8,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import models as makers
 import numpy as np
 import pytest
-import raw_h2
-import serving
-import snapshots
-from card import CARD, GOOD, PATH, TONGUES, Found, Wish, by_json
-from transports import DOORS, Open
-from wire import Http, infer_path, json_request, metrics, settled
 
 from conformance.certificates import make_certificates
+from tests.support import onnx_models as makers
+from tests.support import raw_h2, serving, snapshots
+from tests.support.card_decision import CARD, GOOD, PATH, TONGUES, Found, Wish, by_json
+from tests.support.transports import DOORS, Open
+from tests.support.wire import Http, infer_path, json_request, metrics, settled
 
 WAYS = [(tongue, door) for tongue in TONGUES for door in DOORS]
 every_way = pytest.mark.parametrize("way", WAYS, ids=[f"{tongue} over {door}" for tongue, door in WAYS])

@@ -8,19 +8,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import card
 import pytest
 import schemathesis
-import serving
-import snapshots
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
     status_code_conformance,
     unsupported_method,
 )
-from serving import REPOSITORY, Server
-from wire import Http
+
+from tests.support import card_decision, serving, snapshots
+from tests.support.serving import REPOSITORY, Server
+from tests.support.wire import Http
 
 DOCUMENT = REPOSITORY / "crates/server/src/http/openapi.json"
 CHECKS = [status_code_conformance, content_type_conformance, response_schema_conformance, unsupported_method]
@@ -35,7 +34,7 @@ def server(model: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactor
     config.write_text(json.dumps(settings))
     documents = [
         snapshots.deployment("linear", model("linear")),
-        snapshots.deployment("card", model("linear"), decision=card.CARD),
+        snapshots.deployment("card", model("linear"), decision=card_decision.CARD),
     ]
     index = snapshots.write(folder / "snapshot", 1, documents)
     with serving.serving([*serving.flyballd(), "--snapshot", str(index), "--config", str(config)]) as running:
@@ -50,7 +49,7 @@ def known_names(document: dict[str, Any]) -> dict[str, Any]:
         parameters[name]["schema"] = {"anyOf": [{"const": known}, any_name]}
     request = document["components"]["schemas"]["DecideRequest"]["properties"]
     for holder in (request, request["rows"]["items"]["properties"]):
-        holder["input"] = {"anyOf": [{"const": card.GOOD}, holder["input"]]}
+        holder["input"] = {"anyOf": [{"const": card_decision.GOOD}, holder["input"]]}
     return document
 
 

@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pipelines
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from numpy.typing import NDArray
 
 from flyball import _native
-from flyball.fit import Columns, apply, from_sklearn
-from flyball.spec import Decision
+from flyball.decision.decision import Decision
+from flyball.decision.fit.columns import Columns, apply
+from flyball.decision.fit.sklearn_steps import from_sklearn
 from tests.reference import agree, loan, loan_rows
+from tests.support import pipelines
 
 POLICY = {"bands": [{"name": "any"}], "outcomes": ["any"]}
 LOG_ULPS = 1

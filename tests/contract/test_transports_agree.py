@@ -1,21 +1,21 @@
 """One contract, every way in: the same cases through every tongue and every door give the same answers and the same faults.
 
-The tables of tongues and doors are tests/transports.py's; a case joins by a line in `ANSWERS` or `FAULTS`.
+The tables of tongues and doors are tests/support/transports.py's; a case joins by a line in `ANSWERS` or `FAULTS`.
 """
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import models as makers
 import numpy as np
 import pytest
-import serving
-from models import Arrays, row
-from transports import DOORS, TEXTUAL, TONGUES, Ask, Got, Open
-from wire import assert_same
 
 from conformance.certificates import make_certificates
 from conformance.models import make_models
+from tests.support import onnx_models as makers
+from tests.support import serving
+from tests.support.onnx_models import Arrays, row
+from tests.support.transports import DOORS, TEXTUAL, TONGUES, Ask, Got, Open
+from tests.support.wire import assert_same
 
 WAYS = [(tongue, door) for tongue in TONGUES for door in DOORS]
 NAMES = [f"{tongue} over {door}" for tongue, door in WAYS]

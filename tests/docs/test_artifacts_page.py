@@ -2,9 +2,8 @@
 
 import re
 
-from serving import REPOSITORY
-
 from flyball.artifacts import blobs, bucket, gc, packages, transfer
+from tests.support.serving import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "reference" / "artifacts.md").read_text()
 

@@ -17,8 +17,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-import serving
-from serving import REPOSITORY, Server
+
+from tests.support import serving
+from tests.support.serving import REPOSITORY, Server
 
 EXAMPLES = sorted((REPOSITORY / "examples").glob("*/README.md"))
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs" / "guides").glob("*.md"))]

@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from models import row
-from serving import REPOSITORY, Server
-from wire import Http, Raw, metrics, settled
+
+from tests.support.onnx_models import row
+from tests.support.serving import REPOSITORY, Server
+from tests.support.wire import Http, Raw, metrics, settled
 
 DOCS = REPOSITORY / "docs"
 PAGES = [*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md"), *REPOSITORY.glob("examples/*/*.md")]
@@ -88,8 +89,8 @@ def test_links_inside_the_repository_lead_somewhere(page: Path) -> None:
 
 
 def test_the_columns_of_decision_records_are_those_of_the_code() -> None:
-    from flyball.decisions.columns import COLUMNS
-    from flyball.decisions.views import JOINED, VIEWS
+    from flyball.decision_log.read.columns import COLUMNS
+    from flyball.decision_log.read.views import JOINED, VIEWS
 
     page = read("docs/reference/decision-records.md")
     written = re.findall(r"^\| `(\w+)` \| ([A-Z]+) \| (.+) \|$", page, re.MULTILINE)
@@ -155,7 +156,7 @@ def test_the_admin_api_s_page_has_every_route_and_every_status() -> None:
 
 
 def test_the_admin_api_s_page_has_the_one_table_of_roles() -> None:
-    from flyball.registry.acting import ROLES, ROLES_OF
+    from flyball.registry.acts.interface import ROLES, ROLES_OF
 
     table = read("docs/reference/admin-api.md").partition("## Who calls")[2].partition("## Questions")[0]
     rows = re.findall(r"^\| (`.+?) \|(.+)\|$", table, re.MULTILINE)

@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
-import registries
-from registries import promoted, registered
 
-from flyball.registry.kinds import BODIES
-from flyball.registry.schema import events
+from flyball.registry.events.kinds import BODIES
+from flyball.registry.tables.schema import events
+from tests.support import registry_events
+from tests.support.registry_events import promoted, registered
 
 PAGE = Path(__file__).resolve().parents[2].joinpath("docs/reference/registry-events.md").read_text()
 
@@ -34,14 +34,14 @@ def test_the_hash_on_the_page_is_that_of_the_text_on_the_page():
 
 def test_the_reader_on_the_page_follows_a_chain_and_finds_an_edit(tmp_path, monkeypatch):
     (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    database, log = registries.opened(registries.new_sqlite(tmp_path))
+    database, log = registry_events.opened(registry_events.new_sqlite(tmp_path))
     log.append_all([registered("fraud", 1, actor="Zoë"), promoted("fraud", 1)])
     database.close()
     monkeypatch.chdir(tmp_path)
     found: dict[str, object] = {}
     exec(program, found)  # noqa: S102 - it is our own page
     assert found["previous"] == log.head().hash
-    registries.past_the_triggers(tmp_path, "UPDATE events SET actor = 'eve' WHERE sequence = 1")
+    registry_events.past_the_triggers(tmp_path, "UPDATE events SET actor = 'eve' WHERE sequence = 1")
     with pytest.raises(AssertionError, match="eve"):
         exec(program, {})  # noqa: S102 - as above
     database.close()

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import serving
-import snapshots
-from held_clock import HeldClock, held_clock
-from serving import Server
+
+from tests.support import serving, snapshots
+from tests.support.held_clock import HeldClock, held_clock
+from tests.support.serving import Server
 
 LIMITS = {
     "body_bytes_max": 65536,

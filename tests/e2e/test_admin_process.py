@@ -9,17 +9,14 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import homes
-import models
 import pytest
-import serving
-import verbs
-from certificates import Authority
-from serving import Lines
 
 from flyball.errors import UnauthenticatedError, UnreachableError
-from flyball.registry.acting import Actor
-from flyball.registry.remote import RemoteRegistry
+from flyball.registry.acts.interface import Actor
+from flyball.registry.remote.registry import RemoteRegistry
+from tests.support import command_line, onnx_models, registry_homes, serving
+from tests.support.certificates import Authority
+from tests.support.serving import Lines
 
 READY = re.compile(r"^ready (https?://127\.0\.0\.1:\d+) registry=(.+)$")
 
@@ -64,7 +61,7 @@ def start() -> Iterator[Callable[..., Admin]]:
 def test_it_says_where_it_is_and_ends_well_when_it_is_told_to(
     tmp_path: Path, start: Callable[..., Admin], number: signal.Signals
 ) -> None:
-    house = homes.make(tmp_path)
+    house = registry_homes.make(tmp_path)
     admin = start(house.home)
     remote = RemoteRegistry(admin.url, house.tokens["reader"])
     assert remote.head().sequence == 4
@@ -76,7 +73,7 @@ def test_it_says_where_it_is_and_ends_well_when_it_is_told_to(
 def test_over_tls_the_verbs_work_with_an_authority_of_one_s_own(
     tmp_path: Path, start: Callable[..., Admin], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house, authority = homes.make(tmp_path), Authority(tmp_path)
+    house, authority = registry_homes.make(tmp_path), Authority(tmp_path)
     pair = authority.sign_server()
     admin = start(house.home, "--tls-cert", pair.cert, "--tls-key", pair.key)
     assert admin.url.startswith("https://")
@@ -84,7 +81,7 @@ def test_over_tls_the_verbs_work_with_an_authority_of_one_s_own(
         **os.environ, "FLYBALL_REGISTRY": admin.url, "FLYBALL_REGISTRY_KEY": house.tokens["deployer"],
         "FLYBALL_REGISTRY_CA": str(authority.cert),
     }  # fmt: skip
-    model = models.linear(tmp_path, "model", seed=1)
+    model = onnx_models.linear(tmp_path, "model", seed=1)
     command = [*serving.flyball(), "register", "fraud", str(model), "--json"]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr
@@ -94,7 +91,7 @@ def test_over_tls_the_verbs_work_with_an_authority_of_one_s_own(
 
 
 def test_every_act_and_every_refusal_is_one_line_of_the_log(tmp_path: Path, start: Callable[..., Admin]) -> None:
-    house = homes.make(tmp_path)
+    house = registry_homes.make(tmp_path)
     admin = start(house.home)
     with pytest.raises(UnauthenticatedError):
         RemoteRegistry(admin.url, "fb_wrong").head()
@@ -110,7 +107,7 @@ def test_every_act_and_every_refusal_is_one_line_of_the_log(tmp_path: Path, star
 
 
 def test_it_lives_on_after_it_was_stopped_and_continued(tmp_path: Path, start: Callable[..., Admin]) -> None:
-    house = homes.make(tmp_path)
+    house = registry_homes.make(tmp_path)
     admin = start(house.home)
     remote = RemoteRegistry(admin.url, house.tokens["reader"])
     serving.stop_and_continue(admin.process)
@@ -120,20 +117,20 @@ def test_it_lives_on_after_it_was_stopped_and_continued(tmp_path: Path, start: C
 
 
 def test_a_key_that_is_made_while_it_runs_is_valid_at_once(tmp_path: Path, start: Callable[..., Admin]) -> None:
-    house = homes.make(tmp_path)
+    house = registry_homes.make(tmp_path)
     admin = start(house.home)
-    made = verbs.flyball("registry", "key", "add", "late", "--role", "reader", "--registry", house.home)
+    made = command_line.flyball("registry", "key", "add", "late", "--role", "reader", "--registry", house.home)
     assert RemoteRegistry(admin.url, made.stdout[0]).whoami() == {"name": "late", "roles": ["reader"]}
 
 
 def test_without_a_registry_it_does_not_start(tmp_path: Path) -> None:
-    ended = verbs.flyball("admin", "--registry", tmp_path / "nowhere")
+    ended = command_line.flyball("admin", "--registry", tmp_path / "nowhere")
     assert (ended.code, ended.stdout) == (3, [])
     assert "flyball registry init" in ended.text
 
 
 def test_beside_a_server_it_starts_and_stops_without_a_second_runtime(tmp_path: Path) -> None:
-    house = homes.make(tmp_path)
+    house = registry_homes.make(tmp_path)
     program = (
         "import sys; from pathlib import Path; from flyball.cli.admin import late_listener;"
         f"listener = late_listener(Path({str(house.home)!r}), '127.0.0.1:0'); listener.start(); listener.stop();"

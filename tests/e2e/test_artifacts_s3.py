@@ -11,18 +11,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import models
 import pytest
-import real_parts
-import serving
 
 from bench.parts.s3 import BUCKET, REGION, S3Server
-from flyball.artifacts import FolderStore, fetch_package, put_package, transfer
+from flyball.artifacts import transfer
 from flyball.artifacts.blobs import digest_of
 from flyball.artifacts.bucket_lease import KEY
+from flyball.artifacts.folder_store import FolderStore
 from flyball.artifacts.gc import GRACE_MIN, collect, references_of
 from flyball.artifacts.object_store import PART_BYTES, ObjectStore
+from flyball.artifacts.packages import fetch_package, put_package
 from flyball.errors import ArtifactRefusedError, ArtifactsUnavailableError
+from tests.support import external_servers, onnx_models, serving
 
 PARTS = 4
 LARGE = bytes(range(256)) * (PARTS * PART_BYTES // 256) + b"the last part is a short one"
@@ -30,7 +30,7 @@ LARGE = bytes(range(256)) * (PARTS * PART_BYTES // 256) + b"the last part is a s
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with real_parts.s3(tmp_path_factory.mktemp("s3")) as server:
+    with external_servers.s3(tmp_path_factory.mktemp("s3")) as server:
         yield server
 
 
@@ -275,7 +275,7 @@ def test_a_bundle_file_is_made_from_a_bucket_and_kept_in_one(opened: Callable[..
 def test_a_register_whose_store_goes_away_leaves_no_version_and_the_next_one_is_the_first(
     server: S3Server, opened: Callable[..., ObjectStore], tmp_path: Path
 ) -> None:
-    models.linear(tmp_path)
+    onnx_models.linear(tmp_path)
     flyball = [*serving.flyball(), "--registry", "home"]
 
     def ran(*words: str) -> serving.Ending:

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import serving
-import snapshots
 import tritonclient.grpc as triton_grpc
-from crowd import crowd
-from models import Arrays, row
-from raw_h2 import Connection, frame
-from serving import Server, until
-from triton import grpc_client, grpc_infer
 from tritonclient.grpc import service_pb2
-from wire import Raw, assert_same, metrics, settled
+
+from tests.support import serving, snapshots
+from tests.support.crowd import crowd
+from tests.support.onnx_models import Arrays, row
+from tests.support.raw_h2 import Connection, frame
+from tests.support.serving import Server, until
+from tests.support.triton_clients import grpc_client, grpc_infer
+from tests.support.wire import Raw, assert_same, metrics, settled
 
 Reference = Callable[[str, Arrays], Arrays]
 OK, INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNIMPLEMENTED = 0, 3, 5, 8, 12

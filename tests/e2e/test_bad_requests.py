@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from crowd import crowd
-from models import Arrays, row
-from raw_h2 import Connection
-from serving import Server, until
-from wire import Http, Raw, infer_path, json_request, metrics, raw_post, raws, settled
+
+from tests.support.crowd import crowd
+from tests.support.onnx_models import Arrays, row
+from tests.support.raw_h2 import Connection
+from tests.support.serving import Server, until
+from tests.support.wire import Http, Raw, infer_path, json_request, metrics, raw_post, raws, settled
 
 Reference = Callable[[str, Arrays], Arrays]
 GRPC_LIVE = "/inference.GRPCInferenceService/ServerLive"

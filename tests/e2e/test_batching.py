@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowd import crowd
-from models import Arrays, row
-from serving import Server
-from wire import Metrics, Raw, Reply, assert_same, from_json, metrics, raw_infer, raws
 
 from flyball.bench.payloads import make_payloads
-from flyball.engine import LoadPlan, LoadRun, Warmup
+from flyball.native.load import LoadRun
+from flyball.native.load_documents import LoadPlan, Warmup
+from tests.support.crowd import crowd
+from tests.support.onnx_models import Arrays, row
+from tests.support.serving import Server
+from tests.support.wire import Metrics, Raw, Reply, assert_same, from_json, metrics, raw_infer, raws
 
 Reference = Callable[[str, Arrays], Arrays]
 

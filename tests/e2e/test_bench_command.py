@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import serving
-from serving import Server, until
 
 from flyball.bench.record import BenchRecord
+from tests.support import serving
+from tests.support.serving import Server, until
 
 Model = Callable[[str], Path]
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from serving import REPOSITORY
 
 from bench.claims.hardening.attempts import Build
 from bench.claims.hardening.bypass_tries import CALLERS, TRIES, counted
 from bench.claims.hardening.governed_server import DECISION, INPUTS, PLAIN, Server, governed
+from tests.support.serving import REPOSITORY
 
 
 @pytest.fixture(scope="module")

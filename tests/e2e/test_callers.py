@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import serving
-import snapshots
-from models import row
-from raw_h2 import Connection, frame
-from serving import Server, until
-from wire import Http, Metrics, infer_path, json_request, parse_metrics
+
+from tests.support import serving, snapshots
+from tests.support.onnx_models import row
+from tests.support.raw_h2 import Connection, frame
+from tests.support.serving import Server, until
+from tests.support.wire import Http, Metrics, infer_path, json_request, parse_metrics
 
 KEY = "fb_test"
 ALL = ["infer", "metrics"]

@@ -8,18 +8,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import binomial
-import governed
-import models
 import pytest
-import serving
-import snapshots
-import verbs
-from serving import Server, until
-from signed import Office, changed
-from wire import Http, infer_path, json_request
 
-from flyball.journal import JournalLog
+from flyball.native.journal import JournalLog
+from tests.support import binomial_bounds, command_line, decision_documents, onnx_models, serving, snapshots
+from tests.support.serving import Server, until
+from tests.support.signers import Office, changed
+from tests.support.wire import Http, infer_path, json_request
 
 Json = dict[str, Any]
 Start = Callable[..., Server]
@@ -41,9 +36,9 @@ def tried(document: Json, candidate: Json) -> Json:
 
 def decides(folder: Path, decision: Json, *, theirs: Json | None = None, **more: Any) -> Json:
     """The decision by one model, and the same by another as its candidate."""
-    ours, other = governed.thousandth(folder), governed.thousandth(folder, "halved", 0.0005)
-    theirs = theirs or {**decision, "models": [governed.model("m", "2")]}
-    return tried(governed.deployment(decision, {"1": ours}), candidate(other, decision=theirs, **more))
+    ours, other = decision_documents.thousandth(folder), decision_documents.thousandth(folder, "halved", 0.0005)
+    theirs = theirs or {**decision, "models": [decision_documents.model("m", "2")]}
+    return tried(decision_documents.deployment(decision, {"1": ours}), candidate(other, decision=theirs, **more))
 
 
 def serve(start: Start, folder: Path, documents: list[Json], *more: str) -> Server:
@@ -62,16 +57,16 @@ def rows(server: Server, accounts: list[str], amount: float = 400.0) -> list[Jso
 
 
 def test_the_bounds_of_a_count_are_those_of_its_distribution() -> None:
-    half = binomial.within(2, Fraction(1, 2), missed=Fraction(2, 3))
+    half = binomial_bounds.within(2, Fraction(1, 2), missed=Fraction(2, 3))
     assert list(half) == [1], "each end has a quarter, which is less than a third"
-    assert list(binomial.within(2, Fraction(1, 2), missed=Fraction(1, 3))) == [0, 1, 2]
-    assert 80 < binomial.within(DRAWS, SHARE)[0] < 150 < binomial.within(DRAWS, SHARE)[-1] < 230
+    assert list(binomial_bounds.within(2, Fraction(1, 2), missed=Fraction(1, 3))) == [0, 1, 2]
+    assert 80 < binomial_bounds.within(DRAWS, SHARE)[0] < 150 < binomial_bounds.within(DRAWS, SHARE)[-1] < 230
 
 
 def test_a_model_as_it_is_answers_its_share_of_those_who_name_no_version(start: Start, tmp_path: Path) -> None:
-    ours, theirs = models.linear(tmp_path, "one", seed=1), models.linear(tmp_path, "two", seed=2)
+    ours, theirs = onnx_models.linear(tmp_path, "one", seed=1), onnx_models.linear(tmp_path, "two", seed=2)
     server = serve(start, tmp_path, [tried(snapshots.deployment("linear", ours), candidate(theirs))])
-    body = json_request(models.row("linear", 1))
+    body = json_request(onnx_models.row("linear", 1))
     with Http(server) as connection:
         answers = [connection.post(infer_path("linear"), body).json for _ in range(DRAWS)]
         paths = [f"/v2/models/linear/versions/{number}/infer" for number in "12" * 20]
@@ -80,7 +75,7 @@ def test_a_model_as_it_is_answers_its_share_of_those_who_name_no_version(start: 
         (state,) = connection.get("/v1/deployments").json["deployments"]
     by = Counter(answer["model_version"] for answer in answers)
     assert set(by) == {"1", "2"}
-    assert by["2"] in binomial.within(DRAWS, SHARE), by
+    assert by["2"] in binomial_bounds.within(DRAWS, SHARE), by
     outputs = {answer["model_version"]: answer["outputs"][0]["data"] for answer in answers}
     assert outputs["1"] != outputs["2"], "each answers with its own weights"
     assert named == list("12" * 20)
@@ -89,20 +84,20 @@ def test_a_model_as_it_is_answers_its_share_of_those_who_name_no_version(start: 
 
 
 def test_a_decision_is_made_by_its_candidate_in_its_share(start: Start, tmp_path: Path) -> None:
-    server = serve(start, tmp_path, [decides(tmp_path, governed.document())])
+    server = serve(start, tmp_path, [decides(tmp_path, decision_documents.document())])
     answers = rows(server, ["a"] * DRAWS)
     by = Counter(answer["route"] for answer in answers)
     assert set(by) == {"champion", "candidate"}
-    assert by["candidate"] in binomial.within(DRAWS, SHARE), by
+    assert by["candidate"] in binomial_bounds.within(DRAWS, SHARE), by
     assert {(answer["route"], round(answer["score"], 6)) for answer in answers} == {("champion", 0.4), ("candidate", 0.2)}
 
 
 def test_a_key_stays_with_whoever_decided_it(start: Start, tmp_path: Path) -> None:
-    server = serve(start, tmp_path, [decides(tmp_path, governed.document(route={"sticky": "account"}))])
+    server = serve(start, tmp_path, [decides(tmp_path, decision_documents.document(route={"sticky": "account"}))])
     accounts = [f"account-{number}" for number in range(DRAWS)]
     first, second = rows(server, accounts), rows(server, accounts)
     assert [answer["route"] for answer in first] == [answer["route"] for answer in second]
-    assert Counter(answer["route"] for answer in first)["candidate"] in binomial.within(DRAWS, SHARE)
+    assert Counter(answer["route"] for answer in first)["candidate"] in binomial_bounds.within(DRAWS, SHARE)
 
 
 def records(journal: Path, kind: str) -> list[Json]:
@@ -112,7 +107,7 @@ def records(journal: Path, kind: str) -> list[Json]:
 @pytest.mark.timeout(90)
 def test_records_name_the_candidate_and_come_out_to_the_bit_when_they_are_replayed(start: Start, tmp_path: Path) -> None:
     journal = tmp_path / "journal"
-    document = decides(tmp_path, governed.document(record={"durability": "sync"}))
+    document = decides(tmp_path, decision_documents.document(record={"durability": "sync"}))
     server = serve(start, tmp_path, [document], "--journal-folder", str(journal))
     answers = rows(server, [f"account-{number}" for number in range(200)], amount=412.7)
     assert server.stop().code == 0
@@ -124,7 +119,7 @@ def test_records_name_the_candidate_and_come_out_to_the_bit_when_they_are_replay
         (model,) = record["models"]
         number = {"champion": "1", "candidate": "2"}[answer["route"]]
         assert (model["version"], model["digest"]) == (number, _digest(document, number))
-    replayed = verbs.flyball("decisions", "replay", "--journal", journal, "--json")
+    replayed = command_line.flyball("decisions", "replay", "--journal", journal, "--json")
     found = json.loads("\n".join(replayed.stdout))
     assert found["classes"] == {"bit-exact": 200, "within tolerance": 0, "differs": 0, "erased": 0, "cannot": 0}, found
 
@@ -136,7 +131,7 @@ def _digest(document: Json, number: str) -> str:
 
 def test_a_candidate_in_the_shadow_is_in_the_records_and_never_in_an_answer(start: Start, tmp_path: Path) -> None:
     journal = tmp_path / "journal"
-    document = decides(tmp_path, governed.document(record={"durability": "sync"}), shadow=True, share=1.0)
+    document = decides(tmp_path, decision_documents.document(record={"durability": "sync"}), shadow=True, share=1.0)
     server = serve(start, tmp_path, [document], "--journal-folder", str(journal))
     with Http(server) as connection:
         for number in range(20):
@@ -153,14 +148,18 @@ def test_a_candidate_in_the_shadow_is_in_the_records_and_never_in_an_answer(star
 
 
 def test_what_cannot_be_compared_is_refused_and_what_served_goes_on(start: Start, tmp_path: Path) -> None:
-    server = serve(start, tmp_path, [governed.deployment(governed.document(), {"1": governed.thousandth(tmp_path)})])
-    other = governed.document(models=[governed.model("m", "2")], purpose="another")
-    snapshots.write(tmp_path / "snapshot", 2, [decides(tmp_path, governed.document(), theirs=other)])
+    server = serve(
+        start,
+        tmp_path,
+        [decision_documents.deployment(decision_documents.document(), {"1": decision_documents.thousandth(tmp_path)})],
+    )
+    other = decision_documents.document(models=[decision_documents.model("m", "2")], purpose="another")
+    snapshots.write(tmp_path / "snapshot", 2, [decides(tmp_path, decision_documents.document(), theirs=other)])
     server.signal(signal.SIGHUP)
     line = server.log_line(lambda fields: fields.get("message") == "deployment refused")
     assert "candidate: purpose is" in str(line)
     assert "models alone" in str(line)
-    assert governed.decided(governed.ask(server, 400.0))["route"] == "champion"
+    assert decision_documents.decided(decision_documents.ask(server, 400.0))["route"] == "champion"
 
 
 class Signed:
@@ -168,7 +167,7 @@ class Signed:
 
     def __init__(self, start: Start, folder: Path) -> None:
         self.office, self.folder, self.generation = Office(folder), folder / "snapshot", 0
-        ours, theirs = models.linear(folder, "one", seed=1), models.linear(folder, "two", seed=2)
+        ours, theirs = onnx_models.linear(folder, "one", seed=1), onnx_models.linear(folder, "two", seed=2)
         self.document = self.office.deployment("linear", 1, ours)
         package = self.office.package("linear", 2, theirs)
         self.model = package / "model.onnx"
@@ -188,7 +187,7 @@ class Signed:
         return next((line for line in lines if line["generation"] == self.generation), None)
 
     def answered_by(self) -> set[str]:
-        body = json_request(models.row("linear", 1))
+        body = json_request(onnx_models.row("linear", 1))
         with Http(self.server) as connection:
             return {connection.post(infer_path("linear"), body).json["model_version"] for _ in range(100)}
 

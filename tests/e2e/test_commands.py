@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import serving
-import verbs
-from models import Arrays
-from serving import Server
+
+from tests.support import command_line, serving
+from tests.support.onnx_models import Arrays
+from tests.support.serving import Server
 
 Model = Callable[[str], Path]
 
@@ -26,7 +26,7 @@ def flyball(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str
     [("linear", True, ""), ("gbdt", True, ""), ("int8", False, "."), ("fixed_batch", False, "batch|axis|row")],
 )
 def test_inspect_says_whether_requests_can_share_a_run_and_why_not(model: Model, name: str, on: bool, reason: str) -> None:
-    answer = verbs.flyball("inspect", model(name), "--json")
+    answer = command_line.flyball("inspect", model(name), "--json")
     assert answer.code == 0, answer.text
     found = json.loads(answer.text)
     assert found["batching"]["on"] is on, found["batching"]
@@ -53,10 +53,10 @@ def test_predict_reads_rows_from_stdin(house: Server, reference: Callable[[str, 
 def test_predict_ends_with_the_exit_code_of_the_fault(house: Server) -> None:
     url = house.url
     nowhere = f"http://127.0.0.1:{serving.free_port()}"
-    assert verbs.flyball("predict", "nobody", "--url", url, stdin="[[1]]").code == 3
-    assert verbs.flyball("predict", "linear", "--url", url, stdin="[[1, 2]]").code == 3
+    assert command_line.flyball("predict", "nobody", "--url", url, stdin="[[1]]").code == 3
+    assert command_line.flyball("predict", "linear", "--url", url, stdin="[[1, 2]]").code == 3
     assert flyball("predict", "gather", "--url", url, stdin="[[99]]").returncode == 8
-    assert verbs.flyball("predict", "linear", "--url", nowhere, stdin="[[1, 2, 3, 4]]").code == 5
+    assert command_line.flyball("predict", "linear", "--url", nowhere, stdin="[[1, 2, 3, 4]]").code == 5
 
 
 def test_doctor_tells_what_the_machine_allows() -> None:

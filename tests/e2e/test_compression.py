@@ -8,15 +8,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import serving
-import snapshots
 import tritonclient.http as triton_http
-from models import Arrays
-from raw_h2 import INFER, Connection, frame
-from serving import Server
-from triton import grpc_client, grpc_infer, http_client
 from tritonclient.grpc import service_pb2
-from wire import Http, assert_same, binary_request, from_binary, from_json, infer_path, json_request, metrics, settled
+
+from tests.support import serving, snapshots
+from tests.support.onnx_models import Arrays
+from tests.support.raw_h2 import INFER, Connection, frame
+from tests.support.serving import Server
+from tests.support.triton_clients import grpc_client, grpc_infer, http_client
+from tests.support.wire import (
+    Http,
+    assert_same,
+    binary_request,
+    from_binary,
+    from_json,
+    infer_path,
+    json_request,
+    metrics,
+    settled,
+)
 
 Reference = Callable[[str, Arrays], Arrays]
 PACK: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate": zlib.compress}

@@ -12,12 +12,12 @@ from typing import Any
 import h2.exceptions
 import h2.settings
 import pytest
-import serving
-import snapshots
-from models import row
-from raw_h2 import INFER, Connection
-from serving import Server, until
-from wire import Http, Raw, json_request, metrics, raw_post
+
+from tests.support import serving, snapshots
+from tests.support.onnx_models import row
+from tests.support.raw_h2 import INFER, Connection
+from tests.support.serving import Server, until
+from tests.support.wire import Http, Raw, json_request, metrics, raw_post
 
 LIVE = "/inference.GRPCInferenceService/ServerLive"
 GOAWAY = 7

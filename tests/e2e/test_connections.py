@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from models import row
-from raw_h2 import Connection
-from serving import Server, until
-from wire import Http, metrics, raw_infer
+
+from tests.support.onnx_models import row
+from tests.support.raw_h2 import Connection
+from tests.support.serving import Server, until
+from tests.support.wire import Http, metrics, raw_infer
 
 IDLE_MS = 600
 

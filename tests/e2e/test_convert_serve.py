@@ -6,25 +6,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import serving
-import trained
-from wire import Http
+
+from tests.support import serving, trained_models
+from tests.support.wire import Http
 
 COUNT = 200
 
 
 def lightgbm(folder: Path) -> tuple[Path, Any]:
-    booster = trained.lightgbm_booster(20)
+    booster = trained_models.lightgbm_booster(20)
     booster.save_model(folder / "fraud.txt")
-    return folder / "fraud.txt", lambda rows: booster.predict(trained.inputs(rows))
+    return folder / "fraud.txt", lambda rows: booster.predict(trained_models.inputs(rows))
 
 
 def xgboost(folder: Path) -> tuple[Path, Any]:
     import xgboost
 
-    booster = trained.xgboost_booster(20)
+    booster = trained_models.xgboost_booster(20)
     booster.save_model(folder / "fraud.ubj")
-    held = lambda rows: xgboost.DMatrix(trained.inputs(rows), enable_categorical=True)  # noqa: E731
+    held = lambda rows: xgboost.DMatrix(trained_models.inputs(rows), enable_categorical=True)  # noqa: E731
     return folder / "fraud.ubj", lambda rows: booster.predict(held(rows))
 
 
@@ -38,9 +38,9 @@ def pipeline(folder: Path) -> tuple[Path, Any]:
 
     numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
     texts = OneHotEncoder(handle_unknown="ignore")
-    branches = [("numbers", numbers, trained.NUMBERS), ("texts", texts, trained.TEXTS)]
+    branches = [("numbers", numbers, trained_models.NUMBERS), ("texts", texts, trained_models.TEXTS)]
     steps = ColumnTransformer(branches, remainder="passthrough")
-    frame = trained.payments()
+    frame = trained_models.payments()
     model = make_pipeline(steps, LogisticRegression(max_iter=500)).fit(frame.drop(columns="fraud"), frame["fraud"])
     joblib.dump(model, folder / "fraud.joblib")
     return folder / "fraud.joblib", lambda rows: model.predict_proba(rows.drop(columns="fraud"))[:, 1]
@@ -55,7 +55,7 @@ def request(cells: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("make", [lightgbm, xgboost, pipeline])
 def test_a_saved_model_is_served_with_equal_answers(make: Any, tmp_path: Path) -> None:
     path, predict = make(tmp_path)
-    data = trained.saved(trained.payments(), tmp_path / "payments.csv")
+    data = trained_models.saved(trained_models.payments(), tmp_path / "payments.csv")
     words = ["convert", str(path), "--data", str(data), "--target", "fraud", "--out", str(tmp_path / "out")]
     command = [*serving.flyball(), *words, "--rows", "500", "--trust-pickle"]
     if make is lightgbm:
@@ -66,7 +66,7 @@ def test_a_saved_model_is_served_with_equal_answers(make: Any, tmp_path: Path) -
         assert ending.code == 0, ending.text
         decision = str(tmp_path / "out" / "decision.yaml")
         command = [*serving.flyball(), "serve", "--decision", decision, "--listen", "127.0.0.1:0"]
-    fresh = trained.payments(COUNT, seed=3)
+    fresh = trained_models.payments(COUNT, seed=3)
     fresh.loc[::7, "distance"] = np.nan
     rows = [{"id": str(at), "input": request(cells)} for at, (_, cells) in enumerate(fresh.astype(object).iterrows())]
     with serving.serving(command) as server, Http(server) as connection:

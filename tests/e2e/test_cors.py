@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import serving
-import snapshots
-from serving import Server
-from wire import Http, infer_path, json_request
+
+from tests.support import serving, snapshots
+from tests.support.serving import Server
+from tests.support.wire import Http, infer_path, json_request
 
 PAGE, OTHER = "https://page.example", "https://other.example"
 BODY = json.dumps(json_request({"x": np.ones((1, 4), np.float32)})).encode()

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import serving
 from hypothesis import given
 from hypothesis import strategies as st
-from models import row
-from raw_h2 import Connection, frame
-from serving import Server
-from triton import grpc_client, grpc_infer
-from wire import Http, Raw, infer_path, json_request, raw_infer, raw_post, settled
+
+from tests.support import serving
+from tests.support.onnx_models import row
+from tests.support.raw_h2 import Connection, frame
+from tests.support.serving import Server
+from tests.support.triton_clients import grpc_client, grpc_infer
+from tests.support.wire import Http, Raw, infer_path, json_request, raw_infer, raw_post, settled
 
 
 @pytest.fixture(scope="module")

@@ -5,15 +5,14 @@ import re
 import socket
 from collections.abc import Callable, Iterator
 
-import models
 import pytest
-import serving
-import snapshots
-from models import row
-from raw_h2 import Connection, frame
-from serving import Server
 from tritonclient.grpc import service_pb2
-from wire import Raw, json_request, metrics, raw_post
+
+from tests.support import onnx_models, serving, snapshots
+from tests.support.onnx_models import row
+from tests.support.raw_h2 import Connection, frame
+from tests.support.serving import Server
+from tests.support.wire import Raw, json_request, metrics, raw_post
 
 # A run takes more than the one even on a fast machine, and less than the other on a slow one.
 STEPS, SHORT_MS, LONG_MS = 12, 15, 10_000
@@ -28,7 +27,7 @@ Ask = Callable[[Server, int], Ending]
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One slow model under three names: with no promise, with one that it cannot keep, and with one that it can."""
     folder = tmp_path_factory.mktemp("deadlines")
-    slow = models.slow(folder, steps=STEPS)
+    slow = onnx_models.slow(folder, steps=STEPS)
     documents = [
         snapshots.deployment("slow", slow),
         snapshots.deployment("hasty", slow, slo={"deadline_ms": SHORT_MS}),

@@ -6,14 +6,13 @@ import signal
 from pathlib import Path
 
 import pytest
-import serving
-import verbs
-from decisions import PLAIN, WHOLE, plain, plain_rows, whole
-from serving import Server, until
 
 import flyball as fb
 from flyball.client import Client
-from flyball.spec.score import score_file
+from flyball.decision.score.score import score_file
+from tests.support import command_line, serving
+from tests.support.decision_folders import PLAIN, WHOLE, plain, plain_rows, whole
+from tests.support.serving import Server, until
 
 ROW = {"card_id": "c-1", "amount": 1200.5, "currency": "EUR", "country": "FR"}
 
@@ -119,7 +118,7 @@ def test_a_signal_reads_the_decision_again_and_faults_change_nothing(served, tmp
 
 
 def scored(file: Path, rows: Path, out: Path) -> None:
-    ending = verbs.flyball("score", "--decision", file, "--in", rows, "--out", out)
+    ending = command_line.flyball("score", "--decision", file, "--in", rows, "--out", out)
     assert ending.code == 0, ending.text
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import serving
-import verbs
-from journal_servers import ask_rows, command
-from serving import Ending, Server
-from wire import Http
+
+from tests.support import command_line, serving
+from tests.support.journal_servers import ask_rows, command
+from tests.support.serving import Ending, Server
+from tests.support.wire import Http
 
 SYNC = {"durability": "sync"}
 
@@ -30,7 +30,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[
 
 
 def decisions(place: Path, *arguments: str) -> Ending:
-    return verbs.flyball("decisions", *arguments, "--journal", place)
+    return command_line.flyball("decisions", *arguments, "--journal", place)
 
 
 def lines(ending: Ending) -> list[dict[str, Any]]:

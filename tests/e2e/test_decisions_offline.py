@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import serving
-import snapshots
-from card import CARD, GOOD, PATH
-from wire import Http, metrics
+
+from tests.support import serving, snapshots
+from tests.support.card_decision import CARD, GOOD, PATH
+from tests.support.wire import Http, metrics
 
 WITH_WINDOW: dict[str, Any] = copy.deepcopy(CARD)
 WITH_WINDOW["input"].append({"name": "card", "type": "string", "required": False})

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import grpc
 import pytest
-import serving
-import snapshots
-from held_clock import HeldClock
-from models import Arrays, row
-from serving import Server, until
-from wire import Http, Raw, assert_same, from_json, metrics, raw_infer, raws
+
+from tests.support import serving, snapshots
+from tests.support.held_clock import HeldClock
+from tests.support.onnx_models import Arrays, row
+from tests.support.serving import Server, until
+from tests.support.wire import Http, Raw, assert_same, from_json, metrics, raw_infer, raws
 
 Reference = Callable[[str, Arrays], Arrays]
 PROGRAMS = ["flyball", "flyballd"]

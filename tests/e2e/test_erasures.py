@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import journal_servers
 import pytest
-import serving
-import verbs
-from governed import Json, deployment, document, thousandth
-from serving import Ending, Server, until
-from snapshots import write
-from wire import Http
+
+from tests.support import command_line, journal_servers, serving
+from tests.support.decision_documents import Json, deployment, document, thousandth
+from tests.support.serving import Ending, Server, until
+from tests.support.snapshots import write
+from tests.support.wire import Http
 
 ORDERS = ("--by", "dpo", "--why", "request 4711 of Ann Example")
 SYNC = {"durability": "sync", "when_unavailable": "fail_closed"}
@@ -32,7 +31,7 @@ def server(tmp_path: Path, place: Path) -> Iterator[Server]:
 
 
 def decisions(*arguments: Any) -> Ending:
-    return verbs.flyball("decisions", *arguments)
+    return command_line.flyball("decisions", *arguments)
 
 
 def ask(server: Server, method: str, path: str, document: Json | None = None) -> Any:

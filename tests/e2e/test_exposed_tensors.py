@@ -5,17 +5,15 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import journal_servers
 import pytest
-import serving
-import snapshots
-from governed import deployment, document, thousandth
-from journal_servers import SETTINGS
-from raw_h2 import Connection, frame
-from serving import Server
-from wire import Http
 
-from flyball.journal import JournalLog
+from flyball.native.journal import JournalLog
+from tests.support import journal_servers, serving, snapshots
+from tests.support.decision_documents import deployment, document, thousandth
+from tests.support.journal_servers import SETTINGS
+from tests.support.raw_h2 import Connection, frame
+from tests.support.serving import Server
+from tests.support.wire import Http
 
 BODY = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 1], "data": [420.0, 700.0]}]}
 PATH = "/v2/models/pay/infer"

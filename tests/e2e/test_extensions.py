@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import serving
-import snapshots
-from raw_h2 import Connection
-from serving import Server
-from wire import Http
+
+from tests.support import serving, snapshots
+from tests.support.raw_h2 import Connection
+from tests.support.serving import Server
+from tests.support.wire import Http
 
 POSTED = [
     "/v2/repository/index",

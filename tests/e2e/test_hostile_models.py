@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-import serving
-import snapshots
-from models import Arrays, row
-from serving import Server
-from wire import Http, assert_same, infer_path, json_request, metrics
 
 from bench.claims.hardening.zoo import all_hostile
+from tests.support import serving, snapshots
+from tests.support.onnx_models import Arrays, row
+from tests.support.serving import Server
+from tests.support.wire import Http, assert_same, infer_path, json_request, metrics
 
 Model = Callable[[str], Path]
 Reference = Callable[[str, Arrays], Arrays]

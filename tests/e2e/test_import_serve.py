@@ -8,16 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import models
 import numpy as np
 import onnxruntime
 import pytest
-import repositories
-import serving
-import verbs
 from onnx import TensorProto, helper
-from serving import Server
-from wire import Http, assert_same
+
+from tests.support import command_line, model_repositories, onnx_models, serving
+from tests.support.serving import Server
+from tests.support.wire import Http, assert_same
 
 INPUTS = {"x": np.arange(8, dtype=np.float32).reshape(2, 4)}
 REQUIRED = "FLYBALL_MLFLOW_REQUIRED"
@@ -31,13 +29,13 @@ def expected(path: Path) -> dict[str, np.ndarray]:
 def test_the_newest_version_of_a_repository_in_tritons_layout_is_served(
     start: Callable[..., Server], tmp_path: Path
 ) -> None:
-    repositories.add(tmp_path / "models", "fraud", "version_policy { all { } }", versions=(1, 2))
+    model_repositories.add(tmp_path / "models", "fraud", "version_policy { all { } }", versions=(1, 2))
     command = [*serving.flyball(), "import", "triton", tmp_path / "models", "--serve", "--listen", "127.0.0.1:0"]
     server = start(*command, cwd=tmp_path)
     assert server.models == {"fraud:1"}
     with Http(server) as http:
         assert_same(http.infer("fraud", INPUTS), expected(tmp_path / "models" / "fraud" / "2" / "model.onnx"))
-    listed = verbs.flyball("registry", "show", "fraud@2", cwd=tmp_path)
+    listed = command_line.flyball("registry", "show", "fraud@2", cwd=tmp_path)
     assert "models/fraud/2 (Triton's layout)" in listed.text
     assert server.stop().code == 0
 
@@ -125,11 +123,11 @@ with mlflow.start_run():
 
 def two_layers(folder: Path) -> Path:
     """With weights that are large enough for MLflow to put them beside the model."""
-    weights = {"v": models.rng(1).normal(size=(4, 512)), "w": models.rng(2).normal(size=(512, 2))}
+    weights = {"v": onnx_models.rng(1).normal(size=(4, 512)), "w": onnx_models.rng(2).normal(size=(512, 2))}
     nodes = [helper.make_node("MatMul", ["x", "v"], ["h"]), helper.make_node("MatMul", ["h", "w"], ["y"])]
-    inputs, outputs = ([models.value(name, TensorProto.FLOAT, ["n", size])] for name, size in (("x", 4), ("y", 2)))
+    inputs, outputs = ([onnx_models.value(name, TensorProto.FLOAT, ["n", size])] for name, size in (("x", 4), ("y", 2)))
     constants = {name: array.astype(np.float32) for name, array in weights.items()}
-    return models.save(folder / "two_layers.onnx", nodes, inputs, outputs, constants)
+    return onnx_models.save(folder / "two_layers.onnx", nodes, inputs, outputs, constants)
 
 
 @pytest.mark.timeout(280)
@@ -143,7 +141,7 @@ def test_a_model_of_a_real_mlflow_server_is_served_with_one_command(
     assert server.models == {"Fraud-model:1"}
     with Http(server) as http:
         assert_same(http.infer("Fraud-model", INPUTS), expected(path))
-    shown = verbs.flyball("registry", "show", "Fraud-model@1", "--json", cwd=tmp_path)
+    shown = command_line.flyball("registry", "show", "Fraud-model@1", "--json", cwd=tmp_path)
     version = json.loads("\n".join(shown.stdout))
     assert version["meta"]["metrics"] == {"auc": 0.91}
     assert version["meta"]["lineage"]["parameters"]["parameters"] == {"trees": "200"}
@@ -155,7 +153,7 @@ def test_a_model_of_a_real_mlflow_server_is_served_with_one_command(
 @pytest.mark.timeout(280)
 def test_a_python_function_of_a_real_mlflow_server_is_refused_with_advice(mlflow: Mlflow, tmp_path: Path) -> None:
     mlflow.log(PYFUNC, "evil")
-    assert verbs.flyball("registry", "init", "home", cwd=tmp_path).code == 0
+    assert command_line.flyball("registry", "init", "home", cwd=tmp_path).code == 0
     command = ["import", "mlflow", "models:/evil/1", "--tracking", mlflow.url, "--registry", "home"]
     ending = serving.run([*serving.flyball(), *command], cwd=tmp_path)
     assert ending.code == 3

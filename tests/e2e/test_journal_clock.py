@@ -8,14 +8,14 @@ import subprocess
 import uuid
 from pathlib import Path
 
-import journal_servers as journals
 import pytest
-import serving
-from governed import ask, decided
-from serving import Server
 
-from flyball.journal import JournalLog
+from flyball.native.journal import JournalLog
 from tests.reference import journal
+from tests.support import journal_servers as journals
+from tests.support import serving
+from tests.support.decision_documents import ask, decided
+from tests.support.serving import Server
 
 STEPPED = r"""
 #define _GNU_SOURCE

@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
-import serving
 
 from bench.claims.journal import callers, cycles, specs
-from flyball.journal import JournalLog
+from flyball.native.journal import JournalLog
 from tests.reference import journal
+from tests.support import serving
 
 CYCLES = 200 if os.environ.get("FLYBALL_TESTS") == "full" else 50
 SEED = 8

@@ -6,15 +6,15 @@ Fail-closed decisions are refused before anything is computed; others are answer
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import journal_servers as journals
 import pytest
-import serving
-from governed import Json, ask, decided, problem
-from journal_servers import ids_of, records
-from serving import Server, until
-from wire import metrics
 
 from tests.reference import journal
+from tests.support import journal_servers as journals
+from tests.support import serving
+from tests.support.decision_documents import Json, ask, decided, problem
+from tests.support.journal_servers import ids_of, records
+from tests.support.serving import Server, until
+from tests.support.wire import metrics
 
 Begin = Callable[..., Server]
 

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import journal_servers
 import pytest
-import serving
-from serving import Server
-from wire import Http, metrics
 
-from flyball.journal import JournalLog
+from flyball.native.journal import JournalLog
+from tests.support import journal_servers, serving
+from tests.support.serving import Server
+from tests.support.wire import Http, metrics
 
 ID = "01a8b0c4-7f2e-7c11-9d5e-3f6f0c8a1b2d"
 OVERRIDE = {"id": ID, "decision": "pay", "outcome": "pass", "by": "ann", "why": "a letter came"}

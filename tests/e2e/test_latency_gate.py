@@ -4,14 +4,13 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import decisions
 import pytest
-import real_parts
-from registry_desk import ADA, Desk
 
 from bench.parts.redis import RedisServer
 from flyball.errors import GateRefusedError
-from flyball.registry.meta import LatencyContract
+from flyball.registry.packages.meta import LatencyContract
+from tests.support import decision_folders, external_servers
+from tests.support.registry_people import ADA, Desk
 
 ROW = {"card_id": "c-1", "amount": 12.5, "currency": "EUR", "country": "DE", "mcc": 1}
 # What a machine keeps that has much else to do.
@@ -20,7 +19,7 @@ CONTRACT = LatencyContract(p99_ms=9000, rate_per_s=200, window_s=3.0, repeats=2,
 
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    with real_parts.redis(tmp_path) as server:
+    with external_servers.redis(tmp_path) as server:
         yield server
 
 
@@ -30,8 +29,8 @@ def test_a_decision_with_a_model_of_the_registry_and_shared_windows_is_measured_
 ) -> None:
     desk, made = Desk(tmp_path), tmp_path / "decision"
     made.mkdir()
-    scorer = desk.ready("scorer", model=decisions.fraud_model(made, "plain", decisions.PLAIN_COLUMNS))
-    spec = decisions.PLAIN.replace("path: plain.onnx", f"path: {scorer}").replace(
+    scorer = desk.ready("scorer", model=decision_folders.fraud_model(made, "plain", decision_folders.PLAIN_COLUMNS))
+    spec = decision_folders.PLAIN.replace("path: plain.onnx", f"path: {scorer}").replace(
         "features:\n",
         "record: {durability: buffered}\nsources:\n"
         f"  shared: {{redis: '{redis.url}', timeout: 50ms}}\nfeatures:\n"

@@ -7,15 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import models
 import numpy as np
 import pytest
-import serving
-import snapshots
-from crowd import crowd
-from models import Arrays, row
-from serving import Server
-from wire import Http, assert_same, infer_path, json_request
+
+from tests.support import onnx_models, serving, snapshots
+from tests.support.crowd import crowd
+from tests.support.onnx_models import Arrays, row
+from tests.support.serving import Server
+from tests.support.wire import Http, assert_same, infer_path, json_request
 
 Model = Callable[[str], Path]
 Reference = Callable[[str, Arrays], Arrays]
@@ -27,7 +26,7 @@ REASON = rf"loading it takes \d+ MiB or more, \d+ MiB are in use and {BUDGET_MIB
 
 @pytest.fixture(scope="module")
 def heavy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return models.heavy(tmp_path_factory.mktemp("heavy"), HEAVY_MIB)
+    return onnx_models.heavy(tmp_path_factory.mktemp("heavy"), HEAVY_MIB)
 
 
 @pytest.fixture
@@ -96,7 +95,7 @@ def test_what_is_kept_warm_is_dropped_first_where_memory_is_short(
     # Loading a heavy model takes three times its size, and a small server with one in it has less than that left.
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-    first, second = (models.heavy(tmp_path / name, 64) for name in ("a", "b"))
+    first, second = (onnx_models.heavy(tmp_path / name, 64) for name in ("a", "b"))
     index = snapshots.write(tmp_path, 1, [snapshots.deployment("m", first)])
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"lanes": 1, "memory_bytes_max": 290 << 20}))

@@ -8,15 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import models
 import numpy as np
 import pytest
-import serving
-import snapshots
-from models import Arrays, row
-from serving import Server, until
-from signed import Office
-from wire import Http, Raw, assert_same, infer_path, json_request, raw_infer
+
+from tests.support import onnx_models, serving, snapshots
+from tests.support.onnx_models import Arrays, row
+from tests.support.serving import Server, until
+from tests.support.signers import Office
+from tests.support.wire import Http, Raw, assert_same, infer_path, json_request, raw_infer
 
 # CPU time, so that a busy machine changes nothing: more than any model of these tests needs.
 PROBE_MS_MAX = 3000
@@ -50,7 +49,7 @@ def test_a_model_without_an_end_is_refused_and_what_is_loaded_after_it_serves(
     start: Callable[..., Server], model: Model, reference: Callable[[str, Arrays], Arrays], tmp_path: Path, program: str
 ) -> None:
     documents = [
-        snapshots.deployment("endless", models.endless(tmp_path)),
+        snapshots.deployment("endless", onnx_models.endless(tmp_path)),
         snapshots.deployment("linear", model("linear")),
     ]
     index = snapshots.write(tmp_path, 1, documents)
@@ -69,7 +68,7 @@ def test_a_model_without_an_end_is_refused_and_what_is_loaded_after_it_serves(
 
 
 def test_serve_refuses_a_model_without_an_end(tmp_path: Path) -> None:
-    command = [*serving.flyball(), "serve", str(models.endless(tmp_path)), "--listen", "127.0.0.1:0"]
+    command = [*serving.flyball(), "serve", str(onnx_models.endless(tmp_path)), "--listen", "127.0.0.1:0"]
     ending = serving.run([*command, "--config", settings(tmp_path)])
     assert ending.code == 3
     assert REASON in " ".join(ending.text.split())
@@ -80,7 +79,7 @@ class Revoking:
 
     def __init__(self, start: Callable[..., Server], folder: Path, probe_ms_max: int) -> None:
         self.office = Office(folder)
-        self.good = self.office.deployment("fraud", 1, models.linear(folder, "first", seed=1))
+        self.good = self.office.deployment("fraud", 1, onnx_models.linear(folder, "first", seed=1))
         self.index = self.office.write(folder / "snapshot", 1, [self.good])
         flags = ["--listen", "127.0.0.1:0", "--watch", *self.office.flags]
         config = settings(folder, probe_ms_max=probe_ms_max)
@@ -88,7 +87,7 @@ class Revoking:
         self.folder = folder
 
     def load_endless(self) -> None:
-        endless = self.office.deployment("endless", 1, models.endless(self.folder), by="dora")
+        endless = self.office.deployment("endless", 1, onnx_models.endless(self.folder), by="dora")
         self.office.write(self.folder / "snapshot", 2, [self.good, endless])
 
     def state(self, name: str) -> str | None:
@@ -135,7 +134,7 @@ def test_a_model_host_that_is_killed_costs_its_load_and_nothing_else(
     config = settings(tmp_path, probe_ms_max=600_000)
     server = start(*serving.flyballd(), "--snapshot", index, "--listen", "127.0.0.1:0", "--watch", "--config", config)
     documents = [
-        snapshots.deployment("endless", models.endless(tmp_path)),
+        snapshots.deployment("endless", onnx_models.endless(tmp_path)),
         snapshots.deployment("int64", model("int64")),
         snapshots.deployment("linear", model("linear")),
     ]
@@ -165,7 +164,7 @@ def test_a_model_that_held_its_lane_runs_in_a_process_of_its_own_from_then_on(
 ) -> None:
     limits = {"run_ms_max": 300}
     documents = [
-        snapshots.deployment("holding", models.holding(tmp_path), limits=limits),
+        snapshots.deployment("holding", onnx_models.holding(tmp_path), limits=limits),
         snapshots.deployment("looped", model("looped")),
     ]
     index = snapshots.write(tmp_path, 1, documents)

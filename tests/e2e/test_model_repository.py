@@ -7,14 +7,12 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-import repositories
-import serving
-import triton
 import tritonclient.http as triton_http
-import verbs
-from serving import Server, until
 from tritonclient.utils import InferenceServerException
-from wire import Http, assert_same
+
+from tests.support import command_line, model_repositories, serving, triton_clients
+from tests.support.serving import Server, until
+from tests.support.wire import Http, assert_same
 
 INPUTS = {"x": np.arange(8, dtype=np.float32).reshape(2, 4)}
 CONFIG = """
@@ -31,9 +29,9 @@ instance_group [ { count: 2 kind: KIND_GPU } ]
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("repository")
-    (repositories.add(folder, "fraud", CONFIG) / "labels.txt").write_text("good\nbad\n")
-    repositories.add(folder, "churn", "version_policy { latest { num_versions: 2 } }", versions=(1, 2, 3))
-    repositories.add_other(folder, "vision", "model.plan", 'platform: "tensorrt_plan"')
+    (model_repositories.add(folder, "fraud", CONFIG) / "labels.txt").write_text("good\nbad\n")
+    model_repositories.add(folder, "churn", "version_policy { latest { num_versions: 2 } }", versions=(1, 2, 3))
+    model_repositories.add_other(folder, "vision", "model.plan", 'platform: "tensorrt_plan"')
     return folder
 
 
@@ -56,8 +54,8 @@ def expected(repository: Path, name: str, version: int) -> dict[str, np.ndarray]
 )
 def test_a_version_answers_as_its_file_does(server: Server, protocol: str, model: str, version: str, file: int) -> None:
     client_of, infer = {
-        "http": (triton.http_client, triton.http_infer),
-        "grpc": (triton.grpc_client, triton.grpc_infer),
+        "http": (triton_clients.http_client, triton_clients.http_infer),
+        "grpc": (triton_clients.grpc_client, triton_clients.grpc_infer),
     }[protocol]
     with client_of(server) as client:
         assert_same(infer(client, model, INPUTS, version=version), expected(_repository_of(server), model, file))
@@ -69,7 +67,7 @@ def _repository_of(server: Server) -> Path:
 
 
 def test_what_the_policy_leaves_out_and_what_is_not_ours_is_not_there(server: Server) -> None:
-    with triton.http_client(server) as client:
+    with triton_clients.http_client(server) as client:
         assert client.is_server_ready()
         assert client.is_model_ready("churn", "3")
         assert not client.is_model_ready("churn", "1")
@@ -80,7 +78,7 @@ def test_what_the_policy_leaves_out_and_what_is_not_ours_is_not_there(server: Se
 def test_the_labels_of_the_repository_name_the_classes(server: Server) -> None:
     tensor = triton_http.InferInput("x", [2, 4], "FP32")
     tensor.set_data_from_numpy(INPUTS["x"])
-    with triton.http_client(server) as client:
+    with triton_clients.http_client(server) as client:
         result = client.infer("fraud", [tensor], outputs=[triton_http.InferRequestedOutput("y", class_count=1)])
     highest = expected(_repository_of(server), "fraud", 1)["y"].argmax(axis=1)
     named = [text.decode().split(":")[1:] for text in result.as_numpy("y").ravel()]
@@ -88,12 +86,12 @@ def test_the_labels_of_the_repository_name_the_classes(server: Server) -> None:
 
 
 def test_a_load_takes_up_what_is_new_in_the_repository(start: Callable[..., Server], tmp_path: Path) -> None:
-    repositories.add(tmp_path, "fraud")
+    model_repositories.add(tmp_path, "fraud")
     command = [*serving.flyball(), "serve", "--model-repository", str(tmp_path), "--listen", "127.0.0.1:0"]
     server = start(*command, "--allow-model-control")
-    repositories.add(tmp_path, "fraud", versions=(2,))
-    repositories.add(tmp_path, "fresh")
-    with triton.http_client(server) as client:
+    model_repositories.add(tmp_path, "fraud", versions=(2,))
+    model_repositories.add(tmp_path, "fresh")
+    with triton_clients.http_client(server) as client:
         for name in ("fraud", "fresh"):
             client.load_model(name)
         assert client.is_model_ready("fraud", "2")
@@ -113,11 +111,11 @@ def test_the_log_tells_of_the_refused_model_and_of_the_field_that_does_not_map(s
 
 
 def test_sighup_reads_the_repository_again(start: Callable[..., Server], tmp_path: Path) -> None:
-    repositories.add(tmp_path, "fraud")
+    model_repositories.add(tmp_path, "fraud")
     server = start(*serving.flyball(), "serve", "--model-repository", tmp_path, "--listen", "127.0.0.1:0")
     assert server.models == {"fraud:1"}
-    repositories.add(tmp_path, "fraud", versions=(2,))
-    repositories.add(tmp_path, "fresh")
+    model_repositories.add(tmp_path, "fraud", versions=(2,))
+    model_repositories.add(tmp_path, "fresh")
     server.signal(signal.SIGHUP)
     with Http(server) as connection:
         until("the new model is ready", lambda: connection.get("/v2/models/fresh/ready").status == 200 or None)
@@ -134,9 +132,9 @@ def test_a_repository_packed_to_a_snapshot_is_served_without_python(
     start: Callable[..., Server], repository: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    packed = verbs.flyball("snapshot", "--model-repository", repository, "--out", out)
+    packed = command_line.flyball("snapshot", "--model-repository", repository, "--out", out)
     assert packed.code == 0, packed.text
     server = start(*serving.flyballd(), "--snapshot", out / "index.json", "--listen", "127.0.0.1:0")
-    with triton.grpc_client(server) as client:
-        assert_same(triton.grpc_infer(client, "churn", INPUTS), expected(repository, "churn", 3))
+    with triton_clients.grpc_client(server) as client:
+        assert_same(triton_clients.grpc_infer(client, "churn", INPUTS), expected(repository, "churn", 3))
     assert server.stop().code == 0

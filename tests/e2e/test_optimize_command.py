@@ -8,22 +8,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import idle_columns
-import models
 import numpy as np
 import pytest
-from serving import environment, until
-from verbs import flyball
 
-from flyball.equivalence.certificate import read_certificate
-from flyball.model_runs import Model
+from flyball.models.equivalence.certificate import read_certificate
+from flyball.native.model_runs import Model
+from tests.support import idle_columns, onnx_models
+from tests.support.command_line import flyball
+from tests.support.serving import environment, until
 
 STEPS = ["budget", "baseline", "features", "export", "equal", "graph", "quantise", "batch", "benchmark", "burst", "retest"]
 
 
 def subject(folder: Path) -> list[str]:
     """The words after `flyball`: trees, for which everything is quick."""
-    model = models.gbdt(folder)
+    model = onnx_models.gbdt(folder)
     name, width = Model(model).facts.inputs[0].name, Model(model).facts.inputs[0].shape[1]
     np.savez(folder / "rows.npz", **{name: np.random.default_rng(4).normal(size=(500, width)).astype(np.float32)})
     work = ["--work", str(folder / "work"), "--seconds", "0.5"]
@@ -94,7 +93,7 @@ def test_a_decision_comes_out_as_a_folder_that_serves_and_can_be_registered(tmp_
 
 
 def test_what_cannot_be_read_is_told_with_the_way_forward(tmp_path: Path) -> None:
-    model = models.linear(tmp_path)
+    model = onnx_models.linear(tmp_path)
     for words, told in {
         ("--data", str(tmp_path / "rows.npz"), "--bound", "inf"): "inf is no finite number",
         ("--data", str(tmp_path / "rows.npz"), "--threshold", "nan"): "nan is no finite number",

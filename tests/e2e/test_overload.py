@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import serving
-import snapshots
-import verbs
-from held_clock import HeldClock
-from models import Arrays, row
-from raw_h2 import Connection, frame
-from runs import cpu_ticks, in_flight, under_way
-from serving import Server, until
 from tritonclient.grpc import service_pb2
-from wire import Http, Raw, json_request, metrics, raw_infer, raw_post, raws, settled
+
+from tests.support import command_line, serving, snapshots
+from tests.support.held_clock import HeldClock
+from tests.support.onnx_models import Arrays, row
+from tests.support.raw_h2 import Connection, frame
+from tests.support.run_state import cpu_ticks, in_flight, under_way
+from tests.support.serving import Server, until
+from tests.support.wire import Http, Raw, json_request, metrics, raw_infer, raw_post, raws, settled
 
 # Trips of the looped model: one, and more than anybody will wait for. Those runs end when they are stopped, which is when a
 # test moves the clock by as long as they may take: however busy the machine is, nothing happens before.
@@ -108,7 +107,7 @@ def test_deadlines_that_the_queue_would_break_are_refused_as_a_wait_and_not_as_u
 ) -> None:
     """Alone each request would be in time; behind the others some would not, and for those coming again later helps."""
     server = begin("slow")
-    inspected = verbs.flyball("inspect", model("slow"), "--json")
+    inspected = command_line.flyball("inspect", model("slow"), "--json")
     deadline_ms = int(FLOOD / 2 * json.loads("\n".join(inspected.stdout))["latency"][0]["p50_us"] / 1000)
     request = json.dumps(json_request(row("slow", 1))).encode()
     with raws(server, FLOOD) as connections:

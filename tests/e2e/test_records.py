@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import governed
 import pytest
-import verbs
-from serving import Server, flyball, until
-from wire import Http
+
+from tests.support import command_line, decision_documents
+from tests.support.serving import Server, flyball, until
+from tests.support.wire import Http
 
 SPEC = """
 decision: loan
@@ -33,13 +33,13 @@ record: {durability: sync}
 
 
 def run(*words: str | Path, code: int = 0) -> str:
-    ending = verbs.flyball("decisions", *words)
+    ending = command_line.flyball("decisions", *words)
     assert ending.code == code, ending.text
     return ending.text
 
 
 def loan(start: Callable[..., Server], folder: Path, *more: str) -> Server:
-    governed.thousandth(folder)
+    decision_documents.thousandth(folder)
     (folder / "loan.yaml").write_text(SPEC)
     journal = ("--journal-folder", str(folder / "journal"), *more)
     return start(

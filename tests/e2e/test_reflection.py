@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from grpc_tools import protoc
-from models import Arrays, row
-from serving import REPOSITORY, Server
-from wire import assert_same
+
+from tests.support.onnx_models import Arrays, row
+from tests.support.serving import REPOSITORY, Server
+from tests.support.wire import assert_same
 
 Reference = Callable[[str, Arrays], Arrays]
 VERSIONS = ["v1", "v1alpha"]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import serving
-import snapshots
-from models import Arrays, row
-from serving import Server
-from wire import Http, assert_same, infer_path, json_request
+
+from tests.support import serving, snapshots
+from tests.support.onnx_models import Arrays, row
+from tests.support.serving import Server
+from tests.support.wire import Http, assert_same, infer_path, json_request
 
 REASONS = {
     "zipmap": r"ZipMap.*zipmap.*False",

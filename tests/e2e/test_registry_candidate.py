@@ -4,15 +4,14 @@ from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
-import binomial
-import models
 import pytest
-from registry_desk import ADA, Desk
-from registry_servers import following
-from serving import Server, until
-from wire import Http, infer_path, json_request
 
-from flyball.registry.acting import Candidate
+from flyball.registry.acts.interface import Candidate
+from tests.support import binomial_bounds, onnx_models
+from tests.support.registry_people import ADA, Desk
+from tests.support.registry_servers import following
+from tests.support.serving import Server, until
+from tests.support.wire import Http, infer_path, json_request
 
 DRAWS = 400
 SHARE = Fraction(1, 4)
@@ -20,7 +19,7 @@ SHARE = Fraction(1, 4)
 
 def answers(server: Server, count: int) -> Counter[str]:
     """How many each version gave."""
-    body = json_request(models.row("linear", 1))
+    body = json_request(onnx_models.row("linear", 1))
     with Http(server) as connection:
         return Counter(connection.post(infer_path("fraud"), body).json["model_version"] for _ in range(count))
 
@@ -45,7 +44,7 @@ def test_a_candidate_gets_its_share_until_it_is_promoted_in_full(tmp_path: Path)
         until("it is tried", lambda: tried(server) is not None)
         assert tried(server) == {"versions": ["2"], "share": float(SHARE), "shadow": False}
         by = answers(server, DRAWS)
-        assert by["2"] in binomial.within(DRAWS, SHARE), by
+        assert by["2"] in binomial_bounds.within(DRAWS, SHARE), by
         assert set(by) == {"1", "2"}
         remote.promote(second, "production", actor=ADA, reason="it is better")
         until("it is no longer tried", lambda: tried(server) is None)

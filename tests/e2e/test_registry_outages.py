@@ -8,8 +8,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-import real_parts
-import serving
 
 from bench.claims.registry import people as governed
 from bench.claims.registry.clerk import Clerk
@@ -18,6 +16,7 @@ from bench.parts.s3 import BUCKET, REGION
 from flyball.bench.models.perceptron import make_mlp
 from flyball.bench.process import Process
 from flyball.registry.home import RegistrySettings
+from tests.support import external_servers, serving
 
 RATE_PER_S = 100.0
 
@@ -44,7 +43,7 @@ def outages(found: governed.People, plane: Process, stack: ExitStack) -> Outages
 def test_postgresql_killed_in_the_midst_of_a_promotion_is_told_to_who_acts_and_not_noticed_by_who_asks(
     tmp_path: Path, stack: ExitStack
 ) -> None:
-    database = stack.enter_context(real_parts.postgres())
+    database = stack.enter_context(external_servers.postgres())
     registry = people(tmp_path, stack, RegistrySettings(database=database.new_database()))
     plane = stack.enter_context(governed.serving(registry, None))
     registry.promote(registry.version(NAME, make_mlp(tmp_path / "second.onnx", SIZES, seed=2)), ("dev", "staging"))
@@ -64,7 +63,7 @@ def test_postgresql_killed_in_the_midst_of_a_promotion_is_told_to_who_acts_and_n
 def test_a_rollback_while_the_artifacts_are_away_is_done_and_served_and_a_registration_is_told(
     tmp_path: Path, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    objects = stack.enter_context(real_parts.s3(tmp_path / "s3"))
+    objects = stack.enter_context(external_servers.s3(tmp_path / "s3"))
     for name, value in objects.credentials.items():
         monkeypatch.setenv(name, value)
     place = {"artifacts_endpoint": objects.endpoint, "artifacts_region": REGION}

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import real_parts
-import registries
-from registries import registered
-from serving import REPOSITORY, Lines, environment
 
-from flyball.registry.database import Database
-from flyball.registry.verify import verify
+from flyball.registry.events.verify import verify
+from flyball.registry.tables.database import Database
+from tests.support import external_servers, registry_events
+from tests.support.registry_events import registered
+from tests.support.serving import REPOSITORY, Lines, environment
 
 FULL = os.environ.get("FLYBALL_TESTS") == "full"
 ROUNDS, KILLS = (200, 50) if FULL else (5, 8)
@@ -28,9 +27,9 @@ class Writer:
     """A process of `registry_writer.py` and what it says."""
 
     def __init__(self, job: str, url: str, actor: str) -> None:
-        paths = f"{REPOSITORY / 'python'}:{REPOSITORY / 'tests'}"
+        paths = f"{REPOSITORY / 'python'}:{REPOSITORY}"
         self.process = subprocess.Popen(
-            [sys.executable, str(REPOSITORY / "tests" / "registry_writer.py"), job, url, actor],
+            [sys.executable, "-m", "tests.support.registry_writer", job, url, actor],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**environment(), "PYTHONPATH": paths},
             start_new_session=True,
         )  # fmt: skip
@@ -86,11 +85,11 @@ def start() -> Iterator[Any]:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path) -> str:
     sqlite = request.param == "sqlite"
-    return registries.new_sqlite(tmp_path) if sqlite else request.getfixturevalue("postgres").new_database()
+    return registry_events.new_sqlite(tmp_path) if sqlite else request.getfixturevalue("postgres").new_database()
 
 
 def test_of_two_who_promote_at_once_one_wins_and_the_other_is_told_who_did_what(url, start):
-    database, log = registries.opened(url)
+    database, log = registry_events.opened(url)
     log.append_all([registered("fraud", 1)])
     writers = {actor: start("race", url, actor) for actor in ("ana", "bo")}
     for _ in range(ROUNDS):
@@ -112,7 +111,7 @@ def test_of_two_who_promote_at_once_one_wins_and_the_other_is_told_who_did_what(
 
 def test_a_writer_that_is_killed_leaves_whole_events_and_everything_that_it_acknowledged(url, start):
     chance = random.Random(SEED)
-    database, log = registries.opened(url)
+    database, log = registry_events.opened(url)
     log.append_all([registered("fraud", 1)])
     writer = start("pour", url, "ana")
     for _ in range(KILLS):
@@ -131,9 +130,9 @@ def test_a_writer_that_is_killed_leaves_whole_events_and_everything_that_it_ackn
 
 
 def test_a_database_that_is_killed_is_told_and_nothing_is_half_there_when_it_is_back(start):
-    with real_parts.postgres() as server:
+    with external_servers.postgres() as server:
         url = server.new_database()
-        database, log = registries.opened(url)
+        database, log = registry_events.opened(url)
         log.append_all([registered("fraud", 1)])
         writer = start("pour", url, "ana")
         writer.go()
@@ -156,10 +155,10 @@ def test_a_database_that_is_killed_is_told_and_nothing_is_half_there_when_it_is_
 def test_a_writer_that_another_one_keeps_waiting_is_told_that_the_registry_is_busy(tmp_path, monkeypatch):
     from flyball.errors import RegistryUnavailableError
 
-    monkeypatch.setattr("flyball.registry.database.WAIT_MS_MAX", 50)
-    url = registries.new_sqlite(tmp_path)
-    database, _log = registries.opened(url)
-    other, log = registries.opened(url)
+    monkeypatch.setattr("flyball.registry.tables.database.WAIT_MS_MAX", 50)
+    url = registry_events.new_sqlite(tmp_path)
+    database, _log = registry_events.opened(url)
+    other, log = registry_events.opened(url)
     with database.writing(), pytest.raises(RegistryUnavailableError, match="is busy") as refused:
         log.append_all([registered("fraud", 1)])
     assert "nothing was changed" in str(refused.value)
@@ -169,10 +168,10 @@ def test_a_writer_that_another_one_keeps_waiting_is_told_that_the_registry_is_bu
 
 
 def test_readers_are_not_kept_waiting_by_a_writer(url):
-    database, log = registries.opened(url)
+    database, log = registry_events.opened(url)
     log.append_all([registered("fraud", 1)])
     other = Database.open(url)
     with database.writing():
-        assert registries.EventLog(other).head().sequence == 1
+        assert registry_events.EventLog(other).head().sequence == 1
     for opened in (database, other):
         opened.close()

@@ -5,15 +5,15 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import models
 import pytest
-from registry_desk import ADA, Desk
-from registry_servers import following
-from serving import until
-from wire import infer_path, json_request
 
 from bench.claims.callers import Answer, Callers
-from flyball.registry.remote import RemoteRegistry
+from flyball.registry.remote.registry import RemoteRegistry
+from tests.support import onnx_models
+from tests.support.registry_people import ADA, Desk
+from tests.support.registry_servers import following
+from tests.support.serving import until
+from tests.support.wire import infer_path, json_request
 
 CALLERS = 4
 AFTER = 50
@@ -21,7 +21,7 @@ AFTER = 50
 
 
 def question(_number: int) -> tuple[str, bytes]:
-    return infer_path("fraud"), json.dumps(json_request(models.row("linear", 1))).encode()
+    return infer_path("fraud"), json.dumps(json_request(onnx_models.row("linear", 1))).encode()
 
 
 def version(answer: Answer) -> str | None:

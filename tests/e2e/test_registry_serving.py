@@ -12,16 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-import decisions
 import numpy as np
 import onnx
 import pytest
-import real_parts
-import serving
 from onnx import numpy_helper
-from registry_desk import ADA, Desk, Paper
-from serving import Server
-from wire import Http
 
 from bench.claims.callers import Callers
 from bench.parts.postgres import PostgresServer
@@ -29,11 +23,17 @@ from flyball.cli.app import application
 from flyball.control.loop import ControlLoop
 from flyball.control.state_folder import StateFolder
 from flyball.errors import FlyballError, UnavailableError
+from tests.support import decision_folders, external_servers, serving
+from tests.support.registry_people import ADA, Desk, Paper
+from tests.support.serving import Server
+from tests.support.wire import Http
 
 HOME = Path(".flyball/registry")
 ROW = {"card_id": "c-1", "amount": 12.5, "currency": "EUR", "country": "DE"}
-MILD = decisions.PLAIN
-STERN = decisions.PLAIN.replace('pass: "< 0.40", review: "< 0.97", reject: ">= 0.97"', 'pass: "< 0.01", reject: ">= 0.01"')
+MILD = decision_folders.PLAIN
+STERN = decision_folders.PLAIN.replace(
+    'pass: "< 0.40", review: "< 0.97", reject: ">= 0.97"', 'pass: "< 0.01", reject: ">= 0.01"'
+)
 STERN = STERN.replace("then: review", "then: reject").replace("guard_violated: review", "guard_violated: {outcome: reject}")
 
 
@@ -73,7 +73,7 @@ class Laptop:
         """A version of the decision `plain` that is signed and approved; an alarmed model scores everything high."""
         source = self.folder / "source"
         source.mkdir(exist_ok=True)
-        path = decisions.plain(source, spec)
+        path = decision_folders.plain(source, spec)
         if alarmed:
             alarm(source / "plain.onnx")
         told = flyball("register", "plain", "--decision", str(path), "--as", "ada", "--json")
@@ -265,7 +265,7 @@ def test_flyballd_follows_the_folder_that_flyball_control_keeps(laptop: Laptop, 
 @pytest.fixture
 def own_postgres() -> Iterator[PostgresServer]:
     """One that may be killed: other tests share theirs."""
-    with real_parts.postgres() as server:
+    with external_servers.postgres() as server:
         yield server
 
 

@@ -17,17 +17,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import governed
-import models
 import pytest
-import real_parts
-import serving
-import snapshots
-from governed import Json, ask, decided, deployment, document, problem, with_previous
-from serving import READY, Server, until
-from wire import Raw, metrics, raws, settled
 
 from bench.parts.redis import RedisServer
+from tests.support import decision_documents, external_servers, onnx_models, serving, snapshots
+from tests.support.decision_documents import Json, ask, decided, deployment, document, problem, with_previous
+from tests.support.serving import READY, Server, until
+from tests.support.wire import Raw, metrics, raws, settled
 
 Begin = Callable[..., Server]
 
@@ -47,7 +43,7 @@ def begin(start: Callable[..., Server], tmp_path: Path) -> Begin:
 
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    with real_parts.redis(tmp_path) as server:
+    with external_servers.redis(tmp_path) as server:
         yield server
 
 
@@ -73,10 +69,12 @@ def remedy_of(answer: Json) -> tuple[str, str]:
 def test_a_changed_artifact_is_refused_at_load_and_the_version_before_it_goes_on_deciding(
     begin: Begin, tmp_path: Path
 ) -> None:
-    good = governed.thousandth(tmp_path)
+    good = decision_documents.thousandth(tmp_path)
     server = begin(deployment(document(), {"1": good}))
     before = decided(ask(server, 100))
-    other = deployment(document(policy={**governed.POLICY, "rules": []}), {"1": good}, artifact_digest="sha256:" + "0" * 64)
+    other = deployment(
+        document(policy={**decision_documents.POLICY, "rules": []}), {"1": good}, artifact_digest="sha256:" + "0" * 64
+    )
     snapshots.write(tmp_path, 2, [other])
     server.signal(signal.SIGHUP)
     server.log_line(lambda fields: "refused" in str(fields).lower() and "pay" in str(fields))
@@ -85,7 +83,7 @@ def test_a_changed_artifact_is_refused_at_load_and_the_version_before_it_goes_on
 
 
 def test_a_decision_whose_artifact_is_invalid_from_the_start_says_why_it_is_not_served(begin: Begin, tmp_path: Path) -> None:
-    good = governed.thousandth(tmp_path)
+    good = decision_documents.thousandth(tmp_path)
     broken = deployment(document(), {"1": good}, name="broken", artifact_digest="sha256:" + "0" * 64)
     server = begin(deployment(document(), {"1": good}), broken)
     told = problem(ask(server, 100, name="broken"), 503)
@@ -97,7 +95,7 @@ def test_a_decision_whose_artifact_is_invalid_from_the_start_says_why_it_is_not_
 def test_a_model_that_the_runtime_cannot_start_is_refused_and_the_last_good_state_goes_on(
     begin: Begin, tmp_path: Path, model: Callable[[str], Path]
 ) -> None:
-    server = begin(deployment(document(), {"1": governed.thousandth(tmp_path)}))
+    server = begin(deployment(document(), {"1": decision_documents.thousandth(tmp_path)}))
     snapshots.write(tmp_path, 2, [deployment(document(), {"1": model("unknown_op")})])
     server.signal(signal.SIGHUP)
     server.log_line(lambda fields: "refused" in str(fields).lower() and "NoSuchOp" in str(fields))
@@ -105,7 +103,7 @@ def test_a_model_that_the_runtime_cannot_start_is_refused_and_the_last_good_stat
 
 
 def test_without_the_runtime_s_library_the_server_ends_and_says_what_is_missing(tmp_path: Path) -> None:
-    index = snapshots.write(tmp_path, 1, [deployment(document(), {"1": governed.thousandth(tmp_path)})])
+    index = snapshots.write(tmp_path, 1, [deployment(document(), {"1": decision_documents.thousandth(tmp_path)})])
     library = tmp_path / "libonnxruntime.so"
     library.write_bytes(b"no library")
     ended = subprocess.run(
@@ -118,10 +116,10 @@ def test_without_the_runtime_s_library_the_server_ends_and_says_what_is_missing(
 
 def test_a_run_that_fails_is_answered_by_the_previous_version(begin: Begin, tmp_path: Path) -> None:
     """The champion looks the amount up in a table of eight and breaks on any other; the previous one takes all."""
-    policy = {**governed.POLICY, "guards": []}
+    policy = {**decision_documents.POLICY, "guards": []}
     made = with_previous(remedies={"model_unavailable": "previous"}, policy=policy)
-    made["models"][0] = governed.model("m", "2", output="y")
-    versions = {"1": governed.thousandth(tmp_path), "2": models.gather(tmp_path)}
+    made["models"][0] = decision_documents.model("m", "2", output="y")
+    versions = {"1": decision_documents.thousandth(tmp_path), "2": onnx_models.gather(tmp_path)}
     server = begin(deployment(made, versions))
     assert decided(ask(server, 3))["remedy"] is None
     answer = decided(ask(server, 400))
@@ -145,7 +143,7 @@ def looked_up(redis: RedisServer, **reactions: Any) -> Json:
         "kind": "redis", "url": redis.url, "set": "accounts", "timeout_ms": 50,
         "cache": {"ttl_ms": 0, "absent_ttl_ms": 0, "entries_max": 100},
     }  # fmt: skip
-    policy = {**governed.POLICY, "rules": [{"when": "risk > 0.5", "then": "reject", "reason": "R2"}]}
+    policy = {**decision_documents.POLICY, "rules": [{"when": "risk > 0.5", "then": "reject", "reason": "R2"}]}
     remedies = {"feature_error": {"outcome": "review"}}
     return document(features=[feature], sources={"accounts": source}, policy=policy, remedies=remedies)
 
@@ -154,7 +152,7 @@ def looked_up(redis: RedisServer, **reactions: Any) -> Json:
 def fed(redis: RedisServer, begin: Begin, tmp_path: Path) -> Server:
     """A server whose feature is there: high risk for the account a1."""
     redis.put("flyball:accounts:a1", {"risk": 0.9})
-    server = begin(deployment(looked_up(redis, on_error="fault"), {"1": governed.thousandth(tmp_path)}))
+    server = begin(deployment(looked_up(redis, on_error="fault"), {"1": decision_documents.thousandth(tmp_path)}))
     assert decided(ask(server, 100))["outcome"] == "reject"
     return server
 
@@ -190,7 +188,7 @@ def test_a_record_that_is_too_old_meets_what_is_declared_for_stale_ones(
 ) -> None:
     redis.put("flyball:accounts:old", {"risk": 0.9}, age_s=3600)
     redis.put("flyball:accounts:new", {"risk": 0.9})
-    versions = {"1": governed.thousandth(tmp_path)}
+    versions = {"1": decision_documents.thousandth(tmp_path)}
     fault = looked_up(redis, max_age_ms=60_000, on_stale="fault")
     use = looked_up(redis, max_age_ms=60_000, on_stale="use_stale")
     value = looked_up(redis, max_age_ms=60_000, on_stale={"value": 0.1})
@@ -217,7 +215,7 @@ def test_a_source_that_refuses_is_remedied_like_one_that_is_down(redis: RedisSer
 
 def test_a_body_that_is_no_request_is_refused_whatever_remedy_is_declared(begin: Begin, tmp_path: Path) -> None:
     made = document(remedies={"invalid_input": {"outcome": "review"}})
-    server = begin(deployment(made, {"1": governed.thousandth(tmp_path)}))
+    server = begin(deployment(made, {"1": decision_documents.thousandth(tmp_path)}))
     for body in (b"{", b"[]", b'{"input": {}, "extra": 1}', b'{"input": {}, "input": {}}'):
         with Raw(server) as raw:
             head = f"POST /v1/decisions/pay HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -229,7 +227,7 @@ def test_a_body_that_is_no_request_is_refused_whatever_remedy_is_declared(begin:
 
 
 def test_fields_that_break_the_schema_are_named_or_get_the_declared_outcome(begin: Begin, tmp_path: Path) -> None:
-    versions = {"1": governed.thousandth(tmp_path)}
+    versions = {"1": decision_documents.thousandth(tmp_path)}
     lenient = document(remedies={"invalid_input": {"outcome": "review"}})
     server = begin(deployment(document(), versions), deployment(lenient, versions, "lenient"))
     told = problem(ask(server, -3), 422)
@@ -245,7 +243,7 @@ def test_fields_that_break_the_schema_are_named_or_get_the_declared_outcome(begi
 
 
 def test_a_deadline_that_no_run_can_keep_is_answered_by_the_rules_alone(begin: Begin, tmp_path: Path) -> None:
-    slow, alone = {"1": governed.weighty(tmp_path, steps=250)}, {"batch_rows_max": 1}
+    slow, alone = {"1": decision_documents.weighty(tmp_path, steps=250)}, {"batch_rows_max": 1}
     ruled = deployment(document(remedies={"timeout": "rules"}), slow, limits=alone)
     server = begin(ruled, deployment(document(), slow, "strict", limits=alone))
     fired = decided(ask(server, 950, X_Request_Timeout_Ms="15"))
@@ -265,7 +263,7 @@ def test_a_deadline_that_no_run_can_keep_is_answered_by_the_rules_alone(begin: B
 def test_what_finds_the_queue_full_is_shed_or_gets_the_declared_outcome(begin: Begin, tmp_path: Path, declared: Any) -> None:
     made = document(remedies={"queue_full": declared})
     limits = {"queue_wait_ms_max": 1, "batch_rows_max": 1}
-    server = begin(deployment(made, {"1": governed.weighty(tmp_path, steps=10)}, limits=limits))
+    server = begin(deployment(made, {"1": decision_documents.weighty(tmp_path, steps=10)}, limits=limits))
     flood = 12
     body = json.dumps({"input": {"account": "a", "amount": 100}}).encode()
     head = f"POST /v1/decisions/pay HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
@@ -301,7 +299,7 @@ def _unread(pipe: int) -> int:
 @pytest.mark.parametrize("backend", ["gone", "stuck"])
 def test_a_log_that_nobody_reads_any_more_holds_up_no_decision(tmp_path: Path, backend: str) -> None:
     """Its reader has closed the pipe, or lets it run full; meanwhile there is more to log than the pipe holds."""
-    good = governed.thousandth(tmp_path)
+    good = decision_documents.thousandth(tmp_path)
     index = snapshots.write(tmp_path, 1, [deployment(document(), {"1": good})])
     reader, writer = os.pipe()
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
@@ -341,7 +339,7 @@ def test_a_log_that_nobody_reads_any_more_holds_up_no_decision(tmp_path: Path, b
 
 
 def test_a_score_outside_its_guard_is_no_decision_but_the_declared_outcome(begin: Begin, tmp_path: Path) -> None:
-    versions = {"1": governed.thousandth(tmp_path)}
+    versions = {"1": decision_documents.thousandth(tmp_path)}
     guarded = document(remedies={"guard_violated": {"outcome": "review"}})
     server = begin(deployment(guarded, versions), deployment(document(), versions, "strict"))
     assert decided(ask(server, 600))["remedy"] is None
@@ -358,8 +356,8 @@ def test_a_score_that_is_no_number_is_outside_every_guard(
 ) -> None:
     """Zero divided by zero: the model gives NaN, and no band takes it."""
     remedies = {"guard_violated": {"outcome": "review"}}
-    policy = {**governed.POLICY, "guards": []}
-    made = document(models=[governed.model("m", "1", output="score")], remedies=remedies, policy=policy)
-    server = begin(deployment(made, {"1": governed.thousandth(tmp_path, "infinite", factor=float("nan"))}))
+    policy = {**decision_documents.POLICY, "guards": []}
+    made = document(models=[decision_documents.model("m", "1", output="score")], remedies=remedies, policy=policy)
+    server = begin(deployment(made, {"1": decision_documents.thousandth(tmp_path, "infinite", factor=float("nan"))}))
     answer = decided(ask(server, 100))
     assert (answer["outcome"], remedy_of(answer)) == ("review", ("guard_violated", "outcome"))

@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import decisions
 import pandas as pd
 import pytest
-import serving
-import verbs
 
 import flyball
 from flyball.client import Client
-from flyball.decisions.filters import instant
-from flyball.journal import Journal, JournalLog
+from flyball.decision_log.read.filters import instant
+from flyball.native.journal import Journal, JournalLog
+from tests.support import command_line, decision_folders, serving
 
 Json = dict[str, Any]
 
@@ -69,7 +67,7 @@ class Recorded:
 
     def flyball(self, *words: str, code: int = 0) -> Any:
         """What `flyball decisions …` prints as JSON."""
-        ending = verbs.flyball("decisions", *words, "--journal", self.journal, "--json")
+        ending = command_line.flyball("decisions", *words, "--journal", self.journal, "--json")
         assert ending.code == code, ending.text
         return json.loads("\n".join(ending.stdout)) if ending.stdout else ending.text
 
@@ -110,7 +108,7 @@ def serve(folder: Path) -> list[str]:
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     folder = tmp_path_factory.mktemp("replay")
     for name in ("one", "two"):
-        decisions.fraud_model(folder, name, COLUMNS)
+        decision_folders.fraud_model(folder, name, COLUMNS)
     (folder / "pay.yaml").write_text(SPEC)
     with serving.serving(serve(folder)) as server:
         answers = decide(server, rows())
@@ -175,8 +173,8 @@ def changed_record(record: Json) -> Json:
 
 
 def test_another_score_or_outcome_in_the_record_differs(recorded: Recorded) -> None:
-    from flyball.decisions.replay import Selection, replay, selected
-    from flyball.decisions.replay_served import Deployments
+    from flyball.decision_log.replay.deployments import Deployments
+    from flyball.decision_log.replay.replay import Selection, replay, selected
 
     log = JournalLog(recorded.journal, reveal=True)
     records = list(selected(log, Selection(sample=20)))

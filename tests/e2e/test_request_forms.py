@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
-from models import Arrays, row
-from serving import Server
-from triton import grpc_client, http_client
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
-from wire import Http, assert_same, from_binary, infer_path, json_request
+
+from tests.support.onnx_models import Arrays, row
+from tests.support.serving import Server
+from tests.support.triton_clients import grpc_client, http_client
+from tests.support.wire import Http, assert_same, from_binary, infer_path, json_request
 
 Reference = Callable[[str, Arrays], Arrays]
 RAW = {"Inference-Header-Content-Length": "0"}

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import real_parts
-import serving
-import verbs
 
 from flyball import Client
+from tests.support import command_line, external_servers, serving
 
 SPEC = """
 decision: limits
@@ -39,7 +37,7 @@ ROWS = 90
 
 
 def flyball(*words: str | Path, code: int = 0) -> Any:
-    ending = verbs.flyball(*words)
+    ending = command_line.flyball(*words)
     assert ending.code == code, ending.text
     return ending
 
@@ -141,7 +139,7 @@ def test_windows_are_filled_from_a_journal_s_period(folder: Path) -> None:
 def test_windows_in_redis_are_filled_while_servers_run(folder: Path) -> None:
     now = int(time.time())
     (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, past(now))))
-    with real_parts.redis(folder) as redis:
+    with external_servers.redis(folder) as redis:
         shared = "{window: {op: sum, of: amount, by: card_id, last: 1h, source: shared}}"
         text = SPEC.replace("{window: sum(amount) by card_id last 1h}", shared)
         (folder / "limits.yaml").write_text(f"{text}sources: {{shared: {{redis: {redis.url!r}, timeout: 1s}}}}\n")

@@ -9,12 +9,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import serving
-import snapshots
-from decisions import PLAIN, plain
-from models import Arrays, row
-from serving import Server, until
-from wire import Http, Raw, assert_same, metrics, raw_post
+from tests.support import serving, snapshots
+from tests.support.decision_folders import PLAIN, plain
+from tests.support.onnx_models import Arrays, row
+from tests.support.serving import Server, until
+from tests.support.wire import Http, Raw, assert_same, metrics, raw_post
 
 Model = Callable[[str], Path]
 Reference = Callable[[str, Arrays], Arrays]

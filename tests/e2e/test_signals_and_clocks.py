@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import serving
-import snapshots
-from models import row
-from serving import Server
-from wire import Http
+
+from tests.support import serving, snapshots
+from tests.support.onnx_models import row
+from tests.support.serving import Server
+from tests.support.wire import Http
 
 STEPPED = r"""
 #define _GNU_SOURCE
@@ -91,7 +91,7 @@ def test_a_server_that_runs_as_root_says_so_and_how_not_to(start: Callable[..., 
 
 
 def test_at_debug_the_log_has_our_own_events_alone(start: Callable[..., Server], command: list[str], tmp_path: Path) -> None:
-    from raw_h2 import Connection
+    from tests.support.raw_h2 import Connection
 
     config = tmp_path / "debug.json"
     config.write_text('{"log": "debug"}')

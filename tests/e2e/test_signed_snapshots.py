@@ -11,20 +11,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import models
 import pytest
-import serving
-import signed
-import snapshots
-from serving import Server, until
-from signed import DAY_S, Office, changed
-from signed_desk import Desk, Json
-from wire import Http, metrics
 
-from flyball.journal import JournalLog
+from flyball.native.journal import JournalLog
 from flyball.signing import dsse, release
 from flyball.signing.reasons import Reason
 from flyball.signing.strict import written
+from tests.support import onnx_models, serving, signers, snapshots
+from tests.support.serving import Server, until
+from tests.support.signed_server import Desk, Json
+from tests.support.signers import DAY_S, Office, changed
+from tests.support.wire import Http, metrics
 
 
 @pytest.fixture
@@ -51,7 +48,7 @@ def test_a_signed_snapshot_is_served_and_told_with_those_who_approved_it(
 
 @pytest.mark.parametrize("program", ["flyball", "flyballd"])
 def test_without_trust_a_snapshot_is_not_served_and_the_way_out_is_told(tmp_path: Path, program: str) -> None:
-    index = snapshots.write(tmp_path, 1, [snapshots.deployment("m", models.linear(tmp_path, "m", seed=1))])
+    index = snapshots.write(tmp_path, 1, [snapshots.deployment("m", onnx_models.linear(tmp_path, "m", seed=1))])
     command = serving.flyballd(unsigned=False) if program == "flyballd" else serving.serve_snapshot(unsigned=False)
     ending = serving.run([*command, "--snapshot", str(index), "--listen", "127.0.0.1:0"])
     assert ending.code == 3
@@ -63,7 +60,7 @@ def test_without_trust_a_snapshot_is_not_served_and_the_way_out_is_told(tmp_path
 
 def test_what_nobody_signed_is_refused_at_the_start_although_the_index_is_signed(tmp_path: Path) -> None:
     office = Office(tmp_path)
-    plain = snapshots.deployment("m", models.linear(tmp_path, "m", seed=1))
+    plain = snapshots.deployment("m", onnx_models.linear(tmp_path, "m", seed=1))
     index = office.write(tmp_path / "s", 1, [plain])
     command = [*serving.flyballd(unsigned=False), "--snapshot", str(index), "--listen", "127.0.0.1:0", *office.flags]
     ending = serving.run(command)
@@ -72,7 +69,7 @@ def test_what_nobody_signed_is_refused_at_the_start_although_the_index_is_signed
 
 
 def test_what_is_unsigned_and_allowed_is_loud(start: Callable[..., Server], tmp_path: Path) -> None:
-    index = snapshots.write(tmp_path, 1, [snapshots.deployment("m", models.linear(tmp_path, "m", seed=1))])
+    index = snapshots.write(tmp_path, 1, [snapshots.deployment("m", onnx_models.linear(tmp_path, "m", seed=1))])
     server = start(*serving.flyballd(), "--snapshot", index, "--listen", "127.0.0.1:0")
     line = server.log_line(lambda fields: "unsigned deployments serve" in str(fields))
     assert line["level"] == "WARN"
@@ -264,7 +261,7 @@ POLICIES: dict[str, tuple[str, Callable[[Office], Json]]] = {
     "a revoked key": ("key_revoked", lambda office: {"revoked": [
         {"key": office.trusted("dora", [])["hint"], "at": written(office.now), "why": "lost"}]}),
     "a revoked package": ("package_revoked", lambda office: {"revoked": [
-        {"package": signed.root(office.folder / "packages/fraud-2"), "at": written(office.now), "why": "wrong data"}]}),
+        {"package": signers.root(office.folder / "packages/fraud-2"), "at": written(office.now), "why": "wrong data"}]}),
     "a key of tomorrow": ("key_not_yet_valid", lambda office: {"keys": [
         *office.policy["keys"][:-1], office.trusted("dora", ["signer"], **{"from": written(office.now + DAY_S)})]}),
     "a key that ended": ("key_expired", lambda office: {"keys": [
@@ -472,7 +469,7 @@ def test_an_older_trust_policy_is_not_taken_and_the_newer_one_stays(desk: Desk) 
 
 def test_which_event_of_a_registry_serves_is_in_the_journal(start: Callable[..., Server], tmp_path: Path) -> None:
     office = Office(tmp_path)
-    document = office.deployment("fraud", 1, models.linear(tmp_path, "m", seed=1))
+    document = office.deployment("fraud", 1, onnx_models.linear(tmp_path, "m", seed=1))
     registry = {"sequence": 41, "hash": "sha256:" + "4" * 64}
     folder = tmp_path / "journal"
     index = office.write(tmp_path / "s", 6, [document], registry=registry, environment="production")

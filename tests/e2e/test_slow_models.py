@@ -11,16 +11,27 @@ from typing import Any
 
 import numpy as np
 import pytest
-import serving
-import snapshots
-import verbs
-from crowd import crowd
-from held_clock import HeldClock
-from models import Arrays, row
-from serving import Server, until
-from triton import grpc_client, grpc_infer
 from tritonclient.utils import InferenceServerException
-from wire import Http, Raw, Reply, assert_same, from_json, infer_path, json_request, metrics, raw_infer, raw_post, raws
+
+from tests.support import command_line, serving, snapshots
+from tests.support.crowd import crowd
+from tests.support.held_clock import HeldClock
+from tests.support.onnx_models import Arrays, row
+from tests.support.serving import Server, until
+from tests.support.triton_clients import grpc_client, grpc_infer
+from tests.support.wire import (
+    Http,
+    Raw,
+    Reply,
+    assert_same,
+    from_json,
+    infer_path,
+    json_request,
+    metrics,
+    raw_infer,
+    raw_post,
+    raws,
+)
 
 Model = Callable[[str], Path]
 Reference = Callable[[str, Arrays], Arrays]
@@ -149,7 +160,7 @@ def test_a_model_with_a_fixed_first_axis_says_so_and_is_served_one_request_at_a_
     begin: Callable[..., Server], model: Model, reference: Reference
 ) -> None:
     reason = "input 'x' has a fixed first axis of 1"
-    inspected = verbs.flyball("inspect", model("fixed_batch"), "--json")
+    inspected = command_line.flyball("inspect", model("fixed_batch"), "--json")
     assert json.loads("\n".join(inspected.stdout))["batching"] == {"on": False, "reason": reason, "rows_max": 1}
     server = begin(snapshots.deployment("fixed_batch", model("fixed_batch")))
     applied = server.log_line(lambda fields: "deployment applied" in str(fields))

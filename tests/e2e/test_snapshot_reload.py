@@ -7,17 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import models
 import numpy as np
 import onnxruntime
 import pytest
-import serving
-import snapshots
-import verbs
-from crowd import crowd
-from models import Arrays, row
-from serving import Server, until
-from wire import Http, assert_same, infer_path, json_request, metrics, raw_infer, raws
+
+from tests.support import command_line, onnx_models, serving, snapshots
+from tests.support.crowd import crowd
+from tests.support.onnx_models import Arrays, row
+from tests.support.serving import Server, until
+from tests.support.wire import Http, assert_same, infer_path, json_request, metrics, raw_infer, raws
 
 Model = Callable[[str], Path]
 Reference = Callable[[str, Arrays], Arrays]
@@ -37,8 +35,8 @@ def answer_of(path: Path, inputs: Arrays) -> Arrays:
 def test_a_changed_snapshot_is_applied_deployment_by_deployment(
     model: Model, reference: Reference, flyballd: Callable[[Path], Server], tmp_path: Path
 ) -> None:
-    old = models.linear(tmp_path, "old", seed=1)
-    new = models.linear(tmp_path, "new", seed=2)
+    old = onnx_models.linear(tmp_path, "old", seed=1)
+    new = onnx_models.linear(tmp_path, "new", seed=2)
     folder = tmp_path / "snapshot"
     kept, same = snapshots.deployment("kept", old), snapshots.deployment("linear", model("linear"))
     gone = snapshots.deployment("gone", old)
@@ -83,7 +81,7 @@ def test_an_index_that_does_not_parse_is_refused_whole_and_the_old_state_serves_
 def test_two_versions_are_served_and_the_route_chooses_the_default(
     model: Model, flyballd: Callable[[Path], Server], tmp_path: Path
 ) -> None:
-    first, second = models.linear(tmp_path, "v1", seed=1), models.linear(tmp_path, "v2", seed=2)
+    first, second = onnx_models.linear(tmp_path, "v1", seed=1), onnx_models.linear(tmp_path, "v2", seed=2)
     document = snapshots.deployment("m", first, versions={"1": first, "2": second})
     document["route"]["version"] = "1"
     server = flyballd(snapshots.write(tmp_path / "s", 1, [document]))
@@ -183,7 +181,7 @@ def test_a_snapshot_that_was_moved_is_served_without_its_original_models(
     here.mkdir()
     for source in (model("linear"), model("external"), model("external").parent / "external-weights.bin"):
         (here / source.name).write_bytes(source.read_bytes())
-    made = verbs.flyball("snapshot", "linear.onnx", "heavy=external.onnx", "--out", "snapshot", cwd=here)
+    made = command_line.flyball("snapshot", "linear.onnx", "heavy=external.onnx", "--out", "snapshot", cwd=here)
     assert made.code == 0, made.text
     (here / "snapshot").rename(there)
     shutil.rmtree(here)

@@ -12,19 +12,19 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-import serving
-import snapshots
 import tritonclient.grpc as triton_grpc
 import tritonclient.grpc.aio as triton_aio
 from h2.settings import SettingCodes
-from models import Arrays, row
-from raw_h2 import Answer, Connection, frame
-from runs import in_flight, under_way
-from serving import Server, until
-from triton import grpc_client
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import np_to_triton_dtype
-from wire import assert_same, metrics, settled
+
+from tests.support import serving, snapshots
+from tests.support.onnx_models import Arrays, row
+from tests.support.raw_h2 import Answer, Connection, frame
+from tests.support.run_state import in_flight, under_way
+from tests.support.serving import Server, until
+from tests.support.triton_clients import grpc_client
+from tests.support.wire import assert_same, metrics, settled
 
 Reference = Callable[[str, Arrays], Arrays]
 STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"

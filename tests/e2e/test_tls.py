@@ -12,12 +12,12 @@ from typing import Any
 import grpc
 import httpx
 import pytest
-import serving
-import snapshots
-from certificates import Authority, Pair
-from models import row
-from serving import Server, until
-from wire import from_json, infer_path, json_request
+
+from tests.support import serving, snapshots
+from tests.support.certificates import Authority, Pair
+from tests.support.onnx_models import row
+from tests.support.serving import Server, until
+from tests.support.wire import from_json, infer_path, json_request
 
 Start = Callable[..., Server]
 

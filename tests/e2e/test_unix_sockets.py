@@ -12,11 +12,11 @@ from pathlib import Path
 import grpc
 import httpx
 import pytest
-import serving
-import snapshots
-from models import row
-from serving import Server, until
-from wire import Http, from_json, infer_path, json_request
+
+from tests.support import serving, snapshots
+from tests.support.onnx_models import row
+from tests.support.serving import Server, until
+from tests.support.wire import Http, from_json, infer_path, json_request
 
 
 @pytest.fixture

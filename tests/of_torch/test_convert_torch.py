@@ -7,16 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import trained
 from torch import nn
 
-from flyball.convert import convert
 from flyball.errors import InvalidInputError, ModelRefusedError, UsageError
-from flyball.model_runs import Model
+from flyball.models.convert import convert
+from flyball.native.model_runs import Model
+from tests.support import trained_models
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.filterwarnings("ignore")]
 COLUMNS = ["amount", "mcc", "card age"]
-FRAME = trained.payments(300)[[*COLUMNS, "fraud"]]
+FRAME = trained_models.payments(300)[[*COLUMNS, "fraud"]]
 
 
 def perceptron() -> nn.Module:
@@ -44,7 +44,7 @@ def answers(module: Any, frame: pd.DataFrame) -> Any:
 def test_a_module_over_columns_becomes_a_decision(tmp_path: Path) -> None:
     module = perceptron().train()  # as training leaves it
     made = convert(module, data=FRAME, out=tmp_path / "risk", target="fraud", rows=500)
-    np.testing.assert_allclose(trained.scores(made, FRAME), answers(module, FRAME), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(trained_models.scores(made, FRAME), answers(module, FRAME), rtol=0, atol=1e-5)
     assert made.document["explained_by"] == "ablation"
     assert "torch" in made.document["packages"]
 
@@ -54,11 +54,11 @@ def test_an_exported_program_is_loaded_apart_and_only_with_trust(tmp_path: Path)
     rows = torch.from_numpy(FRAME[COLUMNS].to_numpy(dtype=np.float32)[:4])
     program = torch.export.export(module, (rows,), dynamic_shapes=({0: torch.export.Dim("rows")},))
     torch.export.save(program, tmp_path / "risk.pt2")
-    data = trained.saved(FRAME, tmp_path / "rows.csv")
+    data = trained_models.saved(FRAME, tmp_path / "rows.csv")
     with pytest.raises(UsageError, match=r"may run whatever its maker wrote"):
         convert(tmp_path / "risk.pt2", data=data, out=tmp_path / "out", target="fraud")
     made = convert(tmp_path / "risk.pt2", data=data, out=tmp_path / "out", target="fraud", trust_pickle=True, rows=500)
-    np.testing.assert_allclose(trained.scores(made, FRAME), answers(module, FRAME), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(trained_models.scores(made, FRAME), answers(module, FRAME), rtol=0, atol=1e-5)
 
 
 def test_a_program_for_a_fixed_number_of_rows_is_told_how_to_be_exported(tmp_path: Path) -> None:

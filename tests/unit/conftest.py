@@ -1,23 +1,20 @@
-"""Makes the unit tests' own modules importable under importlib mode, and has the fixtures that several of them share."""
+"""Fixtures that several unit tests share."""
 
 import io
 import sys
-from pathlib import Path
 
-import models
 import pytest
 
 from flyball.cli import app as cli
-
-sys.path.insert(0, str(Path(__file__).parent))
+from tests.support import onnx_models
 
 
 @pytest.fixture
 def here(monkeypatch, tmp_path):
     """The working directory, with two models in it."""
     monkeypatch.chdir(tmp_path)
-    models.linear(tmp_path, "a", seed=1)
-    models.linear(tmp_path, "b", seed=2)
+    onnx_models.linear(tmp_path, "a", seed=1)
+    onnx_models.linear(tmp_path, "b", seed=2)
     return tmp_path
 
 
@@ -39,12 +36,12 @@ def run(monkeypatch, capsys):
 @pytest.fixture(params=["home", "http"])
 def shell(request, tmp_path, run, monkeypatch):
     """The command line, with a registry of its own: in a folder, and behind HTTP."""
-    import homes
-    from registry_shell import Shell
+    from tests.support import registry_homes
+    from tests.support.registry_shell import Shell
 
-    house = homes.make(tmp_path)
+    house = registry_homes.make(tmp_path)
     if request.param == "home":
         yield Shell(house, str(house.home), run, monkeypatch)
         return
-    with homes.admin(house) as running:
+    with registry_homes.admin(house) as running:
         yield Shell(house, running.url, run, monkeypatch)

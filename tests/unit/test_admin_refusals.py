@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, ClassVar
 
-import homes
 import pytest
 
 from flyball import errors
@@ -21,20 +20,21 @@ from flyball.control.admin.callers import Gatekeeper
 from flyball.control.admin.listener import Address, AdminListener
 from flyball.control.admin.problems import status_of, unforeseen
 from flyball.control.admin.uploads import AT_ONCE_MAX, PREFIX, Uploads
-from flyball.registry.acting import Actor
-from flyball.registry.at_home import HomeRegistry
+from flyball.registry.acts.interface import Actor
+from flyball.registry.local import LocalRegistry
+from tests.support import registry_homes
 
 TAR = {"content-type": "application/x-tar"}
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[homes.Admin]:
-    house = homes.make(tmp_path_factory.mktemp("refusals"))
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[registry_homes.Admin]:
+    house = registry_homes.make(tmp_path_factory.mktemp("refusals"))
     with house.opened() as registry:
         house.approved(registry)
         registry.promote("fraud@1", "dev", actor=Actor("ada"))
         registry.register(house.package("fraud", 2), "fraud", actor=Actor("ada"))
-    with homes.admin(house, bytes_max=1 << 20) as running:
+    with registry_homes.admin(house, bytes_max=1 << 20) as running:
         yield running
 
 
@@ -73,7 +73,9 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{one[5]} {one[1]}" for one in CASES])
-def test_a_refusal_has_its_status_its_code_its_words_and_the_next_step(api: homes.Admin, case: tuple[Any, ...]) -> None:
+def test_a_refusal_has_its_status_its_code_its_words_and_the_next_step(
+    api: registry_homes.Admin, case: tuple[Any, ...]
+) -> None:
     method, path, role, body, status, code, words, then = case
     headers = {"content-type": "application/json"} if isinstance(body, bytes) else {}
     answer = api.ask(method, path, role=role, body=body, headers=headers)
@@ -90,13 +92,15 @@ def test_a_refusal_has_its_status_its_code_its_words_and_the_next_step(api: home
 @pytest.mark.parametrize(
     ("method", "path", "status"), [("GET", "/v2", 404), ("PUT", "/v1/head", 405), ("GET", "/docs", 404)]
 )
-def test_what_is_not_offered_is_a_problem_of_http_itself(api: homes.Admin, method: str, path: str, status: int) -> None:
+def test_what_is_not_offered_is_a_problem_of_http_itself(
+    api: registry_homes.Admin, method: str, path: str, status: int
+) -> None:
     answer = api.ask(method, path)
     assert (answer.status, answer.document["type"]) == (status, "about:blank")
     assert "GET /openapi.json" in answer.document["next"]
 
 
-def test_every_fault_of_a_body_is_told_at_once_with_its_place(api: homes.Admin) -> None:
+def test_every_fault_of_a_body_is_told_at_once_with_its_place(api: registry_homes.Admin) -> None:
     body = {"version": "../1", "environment": "", "candidate": {"share": 2}, "colour": "red"}
     problem = api.ask("POST", "/v1/registry/fraud/promote", role="deployer", body=body).document
     places = {fault["path"] for fault in problem["faults"]}
@@ -104,12 +108,12 @@ def test_every_fault_of_a_body_is_told_at_once_with_its_place(api: homes.Admin) 
 
 
 @pytest.mark.parametrize("name", ["..", "%2e%2e", "a%2fb", "x" * 129, "-x", "a b"])
-def test_a_name_that_is_none_reaches_nothing(api: homes.Admin, name: str) -> None:
+def test_a_name_that_is_none_reaches_nothing(api: registry_homes.Admin, name: str) -> None:
     answer = api.ask("POST", f"/v1/registry/{name.replace(' ', '%20')}/retire", role="deployer", body={"version": "1"})
     assert answer.status in (404, 405, 422)
 
 
-def test_a_key_that_was_taken_back_opens_nothing_from_then_on(api: homes.Admin) -> None:
+def test_a_key_that_was_taken_back_opens_nothing_from_then_on(api: registry_homes.Admin) -> None:
     with api.house.opened() as registry:
         key = registry.add_key("leaver", ["reader"], actor=Actor("owner"))
         assert api.ask("GET", "/v1/whoami", key=key).document == {"name": "leaver", "roles": ["reader"]}
@@ -120,22 +124,22 @@ def test_a_key_that_was_taken_back_opens_nothing_from_then_on(api: homes.Admin) 
 
 
 @pytest.mark.parametrize("authorization", ["Basic eDp5", "Bearer", "Bearer  ", "bearer " + "x" * 5000, "Bearer fb_\xff"])
-def test_what_is_no_key_is_a_stranger(api: homes.Admin, authorization: str) -> None:
+def test_what_is_no_key_is_a_stranger(api: registry_homes.Admin, authorization: str) -> None:
     assert api.ask("GET", "/v1/head", headers={"authorization": authorization}).status == 401
 
 
-def test_keys_are_kept_as_hashes_only(api: homes.Admin) -> None:
+def test_keys_are_kept_as_hashes_only(api: registry_homes.Admin) -> None:
     stored = b"".join(path.read_bytes() for path in api.house.home.rglob("*") if path.is_file())
     for key in api.house.tokens.values():
         assert key.encode() not in stored
 
 
-def test_a_body_that_is_too_large_is_not_read_to_its_end(api: homes.Admin) -> None:
+def test_a_body_that_is_too_large_is_not_read_to_its_end(api: registry_homes.Admin) -> None:
     answer = api.ask("POST", "/v1/registry/fraud/promote", role="deployer", body={"version": "1" * BODY_BYTES_MAX})
     assert (answer.status, answer.document["code"]) == (413, "body_too_large")
 
 
-def test_an_upload_beyond_the_limit_leaves_nothing_behind(api: homes.Admin) -> None:
+def test_an_upload_beyond_the_limit_leaves_nothing_behind(api: registry_homes.Admin) -> None:
     before = sorted(api.house.folder.iterdir())
     for body, headers in ((b"x" * ((1 << 20) + 1), TAR), (iter([b"x" * (1 << 19)] * 3), TAR)):
         answer = api.ask("POST", "/v1/registry/fraud/register", role="deployer", body=body, headers=headers)
@@ -153,27 +157,27 @@ def test_an_upload_beyond_the_limit_leaves_nothing_behind(api: homes.Admin) -> N
     ids=["nothing", "text"],
 )
 def test_an_upload_that_is_no_package_is_refused(
-    api: homes.Admin, content: bytes, status: int, code: str, words: str
+    api: registry_homes.Admin, content: bytes, status: int, code: str, words: str
 ) -> None:
     answer = api.ask("POST", "/v1/registry/fraud/register", role="deployer", body=content, headers=TAR)
     assert (answer.status, answer.document["code"]) == (status, code)
     assert words in answer.document["detail"]
 
 
-def test_an_upload_of_another_kind_is_refused_by_its_kind(api: homes.Admin) -> None:
+def test_an_upload_of_another_kind_is_refused_by_its_kind(api: registry_homes.Admin) -> None:
     for path in ("/v1/registry/fraud/register", "/v1/import"):
         answer = api.ask("POST", path, role="deployer", body=b"{}", headers={"content-type": "application/json"})
         assert (answer.status, answer.document["code"]) == (415, "unsupported_media")
 
 
-def test_a_package_of_another_name_is_refused(api: homes.Admin) -> None:
+def test_a_package_of_another_name_is_refused(api: registry_homes.Admin) -> None:
     body = tar({path.name: path.read_bytes() for path in api.house.package("other", 1).iterdir()})
     answer = api.ask("POST", "/v1/registry/fraud/register", role="deployer", body=body, headers=TAR)
     assert (answer.status, answer.document["code"]) == (422, "registry_refused")
     assert "its meta.json is of other" in answer.document["detail"]
 
 
-def test_a_caller_s_own_request_id_is_kept_and_anything_else_is_replaced(api: homes.Admin) -> None:
+def test_a_caller_s_own_request_id_is_kept_and_anything_else_is_replaced(api: registry_homes.Admin) -> None:
     assert api.ask("GET", "/live", headers={"x-request-id": "job-17.a"}).headers["x-request-id"] == "job-17.a"
     odd = api.ask("GET", "/live", headers={"x-request-id": "a b\t"}).headers["x-request-id"]
     assert len(odd) == 32
@@ -230,15 +234,17 @@ def test_a_body_that_does_not_come_ends_the_wait() -> None:
     assert json.loads(sent[1]["body"])["code"] == "body_timeout"
 
 
-def test_promotions_that_take_long_leave_room_for_a_rollback(api: homes.Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_promotions_that_take_long_leave_room_for_a_rollback(
+    api: registry_homes.Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun, end = threading.Semaphore(0), threading.Event()
 
-    def slow(self: HomeRegistry, *_: Any, **__: Any) -> Any:
+    def slow(self: LocalRegistry, *_: Any, **__: Any) -> Any:
         begun.release()
         end.wait(20)
         raise errors.GateRefusedError("too slow")
 
-    monkeypatch.setattr(HomeRegistry, "promote", slow)
+    monkeypatch.setattr(LocalRegistry, "promote", slow)
     body = {"version": "1", "environment": "dev"}
     with ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(api.ask, "POST", "/v1/registry/fraud/promote", role="deployer", body=body) for _ in range(4)]
@@ -298,12 +304,12 @@ def test_questions_of_strangers_are_no_events() -> None:
 
 
 def test_a_fault_of_ours_goes_to_the_log_and_not_to_the_caller(
-    api: homes.Admin, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    api: registry_homes.Admin, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(self: HomeRegistry, **_: Any) -> Any:
+    def broken(self: LocalRegistry, **_: Any) -> Any:
         raise RuntimeError("secret of the house")
 
-    monkeypatch.setattr(HomeRegistry, "names", broken)
+    monkeypatch.setattr(LocalRegistry, "names", broken)
     answer = api.ask("GET", "/v1/registry", role="reader", headers={"x-request-id": "job-18"})
     assert (answer.status, answer.document["code"]) == (500, "unexpected")
     assert b"secret" not in answer.body
@@ -370,13 +376,13 @@ def tar(files: dict[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def test_problems_are_json_and_nothing_else(api: homes.Admin) -> None:
+def test_problems_are_json_and_nothing_else(api: registry_homes.Admin) -> None:
     answer = api.ask("GET", "/v1/registry/%00", role="reader")
     assert json.loads(answer.body)["status"] == answer.status
 
 
 def test_a_refused_package_is_told_without_the_server_s_folders_and_the_history_has_none_either(
-    api: homes.Admin, capsys: pytest.CaptureFixture[str]
+    api: registry_homes.Admin, capsys: pytest.CaptureFixture[str]
 ) -> None:
     body = tar(
         {**{path.name: path.read_bytes() for path in api.house.package("odd", 1).iterdir()}, "model.onnx": b"no model"}

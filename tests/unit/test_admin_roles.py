@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
-import homes
 import pytest
 
 from flyball.errors import FlyballError, ForbiddenError
-from flyball.registry.acting import READS, ROLES, ROLES_OF, Actor, Candidate
-from flyball.registry.at_home import HomeRegistry
+from flyball.registry.acts.interface import READS, ROLES, ROLES_OF, Actor, Candidate
+from flyball.registry.local import LocalRegistry
+from tests.support import registry_homes
 
 # The table of docs/reference/admin-api.md, written out once more: a slip in the code's own must not go unseen.
 MAY = {
@@ -55,11 +55,11 @@ REQUESTS: dict[str, list[tuple[str, str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[homes.Admin]:
-    house = homes.make(tmp_path_factory.mktemp("roles"))
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[registry_homes.Admin]:
+    house = registry_homes.make(tmp_path_factory.mktemp("roles"))
     with house.opened() as registry:
         registry.promote(house.approved(registry), "dev", actor=Actor("ada"))
-    with homes.admin(house) as running:
+    with registry_homes.admin(house) as running:
         yield running
 
 
@@ -70,7 +70,7 @@ def test_the_table_of_the_code_is_the_one_that_is_promised() -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("act", MAY)
-def test_a_role_may_do_what_the_table_says_and_nothing_else(api: homes.Admin, act: str, role: str) -> None:
+def test_a_role_may_do_what_the_table_says_and_nothing_else(api: registry_homes.Admin, act: str, role: str) -> None:
     for method, path, body in REQUESTS[act]:
         answer = api.ask(method, path, role=role, body=body)
         if role in MAY[act].split():
@@ -83,7 +83,7 @@ def test_a_role_may_do_what_the_table_says_and_nothing_else(api: homes.Admin, ac
 
 
 @pytest.mark.parametrize("act", [act for act in MAY if act != "read"])
-def test_whoever_is_refused_is_an_event_with_who_and_why(api: homes.Admin, act: str) -> None:
+def test_whoever_is_refused_is_an_event_with_who_and_why(api: registry_homes.Admin, act: str) -> None:
     method, path, body = REQUESTS[act][0]
     before = api.ask("GET", "/v1/head", role="reader").document["sequence"]
     assert api.ask(method, path, role="reader", body=body).status == 403
@@ -95,7 +95,7 @@ def test_whoever_is_refused_is_an_event_with_who_and_why(api: homes.Admin, act: 
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("act", sorted(ROLES_OF.keys() - READS))
-def test_the_registry_itself_holds_people_to_the_same_table(api: homes.Admin, act: str, role: str) -> None:
+def test_the_registry_itself_holds_people_to_the_same_table(api: registry_homes.Admin, act: str, role: str) -> None:
     forbidden = False
     with api.house.opened() as registry:
         try:
@@ -107,9 +107,9 @@ def test_the_registry_itself_holds_people_to_the_same_table(api: homes.Admin, ac
     assert forbidden == (role not in MAY[act].split())
 
 
-def _do(registry: HomeRegistry, act: str, actor: Actor, house: homes.House) -> None:
+def _do(registry: LocalRegistry, act: str, actor: Actor, house: registry_homes.House) -> None:
     """The act, in a form that no role gets through."""
-    version = registry.opened.find("fraud@1")[1]
+    version = registry.handle.find("fraud@1")[1]
     acts = {
         "register": lambda: registry.register(house.package("fraud", 1), "fraud", actor=actor),
         "import": lambda: registry.import_file(house.folder / "no such file", actor=actor),

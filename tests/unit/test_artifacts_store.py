@@ -6,21 +6,21 @@ import os
 import secrets
 from datetime import UTC, datetime, timedelta
 
-import journal_servers
 import pytest
-import real_parts
 
 from bench.parts import s3 as s3_part
-from flyball.artifacts import FolderStore, open_store
 from flyball.artifacts.blobs import digest_of
+from flyball.artifacts.folder_store import FolderStore
+from flyball.artifacts.stores import open_store
 from flyball.errors import ArtifactRefusedError, ArtifactsUnavailableError, MissingExtraError, UsageError
+from tests.support import external_servers, journal_servers
 
 LARGE = bytes(range(256)) * (17 << 12)  # 17 MiB: in a bucket, more than one part
 
 
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory):
-    with real_parts.s3(tmp_path_factory.mktemp("s3")) as server:
+    with external_servers.s3(tmp_path_factory.mktemp("s3")) as server:
         yield server
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flyball.bench import models
-from flyball.bench.bare import measure_bare
+from flyball.bench.bare_loop import measure_bare
 from flyball.bench.payloads import make_payloads, one_thread_session
 from flyball.bench.process import Process, on_cpus, split_cpus
 from flyball.bench.run import check_answer, first_answer

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench_records import record
-from bench_windows import window
 
 from flyball.bench.compare import compare_records
 from flyball.errors import UsageError
+from tests.support.bench_records import record
+from tests.support.bench_windows import window
 
 A, B = Path("a.json"), Path("b.json")
 PLAN = {"arrivals": {"kind": "poisson", "rate_per_s": 1000.0, "seed": 1}}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flyball.bench.allowed import in_words, keys, schema_at
+from flyball.bench.allowed_values import in_words, keys, schema_at
 from flyball.bench.documents import read_contract, read_scenario, scenario_names
 from flyball.bench.scenario import Contract, Scenario
 from flyball.errors import ConfigRefusedError

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from bench_windows import window
 
 from flyball.bench.gate import judge
 from flyball.bench.phases import clearly_keeps, keeps, says_something
 from flyball.bench.scenario import Contract, Slo
+from tests.support.bench_windows import window
 
 
 def contract(**changes):

@@ -2,7 +2,6 @@
 
 import pytest
 
-from flyball import engine
 from flyball.bench import machine as recording
 from flyball.bench.machine import (
     HostWatch,
@@ -13,6 +12,7 @@ from flyball.bench.machine import (
     warnings_of,
 )
 from flyball.errors import RefusedError
+from flyball.native import machine
 
 CPUINFO = "processor\t: 0\nflags\t\t: fpu sse avx2{more}\n\nprocessor\t: 1\nflags\t\t: other\n"
 STAT = "cpu  {0} 0 0 0 0 0 0 {1} 7 7\ncpu0 {2} 0 0 0 0 0 0 {3} 0 0\ncpu1 {4} 0 0 0 0 0 0 {5} 0 0\nintr 1\n"
@@ -21,7 +21,7 @@ STAT = "cpu  {0} 0 0 0 0 0 0 {1} 7 7\ncpu0 {2} 0 0 0 0 0 0 {3} 0 0\ncpu1 {4} 0 0
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     """An empty machine with four cores in the mask and no limit by version 2 of cgroups."""
-    seen = engine.machine().model_copy(update={"cpus": [0, 1, 2, 3], "cpu_quota": None, "memory_limit_bytes": None})
+    seen = machine.machine().model_copy(update={"cpus": [0, 1, 2, 3], "cpu_quota": None, "memory_limit_bytes": None})
     monkeypatch.setattr(recording, "machine", lambda: seen)
     write(tmp_path, {"proc/cpuinfo": CPUINFO.format(more=""), "proc/meminfo": "MemFree: 1 kB\nMemTotal:     2048 kB\n"})
     return tmp_path
@@ -51,7 +51,7 @@ def test_this_machine_can_be_recorded():
     record = machine_record(None, None)
     assert record.cpus_online >= len(record.cpus_allowed) >= 1
     assert record.memory_bytes > 100_000_000
-    assert record.kernel == engine.machine().kernel
+    assert record.kernel == machine.machine().kernel
 
 
 def test_arm_calls_its_flags_features(root):
@@ -115,7 +115,7 @@ def test_no_limit_of_version_1_is_no_limit(root):
 
 
 def test_limits_of_version_2_come_from_the_extension(root, monkeypatch):
-    seen = engine.machine().model_copy(update={"cpu_quota": 0.5, "memory_limit_bytes": 77})
+    seen = machine.machine().model_copy(update={"cpu_quota": 0.5, "memory_limit_bytes": 77})
     monkeypatch.setattr(recording, "machine", lambda: seen)
     record = machine_record(None, None, root=root)
     assert (record.cgroup_cpu_quota, record.cgroup_memory_bytes) == (0.5, 77)
@@ -179,7 +179,7 @@ def test_versions_are_those_of_the_extension_and_of_the_library_that_is_loaded(m
 
     record = software_record()
     assert record.ort_version == onnxruntime.__version__
-    assert record.commit == engine.build_info().commit
+    assert record.commit == machine.build_info().commit
 
 
 @pytest.mark.parametrize(("name", "version"), [("libonnxruntime.so.1.23.4", "1.23.4"), ("libonnxruntime.so", None)])
@@ -189,7 +189,7 @@ def test_a_library_that_was_named_tells_its_version_by_its_name(tmp_path, monkey
 
 
 def test_a_debug_build_is_refused_with_the_command_that_makes_another(monkeypatch):
-    build = engine.build_info().model_copy(update={"debug_assertions": False})
+    build = machine.build_info().model_copy(update={"debug_assertions": False})
     monkeypatch.setattr(recording, "build_info", lambda: build)
     refuse_debug_build()
     monkeypatch.setattr(recording, "build_info", lambda: build.model_copy(update={"debug_assertions": True}))

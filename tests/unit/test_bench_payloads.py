@@ -14,17 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from pyarrow import parquet
-from v2_server import V2Server
 
 from conformance.models import ELEMENTS
 from flyball.bench import models, payloads
-from flyball.bench.bare import measure_bare
+from flyball.bench.bare_loop import measure_bare
 from flyball.bench.payloads import make_payloads, one_thread_session, payloads_for, payloads_for_server
 from flyball.bench.row_tensors import rows_from_file
 from flyball.bench.scenario import ModelSource, PayloadSource
 from flyball.client import TensorMetadata
-from flyball.client.tensors import decode_data
 from flyball.errors import MissingExtraError, ModelRefusedError, NotFoundError, RefusedError, UsageError
+from flyball.rows.tensors import decode_data
+from tests.support.v2_server import V2Server
 
 HERE = ModelSource(path="m.onnx")
 TYPES = {name: element for name, element in ELEMENTS.items() if name != "BF16"}  # which NumPy does not have

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from bench_records import record, scenario
-from bench_windows import window as made_window
 
 from flyball.bench.measure import Measurement, ServerGoneError, Subject
 from flyball.bench.phases import Phases, arrivals_at, threads_on
 from flyball.bench.record import BenchRecord
 from flyball.bench.scenario import Scenario
+from tests.support.bench_records import record, scenario
+from tests.support.bench_windows import window as made_window
 
 LIMIT = 8000.0
 

@@ -6,10 +6,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from serving import until
 
 from flyball.bench.process import Process
 from flyball.errors import FlyballError
+from tests.support.serving import until
 
 SLEEP = "import time; time.sleep(60)"
 READY_S = 7.5

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
-from bench_records import record, scenario, window
 
 from flyball.bench.record import BenchRecord
 from flyball.bench.report import report_document
 from flyball.errors import FlyballError, RefusedError
+from tests.support.bench_records import record, scenario, window
 
 GOLDEN = Path(__file__).parents[1] / "golden/bench/flyball-bench-1.json"
 CONTRACT = {"contract": "payments", "model": "fraud", "rate_per_s": 2000.0, "p99_ms": 5.0}

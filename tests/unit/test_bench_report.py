@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench_records import full_record, kept, latencies, record, scenario, server_side, window
 from rich.console import Console
 
 from flyball.bench.record import BenchRecord
@@ -19,6 +18,7 @@ from flyball.bench.report.drawing import PAPER, drawing
 from flyball.bench.report.plots import plots_of
 from flyball.bench.table import latency, latency_span, percent
 from flyball.errors import MissingExtraError
+from tests.support.bench_records import full_record, kept, latencies, record, scenario, server_side, window
 
 PEERS = ("flyball", "triton", "mlserver", "fastapi", "ray-serve", "bentoml", "litserve", "kserve")
 LIMIT = "the generator was busy 98 % of the time"
@@ -60,8 +60,8 @@ class Tags(HTMLParser):
 def few_draws():
     """How well the intervals hold is tested elsewhere; here they only have to be there."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flyball.bench.resampling._DRAWS", 50)
-        patch.setattr("flyball.bench.resampling._DRAWS_AT_ONCE", 50)
+        patch.setattr("flyball.statistics.resampling._DRAWS", 50)
+        patch.setattr("flyball.statistics.resampling._DRAWS_AT_ONCE", 50)
         yield
 
 

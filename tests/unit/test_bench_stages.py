@@ -8,13 +8,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import numpy as np
 import pytest
-from models import row
 from prometheus_client.parser import text_string_to_metric_families
-from serving import REPOSITORY
-from wire import Http, settled
 
 from flyball.bench.stages import mean_batch_rows, metrics, scrape, server_side
 from flyball.errors import FlyballError
+from tests.support.onnx_models import row
+from tests.support.serving import REPOSITORY
+from tests.support.wire import Http, settled
 
 # As the server's own: nine to the octave, from 1 µs to 0.27 s.
 EDGES_S = [1.024e-6 * 2 ** (place / 9) for place in range(163)]

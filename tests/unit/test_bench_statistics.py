@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from bench_windows import encoded, window
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import signal, stats
@@ -26,6 +25,7 @@ from flyball.bench.statistics import (
     trend,
 )
 from flyball.errors import MissingExtraError, UsageError
+from tests.support.bench_windows import encoded, window
 
 TRIALS = 100
 LATENCY_US = st.floats(0.01, 5e7)
@@ -35,7 +35,7 @@ LATENCY_US = st.floats(0.01, 5e7)
 def fewer_draws():
     """A quarter of them is enough to tell intervals that hold from those that do not."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flyball.bench.resampling._DRAWS", 250)
+        patch.setattr("flyball.statistics.resampling._DRAWS", 250)
         yield
 
 

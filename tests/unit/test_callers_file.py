@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from flyball import engine
-from flyball.config import ServerConfig
-from flyball.config.callers import read_callers
+from flyball.documents.config.callers import read_callers
+from flyball.documents.config.server import ServerConfig
+from flyball.documents.snapshot import compile_models
 from flyball.errors import ConfigRefusedError
-from flyball.snapshot import compile_models
+from flyball.native import server as native_server
 
 KEY = "0" * 64
 WHOLE = {
@@ -57,7 +57,7 @@ def file(tmp_path: Path) -> Path:
 
 def start(file: Path) -> None:
     config = ServerConfig(listen=["127.0.0.1:0"], log="error", unsigned="allow", callers=str(file))
-    server = engine.Server(config, compile_models([]).to_bytes())
+    server = native_server.Server(config, compile_models([]).to_bytes())
     server.drain()
     assert server.wait(10.0)
 

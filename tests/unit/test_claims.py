@@ -5,7 +5,6 @@ import json
 
 import onnxruntime
 import pytest
-from bench_windows import encoded, window
 
 from bench import publish
 from bench.claims import report as reporting
@@ -17,14 +16,15 @@ from bench.claims.tails.loads import Watched, time_line
 from bench.claims.tails.neighbour import TICK_US_USUAL, scheduler_tick_us
 from bench.claims.tails.plots import PLOTS, picture
 from bench.claims.tails.stand import goodput_per_s, raw, slim
-from flyball import engine
 from flyball.bench import machine as recording
 from flyball.bench.machine import HostWatch
-from flyball.bench.models import make_row_cnn, retitle
+from flyball.bench.models.rows import make_row_cnn, retitle
 from flyball.bench.payloads import make_payloads
 from flyball.bench.record import HostSeen
 from flyball.bench.report import drawing
 from flyball.errors import RefusedError, UsageError
+from flyball.native import machine, models
+from tests.support.bench_windows import encoded, window
 
 
 @pytest.fixture(autouse=True)
@@ -82,13 +82,13 @@ def test_each_claim_is_one_line_and_one_that_falls_short_fails_the_run(capsys, t
     document = json.loads(path.read_text())
     assert [line["verdict"] for line in document["lines"]] == ["ok", "not measured here", "falls short"]
     assert document["raw"] == {"raw": {"values": [1]}}
-    assert document["machine"] == engine.machine().model_dump()
-    assert document["build"] == engine.build_info().model_dump()
+    assert document["machine"] == machine.machine().model_dump()
+    assert document["build"] == machine.build_info().model_dump()
 
 
 def test_a_debug_build_proves_nothing(monkeypatch):
     # `make build` makes a release build, so only the one fact is changed that a debug build would tell otherwise.
-    debug = engine.build_info().model_copy(update={"debug_assertions": True})
+    debug = machine.build_info().model_copy(update={"debug_assertions": True})
     monkeypatch.setattr(recording, "build_info", lambda: debug)
     with pytest.raises(RefusedError, match="debug build"):
         Report("test")
@@ -131,7 +131,7 @@ def test_an_error_of_ours_ends_a_command_with_its_text_and_code(capsys):
 def test_a_model_under_another_title_has_another_digest_and_the_same_answers(tmp_path):
     first = make_row_cnn(tmp_path / "a.onnx", layers=1)
     second = retitle(first, tmp_path / "b.onnx", "version 2")
-    assert engine.model_files(first).digest != engine.model_files(second).digest
+    assert models.model_files(first).digest != models.model_files(second).digest
     assert make_payloads(first, 3, seed=1) == make_payloads(second, 3, seed=1)
     assert onnxruntime.InferenceSession(second).get_modelmeta().description == "version 2"
 
@@ -198,8 +198,8 @@ def report_of(path, topics, *, quick=False, verdict="ok"):
         {"claim": topic, "figure": "1", "bar": "<= 2", "verdict": verdict, "reason": "too small", "topic": topic}
         for topic in topics
     ]
-    head = {"measured_at": "2026-01-02T030405", "build": engine.build_info().model_dump()}
-    document = {**head, "machine": engine.machine().model_dump(), "quick": quick, "lines": lines, "raw": topics}
+    head = {"measured_at": "2026-01-02T030405", "build": machine.build_info().model_dump()}
+    document = {**head, "machine": machine.machine().model_dump(), "quick": quick, "lines": lines, "raw": topics}
     path.write_text(json.dumps(document))
     return path
 

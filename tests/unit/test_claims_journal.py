@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from bench.claims.journal import cycles, replay
-from flyball.decisions.candidate import Pair, Trial
-from flyball.decisions.flips import figures
-from flyball.decisions.replay_report import trial_document
+from flyball.decision_log.replay.candidate import Pair, Trial
+from flyball.decision_log.replay.flips import figures
+from flyball.decision_log.replay.report import trial_document
 from flyball.errors import FlyballError
 
 

@@ -7,15 +7,16 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import trained
 from sklearn.linear_model import LogisticRegression
+
+from tests.support import trained_models
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("convert")
-    frame = trained.payments(400)[["amount", "mcc", "fraud"]]
-    trained.saved(frame, path / "rows.csv")
+    frame = trained_models.payments(400)[["amount", "mcc", "fraud"]]
+    trained_models.saved(frame, path / "rows.csv")
     model = LogisticRegression(max_iter=500).fit(frame[["amount", "mcc"]], frame["fraud"])
     (path / "risk.pkl").write_bytes(pickle.dumps(model))
     return path

@@ -4,7 +4,8 @@ import csv
 import json
 
 import pytest
-from decisions import PLAIN, WHOLE, folder, plain
+
+from tests.support.decision_folders import PLAIN, WHOLE, folder, plain
 
 ROW = {"card_id": "c-1", "amount": 12.5, "currency": "EUR", "country": "DE"}
 
@@ -163,8 +164,8 @@ def test_serve_refuses_a_decision_with_its_faults(run, spec, tmp_path):
 
 def test_a_snapshot_of_a_decision_may_be_moved_and_decides_the_same(run, tmp_path, monkeypatch):
     import flyball as fb
-    from flyball.snapshot import read
-    from flyball.spec.local import LocalServer
+    from flyball.decision.local import LocalServer
+    from flyball.documents.snapshot import read
 
     monkeypatch.chdir(tmp_path)
     file = plain(tmp_path)
@@ -184,10 +185,10 @@ def test_a_snapshot_of_a_decision_may_be_moved_and_decides_the_same(run, tmp_pat
 
 
 def test_the_files_that_explain_models_are_packed_by_digest(tmp_path):
-    from flyball.spec import Decision
-    from flyball.spec.document import compile_spec
-    from flyball.spec.faults import Origin
-    from flyball.spec.pack import pack_decisions
+    from flyball.decision.compile.document import compile_spec
+    from flyball.decision.compile.pack import pack_decisions
+    from flyball.decision.decision import Decision
+    from flyball.decision.spec.faults import Origin
 
     trees = PLAIN.replace('score: "probabilities[1]"}', 'score: "probabilities[1]", explain: {trees: t.json}}')
     (tmp_path / "t.json").write_text("{}")

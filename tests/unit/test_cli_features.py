@@ -6,10 +6,10 @@ import sys
 
 import pyarrow
 import pytest
-import real_parts
 from pyarrow import parquet
 
-from flyball.features.target import Target
+from flyball.feature_store.target import Target
+from tests.support import external_servers
 
 CARDS = "card_id,limit,country,code,vip,since\n0042,5000,DE,0123,true,2020-01-01\n7,250.5,FR,9,false,\n"
 
@@ -23,7 +23,7 @@ def here(monkeypatch, tmp_path):
 
 @pytest.fixture(scope="module")
 def redis(tmp_path_factory):
-    with real_parts.redis(tmp_path_factory.mktemp("redis")) as server:
+    with external_servers.redis(tmp_path_factory.mktemp("redis")) as server:
         yield server
 
 

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from registry_desk import Desk
 
 from flyball.cli.app import application
-from flyball.cli.following import follower_of
+from flyball.cli.follow import follower_of
 from flyball.errors import UsageError
 from flyball.signing import keys
+from tests.support.registry_people import Desk
 
 
 def test_a_publisher_key_is_asked_for(tmp_path: Path) -> None:

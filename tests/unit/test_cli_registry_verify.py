@@ -3,11 +3,11 @@
 import json
 
 import pytest
-import registries
-from registries import promoted, registered
 
-from flyball.registry.event import Head
+from flyball.registry.events.event import Head
 from flyball.registry.home import Home
+from tests.support import registry_events
+from tests.support.registry_events import promoted, registered
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def head(tmp_path, monkeypatch) -> Head:
     """A registry with three events; no artifacts, so `verify` always has something to say of these."""
     monkeypatch.setenv("FLYBALL_REGISTRY", str(tmp_path))
     Home.create(tmp_path)
-    database, log = registries.opened(registries.new_sqlite(tmp_path))
+    database, log = registry_events.opened(registry_events.new_sqlite(tmp_path))
     log.append_all([registered("fraud", 1), promoted("fraud", 1), promoted("fraud", 1, "staging")])
     database.close()
     return log.head()
@@ -32,7 +32,7 @@ def test_a_head_that_was_kept_is_found_in_the_chain(run, head):
 
 
 def test_a_chain_that_ends_before_a_head_that_was_kept_is_told(run, head, tmp_path):
-    registries.past_the_triggers(tmp_path, "DELETE FROM events WHERE sequence = 3")
+    registry_events.past_the_triggers(tmp_path, "DELETE FROM events WHERE sequence = 3")
     assert run("registry", "rebuild")[0] == 0
     assert findings(run) == []
     (finding,) = findings(run, "--head", f"{head.sequence}:{head.hash}")
@@ -46,7 +46,7 @@ def test_what_is_no_head_is_told(run, head):
 
 
 def test_tables_that_were_changed_are_made_anew(run, head, tmp_path):
-    registries.past_the_triggers(tmp_path, "UPDATE versions SET author = 'eve'")
+    registry_events.past_the_triggers(tmp_path, "UPDATE versions SET author = 'eve'")
     (finding,) = findings(run)
     assert "table versions" in finding
     code, out, _ = run("registry", "rebuild", "--json")

@@ -4,20 +4,20 @@ import json
 import sys
 
 import pytest
-import repositories
 
 from flyball.cli.repository import tell
-from flyball.repository import read_repository
-from flyball.snapshot import read
+from flyball.documents.snapshot import read
+from flyball.triton.compile import read_repository
+from tests.support import model_repositories
 
 
 @pytest.fixture
 def repository(tmp_path):
     """One model that maps, one that does not in full, one that cannot be served."""
     folder = tmp_path / "models"
-    repositories.add(folder, "plain", versions=(1, 2))
-    repositories.add(folder, "tuned", "max_batch_size: 8 instance_group { count: 2 } colour: [red]")
-    repositories.add_other(folder, "trt", "model.plan", 'platform: "tensorrt_plan"')
+    model_repositories.add(folder, "plain", versions=(1, 2))
+    model_repositories.add(folder, "tuned", "max_batch_size: 8 instance_group { count: 2 } colour: [red]")
+    model_repositories.add_other(folder, "trt", "model.plan", 'platform: "tensorrt_plan"')
     return folder
 
 
@@ -70,7 +70,7 @@ def test_snapshot_shows_people_the_mapping_and_the_digests(run, repository, tmp_
 
 @pytest.mark.parametrize("verb", [["serve"], ["snapshot", "--out", "out"]])
 def test_a_repository_of_which_nothing_can_be_served_ends_the_command_with_3(run, tmp_path, verb):
-    repositories.add_other(tmp_path / "models", "trt", "model.plan")
+    model_repositories.add_other(tmp_path / "models", "trt", "model.plan")
     code, _, errors = run(*verb, "--model-repository", tmp_path / "models")
     assert code == 3
     assert "trt: version 1: model.plan is a model of TensorRT" in errors

@@ -1,11 +1,11 @@
 """Where `flyball serve` has its models from, and what it can give a client that wants one loaded."""
 
 import pytest
-import repositories
 
-from flyball.cli.sources import source_of
+from flyball.cli.model_sources import source_of
+from flyball.documents.snapshot import Slo, Terms, compile_models, read
 from flyball.errors import ModelRefusedError, UsageError
-from flyball.snapshot import Slo, Terms, compile_models, read
+from tests.support import model_repositories
 
 
 def names(bundle):
@@ -31,13 +31,13 @@ def test_flags_for_models_beside_a_snapshot_are_refused(tmp_path):
 
 
 def test_a_load_reads_one_model_of_a_repository_again(tmp_path):
-    repositories.add(tmp_path, "a")
+    model_repositories.add(tmp_path, "a")
     source = source_of(None, None, tmp_path, None)
     assert names(source.read()) == ["a"]
-    repositories.add(tmp_path, "b")
+    model_repositories.add(tmp_path, "b")
     assert names(read(source.on_load("b"))) == ["a", "b"]
     assert source.on_load("none") is None
-    repositories.add(tmp_path, "b", "name: {")
+    model_repositories.add(tmp_path, "b", "name: {")
     with pytest.raises(ModelRefusedError, match="b: config"):
         source.on_load("b")
 

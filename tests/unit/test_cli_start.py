@@ -8,17 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import decisions
-import homes
-import journals
 import pytest
 
 from flyball.signing import keys
+from tests.support import decision_folders, journal_folders, registry_homes
 
 HEAVY = (
-    "alembic", "cryptography", "duckdb", "fastapi", "flyball._native", "flyball.bench", "flyball.control", "flyball.spec",
-    "google.protobuf", "grpc", "numpy", "obstore", "onnx", "onnxruntime", "pandas", "psycopg", "pyarrow", "pydantic", "rich",
-    "sqlalchemy", "sqlalchemy.dialects.postgresql", "urllib3", "uvicorn", "yaml",
+    "alembic", "cryptography", "duckdb", "fastapi", "flyball._native", "flyball.bench", "flyball.control",
+    "flyball.decision.spec", "google.protobuf", "grpc", "numpy", "obstore", "onnx", "onnxruntime", "pandas", "psycopg",
+    "pyarrow", "pydantic", "rich", "sqlalchemy", "sqlalchemy.dialects.postgresql", "urllib3", "uvicorn", "yaml",
 )  # fmt: skip
 PROGRAM = """
 import json, sys
@@ -42,11 +40,11 @@ def loaded_by(*words: str | Path, code: int = 0) -> set[str]:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a registry that has a version, a log, a decision and a public key."""
     folder = tmp_path_factory.mktemp("start")
-    house = homes.make(folder)
+    house = registry_homes.make(folder)
     with house.opened() as registry:
         house.approved(registry)
-    journals.filled(folder / "journal", [2])
-    decisions.plain(folder)
+    journal_folders.filled(folder / "journal", [2])
+    decision_folders.plain(folder)
     (folder / "ada.pub").write_text(keys.public_pem(house.private("ada").public_key()))
     return folder
 
@@ -75,7 +73,7 @@ def test_a_key_is_shown_by_cryptography_alone(place: Path) -> None:
 
 def test_a_decision_is_checked_without_a_registry_or_arrays(place: Path) -> None:
     loaded = loaded_by("check", place / "plain.yaml")
-    assert loaded <= {"flyball._native", "flyball.spec", "pydantic", "rich", "yaml"}
+    assert loaded <= {"flyball._native", "flyball.decision.spec", "pydantic", "rich", "yaml"}
     assert "flyball._native" in loaded
 
 
@@ -85,5 +83,12 @@ def test_a_log_is_verified_without_what_queries_need(place: Path) -> None:
 
 def test_a_log_is_queried_without_a_registry(place: Path) -> None:
     loaded = loaded_by("decisions", "query", "--journal", place / "journal")
-    assert not loaded & {"sqlalchemy", "cryptography", "flyball.spec", "flyball.control", "flyball.bench", "urllib3"}
+    assert not loaded & {
+        "sqlalchemy",
+        "cryptography",
+        "flyball.decision.spec",
+        "flyball.control",
+        "flyball.bench",
+        "urllib3",
+    }
     assert "duckdb" in loaded

@@ -3,13 +3,12 @@
 import json
 from pathlib import Path
 
-import homes
-import models
 import pytest
 
 from flyball.signing import keys
 from flyball.signing.policy import TrustPolicy
 from flyball.signing.trust import open_policy
+from tests.support import onnx_models, registry_homes
 
 HOME = Path(".flyball/registry")
 
@@ -74,7 +73,7 @@ def test_a_file_that_is_named_comes_before_every_registry(run, monkeypatch):
 
 def test_a_version_is_revoked_by_its_package(run, tmp_path):
     assert run("trust", "init")[0] == 0
-    shown = json.loads(run("register", "fraud", models.linear(tmp_path, "m", seed=1), "--json")[1])
+    shown = json.loads(run("register", "fraud", onnx_models.linear(tmp_path, "m", seed=1), "--json")[1])
     assert run("trust", "revoke", "fraud@1", "--why", "wrong labels")[0] == 0
     assert revoked() == [shown["root"]]
     code, _, errors = run("trust", "revoke", "fraud@2", "--why", "wrong labels")
@@ -91,12 +90,12 @@ def test_a_key_s_owner_whose_name_looks_like_a_version_is_still_a_key(run):
 
 def test_a_version_is_found_by_a_registry_behind_http_and_the_policy_lies_here(run, tmp_path, monkeypatch):
     (tmp_path / "house").mkdir()
-    house = homes.make(tmp_path / "house")
+    house = registry_homes.make(tmp_path / "house")
     with house.opened() as registry:
         ref = house.approved(registry)
         root = registry.show(ref).root
     monkeypatch.setenv("FLYBALL_REGISTRY_KEY", house.tokens["reader"])
-    with homes.admin(house) as api:
+    with registry_homes.admin(house) as api:
         monkeypatch.setenv("FLYBALL_REGISTRY", api.url)
         assert run("trust", "init")[0] == 0
         assert run("trust", "revoke", ref, "--why", "wrong labels")[0] == 0

@@ -4,8 +4,8 @@ import resource
 
 import pytest
 
-from flyball import engine
 from flyball.cli import tuning
+from flyball.native import machine as native_machine
 
 TIGHT = {
     "sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never\n",
@@ -55,7 +55,7 @@ def test_doctor_says_nothing_of_what_the_kernel_does_not_show(tmp_path):
     ],
 )
 def test_doctor_asks_for_whole_cores_where_the_quota_has_a_fraction_that_no_lane_uses(quota, good, words):
-    machine = engine.machine().model_copy(update={"cpus": [0, 1, 2, 3], "cpu_quota": quota})
+    machine = native_machine.machine().model_copy(update={"cpus": [0, 1, 2, 3], "cpu_quota": quota})
     finding = tuning.quota(machine)
     assert (finding and finding.good) is good
     assert words in (finding.mend if finding else "")

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 import typer
-from v2_server import V2Server, refusal
 
 import flyball
-from flyball import engine
 from flyball.cli import app as cli
-from flyball.snapshot import BatchWait, Limits, Slo, read
+from flyball.documents.snapshot import BatchWait, Limits, Slo, read
+from flyball.native import boundary, server_documents
+from flyball.native import machine as native_machine
+from flyball.native import models as native_models
+from tests.support.v2_server import V2Server, refusal
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,20 +42,21 @@ def test_inspect_shows_opsets_free_dimensions_and_latencies(run, model):
 def test_inspect_gives_the_reason_why_requests_cannot_share_a_run(run, model):
     code, out, _ = run("inspect", str(model("int8")))
     assert code == 0
-    reason = engine.inspect(model("int8")).batching.reason
+    reason = native_models.inspect(model("int8")).batching.reason
     assert reason
     assert f"batching off: {reason}" in out
 
 
 def test_inspect_counts_one_node_and_shows_an_opset_domain_once(run, tmp_path):
-    import models
     from onnx import TensorProto, helper
 
+    from tests.support import onnx_models
+
     shape = ["n", 2]
-    ends = [models.value(name, TensorProto.FLOAT, shape) for name in ("x", "y")]
+    ends = [onnx_models.value(name, TensorProto.FLOAT, shape) for name in ("x", "y")]
     twice = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 4), helper.make_opsetid("ai.onnx.ml", 3)]
     nodes = [helper.make_node("Neg", ["x"], ["y"])]
-    path = models.save(tmp_path / "one.onnx", nodes, ends[:1], ends[1:], opset=twice)
+    path = onnx_models.save(tmp_path / "one.onnx", nodes, ends[:1], ends[1:], opset=twice)
     code, out, _ = run("inspect", str(path))
     assert code == 0
     assert "   1 node   " in out
@@ -86,20 +89,22 @@ def test_doctor_tells_what_the_extension_found(run):
     report = json.loads(out)
     assert report["able_to_serve"] is True
     found = {item["name"]: item for item in report["findings"]}
-    assert found["native extension"]["found"].startswith(f"{engine.build_info().version} ")
+    assert found["native extension"]["found"].startswith(f"{native_machine.build_info().version} ")
     assert re.fullmatch(r"[\d.]+ GB, (no limit|limit of .+)", found["memory"]["found"])
-    for right in engine.machine().rights:
+    for right in native_machine.machine().rights:
         assert found[f"right: {right.name}"]["good"] is right.granted
         assert found[f"right: {right.name}"]["mend"] == ("" if right.granted else right.grant)
 
 
 def test_doctor_names_what_is_missing_and_the_command_that_grants_it(run, monkeypatch):
     # Rights, quota and cores are those of the machine that runs the tests, so a machine that lacks some is told here.
-    missing = engine.Right(name="affinity", granted=False, why="lanes cannot be pinned", grant="taskset -c 0-3 flyball")
+    missing = server_documents.Right(
+        name="affinity", granted=False, why="lanes cannot be pinned", grant="taskset -c 0-3 flyball"
+    )
     lacking = {"cpus": [0, 1, 2, 5], "cpu_quota": 1.5, "lanes": 2, "rights": [missing]}
     lacking |= {"memory_bytes": 8_000_000_000, "memory_limit_bytes": 2_000_000_000}
-    machine = engine.machine().model_copy(update=lacking)
-    monkeypatch.setattr(engine, "machine", lambda: machine)
+    machine = native_machine.machine().model_copy(update=lacking)
+    monkeypatch.setattr(native_machine, "machine", lambda: machine)
     code, out, _ = run("doctor")
     assert code == 0
     assert re.search(r"right: affinity +no +lanes cannot be pinned +taskset -c 0-3 flyball", out)
@@ -109,14 +114,14 @@ def test_doctor_names_what_is_missing_and_the_command_that_grants_it(run, monkey
 
 
 def test_doctor_prints_only_the_library_where_it_was_asked_for(run):
-    assert run("doctor", "--ort-path") == (0, f"{engine.ort_library()}\n", "")
-    assert json.loads(run("doctor", "--ort-path", "--json")[1]) == {"ort_path": str(engine.ort_library())}
+    assert run("doctor", "--ort-path") == (0, f"{boundary.ort_library()}\n", "")
+    assert json.loads(run("doctor", "--ort-path", "--json")[1]) == {"ort_path": str(boundary.ort_library())}
 
 
 def test_doctor_warns_of_a_debug_build(run, monkeypatch):
     # `make build` makes a release build, so only the one fact is changed that a debug build would tell otherwise.
-    debug = engine.build_info().model_copy(update={"debug_assertions": True})
-    monkeypatch.setattr(engine, "build_info", lambda: debug)
+    debug = native_machine.build_info().model_copy(update={"debug_assertions": True})
+    monkeypatch.setattr(native_machine, "build_info", lambda: debug)
     code, out, _ = run("doctor")
     assert code == 0
     assert re.search(r"optimised build +no +a debug build: do not measure with it +make build", out)
@@ -389,7 +394,7 @@ def test_what_the_system_refuses_is_one_line(run, monkeypatch, more):
     def fail():
         raise PermissionError(13, "Permission denied", "/some/where")
 
-    monkeypatch.setattr(engine, "build_info", fail)
+    monkeypatch.setattr(native_machine, "build_info", fail)
     code, out, errors = run("doctor", *more)
     assert (code, out, errors.count("\n")) == (1, "", 1)
     assert "/some/where: Permission denied" in errors
@@ -403,7 +408,7 @@ def test_demo_without_its_extra_is_one_line_with_the_pip_command(run, monkeypatc
 
 
 def test_version_is_one_line_and_that_of_the_extension(run):
-    assert run("--version") == (0, f"flyball {engine.build_info().version}\n", "")
+    assert run("--version") == (0, f"flyball {native_machine.build_info().version}\n", "")
 
 
 def test_the_public_names_are_all_there():

@@ -6,13 +6,13 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from v2_server import V2Server
 
 from flyball import Client, Decided, errors
 from flyball.client import Reason, UsedModel, UsedRemedy
 from flyball.client.decisions import DecideCall, rows_from
 from flyball.client.fields import plain_row
 from flyball.client.grpc_decisions import document_of, request_of
+from tests.support.v2_server import V2Server
 
 DIGEST = "sha256:" + "1" * 64
 ANSWER = {

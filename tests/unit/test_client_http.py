@@ -7,10 +7,10 @@ import time
 
 import numpy as np
 import pytest
-from v2_server import LENGTH, V2Server, refusal
 
 import flyball
 from flyball import Client, errors
+from tests.support.v2_server import LENGTH, V2Server, refusal
 
 ROW = {"x": np.ones((1, 2), np.float32)}
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from flyball.client.tensors import Tensor, as_array, datatype_of, decode, decode_data, encode
 from flyball.errors import InvalidInputError, ServerFaultError
+from flyball.rows.tensors import Tensor, as_array, datatype_of, decode, decode_data, encode
 
 CODES = ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"]
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)

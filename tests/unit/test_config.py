@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from flyball.config import ServerConfig, read_server_config
-from flyball.config.reference import render
-from flyball.engine import check_config
+from flyball.documents.config.reference import render
+from flyball.documents.config.server import ServerConfig, read_server_config
 from flyball.errors import ConfigRefusedError
+from flyball.native.checks import check_config
 
 ROOT = Path(__file__).parents[2]
 
@@ -192,4 +192,4 @@ def test_every_key_has_a_unit_and_a_description():
 
 def test_the_reference_page_is_what_the_model_renders():
     page = (ROOT / "docs/reference/server-config.md").read_text()
-    assert page == render(), "write it anew:  python -m flyball.config.reference > docs/reference/server-config.md"
+    assert page == render(), "write it anew:  python -m flyball.documents.config.reference > docs/reference/server-config.md"

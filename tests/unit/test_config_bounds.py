@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 
-from flyball import _native, engine
-from flyball.config import ServerConfig
+from flyball import _native
+from flyball.documents.config.server import ServerConfig
+from flyball.documents.snapshot import compile_models
 from flyball.errors import ConfigRefusedError
-from flyball.snapshot import compile_models
+from flyball.native import boundary
+from flyball.native import server as native_server
+from flyball.native.checks import check_config
 
 BOUNDS = {
     "lanes": (1, 256),
@@ -57,13 +60,13 @@ def stopped(server: Any) -> bool:
 
 def start_raw(document: dict[str, Any]) -> None:
     """Start what `ServerConfig` could not hold."""
-    written = {**QUIET, "ort_path": str(engine.ort_library()), **document}
-    with engine.boundary():
+    written = {**QUIET, "ort_path": str(boundary.ort_library()), **document}
+    with boundary.boundary():
         assert stopped(_native.Server(json.dumps(written).encode(), NO_MODELS))
 
 
 def paths(document: dict[str, Any]) -> list[str]:
-    return [fault.path for fault in engine.check_config("server", json.dumps(document).encode())]
+    return [fault.path for fault in check_config("server", json.dumps(document).encode())]
 
 
 def test_the_bounds_below_are_those_of_every_number() -> None:
@@ -79,11 +82,11 @@ def test_the_page_tells_the_bounds() -> None:
 
 def test_the_defaults_are_those_of_the_server() -> None:
     assert paths({}) == []
-    assert stopped(engine.Server(ServerConfig(**QUIET), NO_MODELS))
+    assert stopped(native_server.Server(ServerConfig(**QUIET), NO_MODELS))
 
 
 def test_the_model_has_the_keys_of_the_server() -> None:
-    (fault,) = engine.check_config("server", b'{"colour": "red"}')
+    (fault,) = check_config("server", b'{"colour": "red"}')
     assert (fault.path, fault.found) == ("colour", "red")
     assert fault.allowed.removeprefix("no such key; keys are ").split(", ") == sorted(ServerConfig.model_fields)
 
@@ -91,13 +94,13 @@ def test_the_model_has_the_keys_of_the_server() -> None:
 @pytest.mark.parametrize("end", [0, 1], ids=["least", "largest"])
 def test_every_number_is_taken_at_its_bound(end: int) -> None:
     document = {key: bounds[end] for key, bounds in BOUNDS.items()}
-    assert stopped(engine.Server(ServerConfig(**QUIET, **document), NO_MODELS))
+    assert stopped(native_server.Server(ServerConfig(**QUIET, **document), NO_MODELS))
 
 
 @pytest.mark.parametrize("level", ["error", "warn", "info", "debug"])
 def test_every_level_of_the_log_is_taken(level: str) -> None:
     document = {**QUIET, "log": level}
-    assert stopped(engine.Server(ServerConfig(**document), NO_MODELS))
+    assert stopped(native_server.Server(ServerConfig(**document), NO_MODELS))
 
 
 BEYOND = [(key, value) for key, (low, high) in BOUNDS.items() for value in (low - 1, high + 1)]

@@ -5,17 +5,17 @@ import re
 from pathlib import Path
 from typing import Any
 
-import decisions
 import pytest
-from registry_desk import ADA, Desk
 
 from flyball.control.compile import Compiler, Snapshot
-from flyball.registry.acting import Candidate
-from flyball.registry.rules import VERSIONS_MAX
-from flyball.registry.served import model_version
+from flyball.documents.snapshot import check
+from flyball.registry.acts.interface import Candidate
+from flyball.registry.acts.rules import VERSIONS_MAX
+from flyball.registry.packages.deployment import model_version
 from flyball.signing.strict import seconds
 from flyball.signing.trust import Trust
-from flyball.snapshot import check
+from tests.support import decision_folders
+from tests.support.registry_people import ADA, Desk
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def desk(tmp_path: Path) -> Desk:
 
 
 def compiled(desk: Desk, folder: Path, environment: str = "production") -> Snapshot:
-    return Compiler(desk.opened().opened, environment, folder).compile()
+    return Compiler(desk.opened().handle, environment, folder).compile()
 
 
 def document(snapshot: Snapshot, name: str = "fraud") -> dict[str, Any]:
@@ -130,9 +130,9 @@ def test_an_environment_that_serves_nothing_is_an_empty_snapshot(desk: Desk, tmp
 def test_models_of_a_version_with_several_are_numbered_by_their_place_and_its_number(desk: Desk, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
-    decisions.fraud_model(source, "old", decisions.PLAIN_COLUMNS)
-    spec = decisions.PLAIN.replace('score: "probabilities[1]"}', 'score: "probabilities[1]", previous: old.onnx}')
-    desk.promote(desk.ready("plain", decision=decisions.plain(source, spec)))
+    decision_folders.fraud_model(source, "old", decision_folders.PLAIN_COLUMNS)
+    spec = decision_folders.PLAIN.replace('score: "probabilities[1]"}', 'score: "probabilities[1]", previous: old.onnx}')
+    desk.promote(desk.ready("plain", decision=decision_folders.plain(source, spec)))
     snapshot = compiled(desk, tmp_path / "state")
     made = document(snapshot, "plain")
     assert [one["version"] for one in made["versions"]] == ["1000001", "2000001"]

@@ -4,17 +4,16 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import decisions
-import models
 import numpy as np
 import pytest
-from registry_desk import ADA, Desk
 
-from flyball.engine import model_files
-from flyball.equivalence.certificate import Candidate, Data, Engine, Original, certify
-from flyball.equivalence.comparison import compare
 from flyball.errors import GateRefusedError, RegistryRefusedError
-from flyball.registry.meta import Card
+from flyball.models.equivalence.certificate import Candidate, Data, Engine, Original, certify
+from flyball.models.equivalence.comparison import compare
+from flyball.native.models import model_files
+from flyball.registry.packages.meta import Card
+from tests.support import decision_folders, onnx_models
+from tests.support.registry_people import ADA, Desk
 
 
 @pytest.fixture
@@ -48,8 +47,8 @@ def test_breaking_the_glass_is_told_in_the_event_with_what_was_not_kept(desk: De
 def test_a_model_without_an_end_is_not_promoted_and_no_glass_breaks_that(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flyball.engine.PROBE_MS_MAX", 1000)
-    ref = desk.ready(model=models.endless(tmp_path))
+    monkeypatch.setattr("flyball.native.models.PROBE_MS_MAX", 1000)
+    ref = desk.ready(model=onnx_models.endless(tmp_path))
     for glass in (False, True):
         with pytest.raises(GateRefusedError, match=r"the probe did not end within 1000 ms \(probe_ms_max\)"):
             desk.registry.promote(ref, "dev", actor=ADA, break_glass=glass, reason="now")
@@ -71,7 +70,7 @@ def certificate(folder: Path, model: Path, *, apart: float, way: str | None = No
 
 
 def test_a_version_that_does_not_answer_as_what_was_trained_is_not_promoted(desk: Desk, tmp_path: Path) -> None:
-    model = models.linear(tmp_path, seed=1)
+    model = onnx_models.linear(tmp_path, seed=1)
     differs = desk.ready(model=model, certificate=certificate(tmp_path, model, apart=2e-3))
     with pytest.raises(GateRefusedError, match=r"differs from lightgbm by 0\.002 at most on 100 rows"):
         desk.registry.promote(differs, "dev", actor=ADA)
@@ -82,7 +81,7 @@ def test_a_version_that_does_not_answer_as_what_was_trained_is_not_promoted(desk
 
 def test_a_certificate_of_another_model_is_not_registered(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    model, other = models.linear(tmp_path, seed=1), models.linear(tmp_path / "other", seed=2)
+    model, other = onnx_models.linear(tmp_path, seed=1), onnx_models.linear(tmp_path / "other", seed=2)
     with pytest.raises(RegistryRefusedError, match="no model of the package is"):
         desk.register(model=model, certificate=certificate(tmp_path, other, apart=0.0))
 
@@ -90,10 +89,10 @@ def test_a_certificate_of_another_model_is_not_registered(desk: Desk, tmp_path: 
 def test_a_decision_that_scores_otherwise_than_it_was_compared_is_not_promoted(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decision = decisions.plain(tmp_path)
+    decision = decision_folders.plain(tmp_path)
     proof = certificate(tmp_path, tmp_path / "plain.onnx", apart=0.0, way="sha256:" + "c" * 64)
     # As a package comes that was made by hand, or before anybody looked.
-    monkeypatch.setattr("flyball.registry.packing.reach", lambda *_: "")
+    monkeypatch.setattr("flyball.registry.packages.pack.reach", lambda *_: "")
     ref = desk.ready("plain", decision=decision, certificate=proof)
     with pytest.raises(GateRefusedError, match=r"equivalence: plain is .* the decision around it is not.*convert"):
         desk.registry.promote(ref, "dev", actor=ADA)
@@ -103,18 +102,18 @@ def test_a_model_beside_the_served_one_is_no_proof_for_a_promotion(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "made" / "old").mkdir(parents=True)
-    models.linear(tmp_path / "made", seed=1).rename(tmp_path / "made" / "model.onnx")
-    certificate(tmp_path, models.linear(tmp_path / "made" / "old", seed=2), apart=0.0).rename(
+    onnx_models.linear(tmp_path / "made", seed=1).rename(tmp_path / "made" / "model.onnx")
+    certificate(tmp_path, onnx_models.linear(tmp_path / "made" / "old", seed=2), apart=0.0).rename(
         tmp_path / "made" / "equivalence.json"
     )
-    monkeypatch.setattr("flyball.registry.packing.reach", lambda *_: "")
+    monkeypatch.setattr("flyball.registry.packages.pack.reach", lambda *_: "")
     ref = desk.ready(folder=tmp_path / "made")
     with pytest.raises(GateRefusedError, match=r"equivalence: .* no model of the package is that one"):
         desk.registry.promote(ref, "dev", actor=ADA)
 
 
 def test_a_promotion_says_where_only_the_model_was_proven(desk: Desk, tmp_path: Path) -> None:
-    decision = decisions.plain(tmp_path)
+    decision = decision_folders.plain(tmp_path)
     proof = certificate(tmp_path, tmp_path / "plain.onnx", apart=0.0)
     receipt = desk.registry.promote(desk.ready("plain", decision=decision, certificate=proof), "dev", actor=ADA)
     (gate,) = [gate for gate in receipt.gates if gate.gate == "equivalence"]

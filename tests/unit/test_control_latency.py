@@ -8,17 +8,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-import bench_records
-import decisions
 import pytest
-from registry_desk import ADA, Desk
 
 from flyball.bench.scenario import Contract
 from flyball.control import latency
 from flyball.errors import GateRefusedError, InvalidInputError
-from flyball.registry.acts import Subject
-from flyball.registry.meta import LatencyContract
+from flyball.registry.acts.registry import Subject
+from flyball.registry.packages.meta import LatencyContract
 from flyball.registry.views import ReceiptView
+from tests.support import bench_records, decision_folders
+from tests.support.registry_people import ADA, Desk
 
 CONTRACT = LatencyContract(p99_ms=5, rate_per_s=100)
 ROW = {"card_id": "c-1", "amount": 12.5, "currency": "EUR", "country": "DE"}
@@ -115,7 +114,7 @@ def test_a_plain_model_is_proven_by_the_bench_gate_and_its_record_is_kept(desk: 
     assert found["words"].startswith("the model, asked with rows made up from the model's signature: p99 ")
     assert found["evidence"]["p99_ms"] > found["evidence"]["p50_ms"] > 0
     assert found["evidence"]["hardware"]["cpu"]
-    assert json.loads(desk.registry.opened.store.read(found["evidence"]["record"]))["format"] == "flyball-bench/1"
+    assert json.loads(desk.registry.handle.store.read(found["evidence"]["record"]))["format"] == "flyball-bench/1"
 
 
 def test_the_longest_name_that_a_registry_takes_is_proven_too(desk: Desk, paper: Paper) -> None:
@@ -137,10 +136,10 @@ def test_a_broken_contract_is_not_promoted_and_breaking_the_glass_keeps_what_was
 class TestADecision:
     SAMPLES: ClassVar = [ROW, {"input": ROW}, [ROW, ROW], {"rows": [{"id": "a", "input": ROW}]}]
 
-    def ready(self, desk: Desk, spec: str = decisions.PLAIN, **said: Any) -> str:
+    def ready(self, desk: Desk, spec: str = decision_folders.PLAIN, **said: Any) -> str:
         folder = desk.folder / "decision"
         folder.mkdir()
-        return desk.ready("plain", decision=decisions.plain(folder, spec), contract=CONTRACT, **said)
+        return desk.ready("plain", decision=decision_folders.plain(folder, spec), contract=CONTRACT, **said)
 
     def test_is_asked_itself_with_every_row_of_its_samples(
         self, desk: Desk, paper: Paper, sample: Callable[..., Path]
@@ -163,9 +162,11 @@ class TestADecision:
     def test_without_samples_is_not_proven_and_the_gate_says_how_to_add_them(self, desk: Desk, paper: Paper) -> None:
         folder = desk.folder / "decision"
         folder.mkdir()
-        ref = desk.ready("plain", decision=decisions.plain(folder))  # with a contract it would not have been registered
-        _, version = desk.registry.opened.find(ref)
-        gate = latency.latency(Subject(desk.registry.opened, "plain", version, "dev"), desk.registry.resolve(ref), CONTRACT)
+        ref = desk.ready(
+            "plain", decision=decision_folders.plain(folder)
+        )  # with a contract it would not have been registered
+        _, version = desk.registry.handle.find(ref)
+        gate = latency.latency(Subject(desk.registry.handle, "plain", version, "dev"), desk.registry.resolve(ref), CONTRACT)
         assert not gate.passed
         assert re.search(r"(?s)no samples.*--sample ROW\.json", gate.words)
         assert paper.contract == {}

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flyball.convert.child import taken_apart
-from flyball.convert.table import read_table
 from flyball.errors import FlyballError, ModelRefusedError
+from flyball.models.convert.loader import taken_apart
+from flyball.models.convert.table import read_table
 
 ROWS = {"amount": np.arange(100.0)}
 PARTS = {

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from flyball.convert.comparing import Judged, judge
-from flyball.convert.examine import Examined
-from flyball.convert.parts import Parts
-from flyball.convert.table import Table
+from flyball.models.convert.compare import Judged, judge
+from flyball.models.convert.comparison_rows import Examined
+from flyball.models.convert.parts import Parts
+from flyball.models.convert.table import Table
 
 ROWS = 2000
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flyball.convert.folder import Place, foreign
 from flyball.errors import UsageError
+from flyball.models.convert.folder import Place, foreign
 
 WRITTEN = [
     "model.onnx", "model.trees.json", "decision.yaml", "fitted.json", "expected.parquet", "conversion.json",

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import trained
 
-from flyball import explain
-from flyball.convert import Converted, Terms, convert, of_lightgbm
-from flyball.convert.folder import foreign
-from flyball.equivalence.certificate import read_certificate
 from flyball.errors import InvalidInputError, ModelRefusedError, UsageError
+from flyball.models import attribution
+from flyball.models.convert import Converted, Terms, convert, from_lightgbm
+from flyball.models.convert.folder import foreign
+from flyball.models.equivalence.certificate import read_certificate
+from tests.support import trained_models
 
 
 @pytest.fixture(scope="module")
@@ -24,21 +24,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def booster() -> Any:
-    return trained.lightgbm_booster()
+    return trained_models.lightgbm_booster()
 
 
 @pytest.fixture(scope="module")
 def converted(folder: Path, booster: Any) -> Converted:
     booster.save_model(folder / "fraud.txt")
-    data = trained.saved(trained.payments(), folder / "payments.csv")
+    data = trained_models.saved(trained_models.payments(), folder / "payments.csv")
     return convert(folder / "fraud.txt", data=data, out=folder / "out", target="fraud", rows=2000)
 
 
 def test_the_decision_answers_as_the_booster_does_also_for_gaps_and_unseen_texts(converted: Converted, booster: Any) -> None:
-    fresh = trained.odd(trained.payments(600, seed=3))
+    fresh = trained_models.odd(trained_models.payments(600, seed=3))
     fresh.loc[::9, "mcc"] = 9999
-    rows = trained.inputs(fresh)
-    np.testing.assert_allclose(trained.scores(converted, fresh), booster.predict(rows), rtol=0, atol=1e-6)
+    rows = trained_models.inputs(fresh)
+    np.testing.assert_allclose(trained_models.scores(converted, fresh), booster.predict(rows), rtol=0, atol=1e-6)
 
 
 def test_the_folder_has_all_that_a_decision_needs_and_says_what_was_compared(converted: Converted) -> None:
@@ -60,7 +60,7 @@ def test_the_folder_has_all_that_a_decision_needs_and_says_what_was_compared(con
 
 
 def test_the_rows_that_were_compared_are_kept_by_field_with_what_was_expected(converted: Converted, tmp_path: Path) -> None:
-    from flyball.spec.score import score_file
+    from flyball.decision.score.score import score_file
 
     kept = converted.folder / "expected.parquet"
     score_file(converted.decision(), kept, tmp_path / "scored.parquet", prefix="served.")
@@ -71,27 +71,27 @@ def test_the_rows_that_were_compared_are_kept_by_field_with_what_was_expected(co
 
 
 def test_contributions_add_up_to_the_booster_s_margin(converted: Converted, booster: Any) -> None:
-    frame = trained.payments(50)
-    codes = trained.inputs(trained.payments())[:50]
+    frame = trained_models.payments(50)
+    codes = trained_models.inputs(trained_models.payments())[:50]
     coded = {name: codes[name].cat.codes.replace(-1, np.nan) for name in ("country", "channel", "mcc")}
     table = codes.assign(**coded).to_numpy(dtype=np.float32)
     sidecar = (converted.folder / "model.trees.json").read_bytes()
-    got = explain.contributions(sidecar, table).sum(axis=1)
+    got = attribution.contributions(sidecar, table).sum(axis=1)
     np.testing.assert_allclose(got, booster.predict(codes, raw_score=True), rtol=0, atol=1e-5)
     with converted.decision() as decision:
-        decided = decision.decide(trained.requests(frame[:1], converted)[0], explain=True)
+        decided = decision.decide(trained_models.requests(frame[:1], converted)[0], explain=True)
     assert decided.reasons
 
 
 def test_two_conversions_of_one_model_give_the_same_bytes(converted: Converted, booster: Any, tmp_path: Path) -> None:
-    again = convert(booster, data=trained.payments(), out=tmp_path / "again", target="fraud", name="fraud", rows=2000)
+    again = convert(booster, data=trained_models.payments(), out=tmp_path / "again", target="fraud", name="fraud", rows=2000)
     for name in ("model.onnx", "model.trees.json", "decision.yaml", "fitted.json"):
         assert (again.folder / name).read_bytes() == (converted.folder / name).read_bytes(), name
 
 
 def test_a_threshold_becomes_the_float32_that_is_not_above_it() -> None:
     text = "tree_sizes=100 20\nthreshold=0.1 3 -0.1 1e-300\nleaf_value=0.1\n"
-    kept = of_lightgbm.rounded_down(text)
+    kept = from_lightgbm.rounded_down(text)
     assert kept.splitlines()[1] == "leaf_value=0.1"
     below = [float(number) for number in kept.splitlines()[0].partition("=")[2].split()]
     for exact, rounded in zip([0.1, 3.0, -0.1, 1e-300], below, strict=True):
@@ -111,10 +111,10 @@ def test_a_shifted_threshold_is_caught_and_the_rows_that_it_moved_are_shown(
         values.floats[0] += 1.0
         return model.SerializeToString(), output, cut
 
-    whole = of_lightgbm.to_onnx
-    monkeypatch.setattr(of_lightgbm, "to_onnx", wrong)
+    whole = from_lightgbm.to_onnx
+    monkeypatch.setattr(from_lightgbm, "to_onnx", wrong)
     with pytest.raises(ModelRefusedError, match=r"answers otherwise than the original: \d+ of .* rows") as refused:
-        convert(booster, data=trained.payments(), out=tmp_path / "out", target="fraud")
+        convert(booster, data=trained_models.payments(), out=tmp_path / "out", target="fraud")
     assert refused.value.code == "not_equal"
     assert '{"amount": ' in refused.value.message
     assert not (tmp_path / "out").exists()
@@ -123,32 +123,34 @@ def test_a_shifted_threshold_is_caught_and_the_rows_that_it_moved_are_shown(
 
 
 def test_classes_are_scored_one_at_a_time(tmp_path: Path) -> None:
-    frame = trained.payments()
+    frame = trained_models.payments()
     three = frame["fraud"] + (frame["amount"] > 60)
-    booster = trained.lightgbm_booster(10, objective="multiclass", num_class=3, target=three)
+    booster = trained_models.lightgbm_booster(10, objective="multiclass", num_class=3, target=three)
     with pytest.raises(UsageError, match=r"3 classes.*\n.*--score 0 to 2"):
         convert(booster, data=frame, out=tmp_path / "out", target="fraud")
     made = convert(booster, data=frame, out=tmp_path / "out", target="fraud", score=2, rows=500)
-    expected = booster.predict(trained.inputs(frame))[:, 2]
-    np.testing.assert_allclose(trained.scores(made, frame), expected, rtol=0, atol=1e-6)
+    expected = booster.predict(trained_models.inputs(frame))[:, 2]
+    np.testing.assert_allclose(trained_models.scores(made, frame), expected, rtol=0, atol=1e-6)
 
 
 def test_a_regression_is_held_to_a_bound_of_its_own_size(tmp_path: Path) -> None:
-    frame = trained.payments()
-    booster = trained.lightgbm_booster(10, objective="regression", target=frame["amount"] * 1000, categories=())
-    data = frame.drop(columns=["fraud", *trained.TEXTS])
+    frame = trained_models.payments()
+    booster = trained_models.lightgbm_booster(10, objective="regression", target=frame["amount"] * 1000, categories=())
+    data = frame.drop(columns=["fraud", *trained_models.TEXTS])
     made = convert(booster, data=data, out=tmp_path / "out", name="spend", terms=Terms(owner="risk@example.com"))
     assert made.judged.comparison.relative == made.judged.comparison.bound == 1e-5
     expected = booster.predict(data)
-    np.testing.assert_allclose(trained.scores(made, data), expected, rtol=1e-5)
+    np.testing.assert_allclose(trained_models.scores(made, data), expected, rtol=1e-5)
     assert made.decision().spec.owner == "risk@example.com"
 
 
 def test_a_forest_answers_the_mean_of_its_trees(tmp_path: Path) -> None:
-    booster = trained.lightgbm_booster(7, boosting="rf", bagging_fraction=0.7, bagging_freq=1)
-    frame = trained.payments()
+    booster = trained_models.lightgbm_booster(7, boosting="rf", bagging_fraction=0.7, bagging_freq=1)
+    frame = trained_models.payments()
     made = convert(booster, data=frame, out=tmp_path / "out", target="fraud", rows=500)
-    np.testing.assert_allclose(trained.scores(made, frame), booster.predict(trained.inputs(frame)), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        trained_models.scores(made, frame), booster.predict(trained_models.inputs(frame)), rtol=0, atol=1e-6
+    )
 
 
 def test_columns_without_names_are_taken_by_their_place(tmp_path: Path) -> None:
@@ -161,7 +163,7 @@ def test_columns_without_names_are_taken_by_their_place(tmp_path: Path) -> None:
     )
     data = pd.DataFrame(rows, columns=["a", "b", "c"])
     made = convert(booster, data=data, out=tmp_path / "out", name="plain")
-    np.testing.assert_allclose(trained.scores(made, data), booster.predict(rows), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(trained_models.scores(made, data), booster.predict(rows), rtol=0, atol=1e-6)
     with pytest.raises(InvalidInputError, match=r"trained on 3 columns without names, and the data has 2"):
         convert(booster, data=data[["a", "b"]], out=tmp_path / "less", name="plain")
 
@@ -192,9 +194,9 @@ def test_values_that_float32_cannot_tell_apart_are_counted_and_not_taken_for_a_b
 def test_what_onnx_s_trees_cannot_say_is_refused_with_what_to_do(
     settings: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
-    booster = trained.lightgbm_booster(3, **settings)
+    booster = trained_models.lightgbm_booster(3, **settings)
     with pytest.raises(ModelRefusedError, match=said):
-        convert(booster, data=trained.payments(), out=tmp_path / "out", target="fraud")
+        convert(booster, data=trained_models.payments(), out=tmp_path / "out", target="fraud")
     assert not list(tmp_path.iterdir())
 
 

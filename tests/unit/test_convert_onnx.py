@@ -4,23 +4,22 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import models
 import numpy as np
 import onnx
 import pytest
-import trained
 from onnx import TensorProto, helper
 
-from flyball import onnx_graph
-from flyball.convert import convert, of_onnx
-from flyball.convert.plain import Plain, compared
-from flyball.convert.session import answers_of, session
-from flyball.equivalence.certificate import read_certificate
+from flyball.documents import onnx_graph
+from flyball.documents.onnx_graph import keep_outputs
 from flyball.errors import InvalidInputError, ModelRefusedError, UsageError
-from flyball.model_runs import Model
-from flyball.onnx_graph import keep_outputs
+from flyball.models.convert import convert, from_onnx
+from flyball.models.convert.session import answers_of, session
+from flyball.models.convert.tensor_model import Plain, compared
+from flyball.models.equivalence.certificate import read_certificate
+from flyball.native.model_runs import Model
+from tests.support import onnx_models, trained_models
 
-FRAME = trained.payments(300)
+FRAME = trained_models.payments(300)
 COLUMNS = ["amount", "mcc", "card age"]
 
 
@@ -41,10 +40,10 @@ def classifier(path: Path, *, zipmap: bool) -> Any:
 @pytest.mark.parametrize("zipmap", [True, False], ids=["maps", "tensors"])
 def test_a_model_over_rows_of_columns_becomes_a_decision(zipmap: bool, tmp_path: Path) -> None:
     forest = classifier(tmp_path / "risk.onnx", zipmap=zipmap)
-    data = trained.saved(FRAME[[*COLUMNS, "fraud"]], tmp_path / "rows.csv")
+    data = trained_models.saved(FRAME[[*COLUMNS, "fraud"]], tmp_path / "rows.csv")
     made = convert(tmp_path / "risk.onnx", data=data, out=tmp_path / "out", target="fraud", rows=400)
     expected = forest.predict_proba(FRAME[COLUMNS].to_numpy())[:, 1]
-    np.testing.assert_allclose(trained.scores(made, FRAME), expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(trained_models.scores(made, FRAME), expected, rtol=0, atol=1e-6)
     assert made.document["explained_by"] == "ablation"
     assert len(made.document["outputs_cut"]) == 1
     assert any("ZipMap" in note for note in made.document["notes"]) == zipmap
@@ -52,11 +51,13 @@ def test_a_model_over_rows_of_columns_becomes_a_decision(zipmap: bool, tmp_path:
 
 
 def test_a_model_with_one_tensor_for_each_column_is_fed_by_their_names(tmp_path: Path) -> None:
-    ends = [models.value(name, TensorProto.FLOAT, ["n", 1]) for name in ("amount", "card_age", "sum")]
-    path = models.save(tmp_path / "sum.onnx", [helper.make_node("Add", ["amount", "card_age"], ["sum"])], ends[:2], ends[2:])
+    ends = [onnx_models.value(name, TensorProto.FLOAT, ["n", 1]) for name in ("amount", "card_age", "sum")]
+    path = onnx_models.save(
+        tmp_path / "sum.onnx", [helper.make_node("Add", ["amount", "card_age"], ["sum"])], ends[:2], ends[2:]
+    )
     made = convert(path, data=FRAME, out=tmp_path / "out", target="fraud", rows=400)
     expected = FRAME["amount"] + FRAME["card age"]
-    np.testing.assert_allclose(trained.scores(made, FRAME), expected, rtol=1e-6)
+    np.testing.assert_allclose(trained_models.scores(made, FRAME), expected, rtol=1e-6)
     with pytest.raises(InvalidInputError, match=r"no column 'amount', which the model was trained on"):
         convert(path, data=FRAME.drop(columns="amount"), out=tmp_path / "less")
 
@@ -73,8 +74,11 @@ def test_the_number_of_columns_must_be_the_model_s(tmp_path: Path) -> None:
 
 def pictures(folder: Path) -> Path:
     """A mean over each picture, declared for one picture at a time as exporters do."""
-    ends = [models.value("image", TensorProto.FLOAT, [1, 3, 4, 4]), models.value("mean", TensorProto.FLOAT, [1, 3, 1, 1])]
-    return models.save(
+    ends = [
+        onnx_models.value("image", TensorProto.FLOAT, [1, 3, 4, 4]),
+        onnx_models.value("mean", TensorProto.FLOAT, [1, 3, 1, 1]),
+    ]
+    return onnx_models.save(
         folder / "pictures.onnx", [helper.make_node("GlobalAveragePool", ["image"], ["mean"])], ends[:1], ends[1:]
     )
 
@@ -91,10 +95,12 @@ def test_a_model_of_other_tensors_is_kept_plain_with_free_rows(tmp_path: Path) -
 
 def test_a_plain_model_without_data_is_tried_on_made_up_tensors(tmp_path: Path) -> None:
     ends = [
-        models.value("image", TensorProto.FLOAT, ["n", 3, 4, 4]),
-        models.value("mean", TensorProto.FLOAT, ["n", 3, 1, 1]),
+        onnx_models.value("image", TensorProto.FLOAT, ["n", 3, 4, 4]),
+        onnx_models.value("mean", TensorProto.FLOAT, ["n", 3, 1, 1]),
     ]
-    path = models.save(tmp_path / "p.onnx", [helper.make_node("GlobalAveragePool", ["image"], ["mean"])], ends[:1], ends[1:])
+    path = onnx_models.save(
+        tmp_path / "p.onnx", [helper.make_node("GlobalAveragePool", ["image"], ["mean"])], ends[:1], ends[1:]
+    )
     made = convert(path, out=tmp_path / "out")
     assert made.judged.comparison.by_kind.keys() == {"random"}
     with pytest.raises(InvalidInputError, match=r"takes tensors, not rows of columns: image FP32.*\n.*\.npz"):
@@ -111,30 +117,33 @@ def test_a_model_for_one_picture_at_a_time_is_asked_one_at_a_time(tmp_path: Path
 
 
 def test_a_model_for_so_many_rows_is_asked_so_many_at_a_time(tmp_path: Path) -> None:
-    ends = [models.value(name, TensorProto.FLOAT, [4, 2]) for name in ("x", "y")]
-    path = models.save(tmp_path / "four.onnx", [helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:])
+    ends = [onnx_models.value(name, TensorProto.FLOAT, [4, 2]) for name in ("x", "y")]
+    path = onnx_models.save(tmp_path / "four.onnx", [helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:])
     rows = np.arange(20, dtype=np.float32).reshape(10, 2)
     with session(path) as four:
         np.testing.assert_array_equal(answers_of(four, {"x": rows})["y"], -rows)
     made = convert(path, data=FRAME[["amount", "mcc"]], out=tmp_path / "out", rows=102, score=1)
-    np.testing.assert_allclose(trained.scores(made, FRAME), -FRAME["mcc"])
+    np.testing.assert_allclose(trained_models.scores(made, FRAME), -FRAME["mcc"])
 
 
 def test_many_rows_are_asked_in_runs_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
     monkeypatch.setattr(Model, "run", lambda _, inputs: sizes.append(len(inputs["x"])) or {"y": inputs["x"]})
-    monkeypatch.setattr("flyball.convert.session._RUN_BYTES_MAX", 64)
+    monkeypatch.setattr("flyball.models.convert.session._RUN_BYTES_MAX", 64)
     rows = np.arange(40, dtype=np.float32).reshape(10, 4)
-    with session(models.linear(tmp_path)) as model:
+    with session(onnx_models.linear(tmp_path)) as model:
         np.testing.assert_array_equal(answers_of(model, {"x": rows})["y"], rows)
     assert sizes == [4, 4, 2]
 
 
 def test_a_model_whose_rows_cannot_be_free_is_told_to_be_exported_so(tmp_path: Path) -> None:
-    ends = [models.value("image", TensorProto.FLOAT, [1, 3, 2, 2]), models.value("flat", TensorProto.FLOAT, [1, 12])]
+    ends = [
+        onnx_models.value("image", TensorProto.FLOAT, [1, 3, 2, 2]),
+        onnx_models.value("flat", TensorProto.FLOAT, [1, 12]),
+    ]
     shape = {"shape": np.array([1, -1], np.int64)}
     nodes = [helper.make_node("Reshape", ["image", "shape"], ["flat"])]
-    path = models.save(tmp_path / "flat.onnx", nodes, ends[:1], ends[1:], shape)
+    path = onnx_models.save(tmp_path / "flat.onnx", nodes, ends[:1], ends[1:], shape)
     with pytest.raises(ModelRefusedError, match=r"'flat' has the shape \[1, 96\] for 8 rows.*\n.*with free rows"):
         convert(path, out=tmp_path / "out")
 
@@ -142,11 +151,11 @@ def test_a_model_whose_rows_cannot_be_free_is_told_to_be_exported_so(tmp_path: P
 def test_arrays_of_different_lengths_are_told(tmp_path: Path) -> None:
     given = {name: np.zeros((count, 3), np.float32) for name, count in (("amounts", 2), ("count", 3), ("known", 3))}
     with pytest.raises(InvalidInputError, match=r"so many rows: amounts 2, count 3, known 3"):
-        convert(models.many(tmp_path), data=given, out=tmp_path / "out")
+        convert(onnx_models.many(tmp_path), data=given, out=tmp_path / "out")
 
 
 def test_a_classifier_with_maps_is_kept_without_data_too(tmp_path: Path) -> None:
-    made = convert(models.zipmap(tmp_path), out=tmp_path / "out")
+    made = convert(onnx_models.zipmap(tmp_path), out=tmp_path / "out")
     assert (made.judged.comparison.all.rows, made.judged.equal) == (8, True)
     assert [one.name for one in Model(made.folder / "model.onnx").facts.outputs] == ["label", "probabilities"]
 
@@ -170,7 +179,7 @@ def test_a_fault_of_what_makes_a_file_fit_to_be_served_is_found(
     fault: tuple[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     classifier(tmp_path / "risk.onnx", zipmap=True)
-    monkeypatch.setattr(of_onnx, *fault)
+    monkeypatch.setattr(from_onnx, *fault)
     for data in (FRAME[COLUMNS], None):
         with pytest.raises(ModelRefusedError, match="answers otherwise than the original"):
             convert(tmp_path / "risk.onnx", data=data, out=tmp_path / "out", rows=400)
@@ -184,9 +193,9 @@ def told_apart(folder: Path) -> Plain:
         helper.make_node("Cast", ["label"], ["word"], to=TensorProto.STRING),
     ]
     kinds = {"label": TensorProto.INT64, "probability": TensorProto.FLOAT, "word": TensorProto.STRING}
-    outputs = [models.value(name, kind, ["n", 1]) for name, kind in kinds.items()]
-    inputs = [models.value("x", TensorProto.FLOAT, ["n", 1])]
-    path = models.save(folder / "m.onnx", nodes, inputs, outputs, {"small": np.array(1e-6, np.float32)})
+    outputs = [onnx_models.value(name, kind, ["n", 1]) for name, kind in kinds.items()]
+    inputs = [onnx_models.value("x", TensorProto.FLOAT, ["n", 1])]
+    path = onnx_models.save(folder / "m.onnx", nodes, inputs, outputs, {"small": np.array(1e-6, np.float32)})
     given = {"x": np.linspace(1, 100_000, 5, dtype=np.float32).reshape(-1, 1)}
     with session(path) as model:
         return Plain("onnx", path.read_bytes(), given, answers_of(model, given), made_up=False)
@@ -206,7 +215,7 @@ def test_every_output_has_a_bound_of_its_own_and_labels_and_texts_have_none(outp
 
 
 def test_a_model_that_gives_texts_alone_is_compared_by_them(tmp_path: Path) -> None:
-    words = onnx.load(models.strings(tmp_path))
+    words = onnx.load(onnx_models.strings(tmp_path))
     keep_outputs(words, {"word"})
     (tmp_path / "words.onnx").write_bytes(words.SerializeToString())
     assert convert(tmp_path / "words.onnx", out=tmp_path / "out").judged.comparison.all.rows == 8
@@ -214,7 +223,7 @@ def test_a_model_that_gives_texts_alone_is_compared_by_them(tmp_path: Path) -> N
 
 def test_what_a_server_would_refuse_is_refused_with_its_reason(tmp_path: Path) -> None:
     for name in ("unknown_op", "opset_99", "truncated"):
-        path = getattr(models, name)(tmp_path)
+        path = getattr(onnx_models, name)(tmp_path)
         with pytest.raises(ModelRefusedError) as refused:
             convert(path, data=FRAME[COLUMNS], out=tmp_path / "out")
         assert "flyball-convert-" not in refused.value.message, name
@@ -223,7 +232,7 @@ def test_what_a_server_would_refuse_is_refused_with_its_reason(tmp_path: Path) -
 
 
 def test_outputs_are_cut_with_all_that_only_they_needed(tmp_path: Path) -> None:
-    ends = [models.value(name, TensorProto.FLOAT, ["n", 2]) for name in ("x", "kept", "cut")]
+    ends = [onnx_models.value(name, TensorProto.FLOAT, ["n", 2]) for name in ("x", "kept", "cut")]
     nodes = [
         helper.make_node("Neg", ["x"], ["middle"]),
         helper.make_node("Add", ["middle", "weight"], ["kept"]),

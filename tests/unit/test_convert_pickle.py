@@ -12,24 +12,24 @@ from typing import Any
 import joblib
 import numpy as np
 import pytest
-import trained
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from flyball.convert import convert
-from flyball.convert.child import taken_apart
-from flyball.convert.table import read_table
 from flyball.errors import InvalidInputError, MissingExtraError, ModelRefusedError, UsageError
+from flyball.models.convert import convert
+from flyball.models.convert.loader import taken_apart
+from flyball.models.convert.table import read_table
+from tests.support import trained_models
 
-FRAME = trained.payments(400)
+FRAME = trained_models.payments(400)
 COLUMNS = ["amount", "mcc"]
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return trained.saved(FRAME[[*COLUMNS, "fraud"]], tmp_path_factory.mktemp("rows") / "rows.csv")
+    return trained_models.saved(FRAME[[*COLUMNS, "fraud"]], tmp_path_factory.mktemp("rows") / "rows.csv")
 
 
 class Calling:
@@ -57,7 +57,7 @@ def test_a_pickled_pipeline_is_converted_and_answers_as_it_did(dump: Any, data: 
         dump.dump(model, file)
     made = convert(tmp_path / "fraud.pkl", data=data, out=tmp_path / "out", target="fraud", trust_pickle=True, rows=500)
     expected = model.predict_proba(FRAME[COLUMNS])[:, 1]
-    np.testing.assert_allclose(trained.scores(made, FRAME), expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(trained_models.scores(made, FRAME), expected, rtol=0, atol=1e-6)
 
 
 def test_without_trust_nothing_is_loaded(data: Path, tmp_path: Path) -> None:

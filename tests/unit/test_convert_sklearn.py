@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import trained
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
@@ -27,11 +26,12 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
-from flyball.convert import Converted, convert
 from flyball.errors import InvalidInputError, ModelRefusedError, RegistryRefusedError, UsageError
-from flyball.registry.packing import Contents, pack
+from flyball.models.convert import Converted, convert
+from flyball.registry.packages.pack import Contents, pack
+from tests.support import trained_models
 
-FRAME = trained.payments()
+FRAME = trained_models.payments()
 ROWS, TARGET = FRAME.drop(columns="fraud"), FRAME["fraud"]
 
 
@@ -40,8 +40,8 @@ def filled() -> Any:
     numbers = Pipeline([("fill", SimpleImputer(strategy="median")), ("scale", StandardScaler())])
     return ColumnTransformer(
         [
-            ("numbers", numbers, trained.NUMBERS),
-            ("texts", OneHotEncoder(handle_unknown="ignore"), trained.TEXTS),
+            ("numbers", numbers, trained_models.NUMBERS),
+            ("texts", OneHotEncoder(handle_unknown="ignore"), trained_models.TEXTS),
             ("codes", OneHotEncoder(handle_unknown="ignore"), ["mcc"]),
         ],
         remainder="passthrough",
@@ -52,7 +52,7 @@ def filled() -> Any:
 def coded() -> Any:
     """Texts as places, gaps left to the trees."""
     codes = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
-    return ColumnTransformer([("texts", codes, trained.TEXTS)], remainder="passthrough")
+    return ColumnTransformer([("texts", codes, trained_models.TEXTS)], remainder="passthrough")
 
 
 def lightgbm() -> Any:
@@ -109,9 +109,9 @@ def test_a_pipeline_s_decision_answers_as_it_does_also_for_gaps_and_unseen_texts
     make, explained = PIPELINES[name]
     model = make().fit(ROWS, TARGET)
     converted = made(model, tmp_path)
-    fresh = trained.odd(trained.payments(300, seed=3))
+    fresh = trained_models.odd(trained_models.payments(300, seed=3))
     expected = answers(model, fresh.drop(columns="fraud"))
-    np.testing.assert_allclose(trained.scores(converted, fresh), expected, rtol=0, atol=5e-6)
+    np.testing.assert_allclose(trained_models.scores(converted, fresh), expected, rtol=0, atol=5e-6)
     assert converted.document["explained_by"] == explained
     assert {"given", "random", "edge"} == converted.judged.comparison.by_kind.keys() - {"rounded"}
     assert converted.judged.rounded.ordinary == 0
@@ -140,7 +140,7 @@ def test_contributions_of_a_pipeline_s_trees_come_by_field(tmp_path: Path) -> No
     model = make_pipeline(coded(), RandomForestClassifier(5, max_depth=4, random_state=1)).fit(ROWS, TARGET)
     converted = made(model, tmp_path)
     with converted.decision() as decision:
-        decided = [decision.decide(row, explain=True) for row in trained.requests(FRAME[:20], converted)]
+        decided = [decision.decide(row, explain=True) for row in trained_models.requests(FRAME[:20], converted)]
     named = {reason.field for one in decided for reason in one.reasons}
     assert {"amount", "distance"} <= named <= set(converted.document["fields"])
 
@@ -158,7 +158,9 @@ def test_a_step_that_no_transform_repeats_goes_into_the_model_with_one_tensor_fo
     from sklearn.preprocessing import PowerTransformer
 
     texts = OneHotEncoder(handle_unknown="ignore")
-    steps = ColumnTransformer([("power", PowerTransformer(), ["amount", "card age"]), ("texts", texts, trained.TEXTS)])
+    steps = ColumnTransformer(
+        [("power", PowerTransformer(), ["amount", "card age"]), ("texts", texts, trained_models.TEXTS)]
+    )
     model = make_pipeline(steps, LogisticRegression(max_iter=500)).fit(ROWS, TARGET)
     frame = FRAME[["amount", "card age", "distance", "online", "country", "channel", "mcc", "fraud"]]
     converted = convert(model, data=frame, out=tmp_path / "out", target="fraud", name="fraud")
@@ -170,7 +172,7 @@ def test_the_best_of_a_search_is_taken(tmp_path: Path) -> None:
     search = GridSearchCV(Ridge(), {"alpha": [1.0, 10.0]}, cv=2).fit(ROWS[["amount", "mcc"]], TARGET)
     converted = made(search, tmp_path)
     expected = search.predict(ROWS[["amount", "mcc"]])
-    np.testing.assert_allclose(trained.scores(converted, FRAME), expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(trained_models.scores(converted, FRAME), expected, rtol=0, atol=1e-5)
 
 
 def test_of_several_classes_one_is_named(tmp_path: Path) -> None:
@@ -182,7 +184,7 @@ def test_of_several_classes_one_is_named(tmp_path: Path) -> None:
         made(model, tmp_path, score=3)
     converted = made(model, tmp_path, score=1)
     expected = model.predict_proba(ROWS[["amount", "mcc"]])[:, 1]
-    np.testing.assert_allclose(trained.scores(converted, FRAME), expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(trained_models.scores(converted, FRAME), expected, rtol=0, atol=1e-6)
 
 
 def own_words(table: Any) -> Any:

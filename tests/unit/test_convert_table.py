@@ -7,18 +7,18 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-import trained
 from pyarrow import parquet
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from flyball.convert import convert
-from flyball.convert.examine import UNSEEN
-from flyball.convert.parts import field_names
-from flyball.convert.table import read_table
 from flyball.errors import InvalidInputError
+from flyball.models.convert import convert
+from flyball.models.convert.comparison_rows import UNSEEN
+from flyball.models.convert.parts import field_names
+from flyball.models.convert.table import read_table
+from tests.support import trained_models
 
 
 def test_a_column_holds_what_its_values_say(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_fields_have_names_that_rules_can_write() -> None:
 
 
 def test_rows_with_infinity_are_left_out_and_told(tmp_path: Path) -> None:
-    frame = trained.payments(200)[["amount", "mcc"]]
+    frame = trained_models.payments(200)[["amount", "mcc"]]
     model = Ridge().fit(frame, frame["mcc"])
     frame.loc[3, "amount"] = np.inf
     made = convert(model, data=frame, out=tmp_path / "out", rows=300)
@@ -76,7 +76,7 @@ def test_rows_with_infinity_are_left_out_and_told(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")  # a gap in the rows of training is told
 def test_categories_that_the_data_does_not_have_are_tried_too(tmp_path: Path) -> None:
-    frame = trained.payments(400)
+    frame = trained_models.payments(400)
     coded = make_column_transformer(
         (OneHotEncoder(handle_unknown="ignore"), ["country", "channel", "mcc"]), sparse_threshold=0
     )
@@ -91,7 +91,7 @@ def test_categories_that_the_data_does_not_have_are_tried_too(tmp_path: Path) ->
 
 
 def test_a_category_called_other_is_not_taken_for_those_that_are_unseen(tmp_path: Path) -> None:
-    booster, frame = trained.lightgbm_booster(3), trained.payments()
+    booster, frame = trained_models.lightgbm_booster(3), trained_models.payments()
     made = convert(booster, data=frame, out=tmp_path / "out", target="fraud", name="fraud", rows=300)
     fields = made.decision().spec.input
     assert fields["country"].values == ["DE", "FR", "IT", "other"]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import trained
 
-from flyball.convert import convert
 from flyball.errors import MissingExtraError, ModelRefusedError, UsageError
+from flyball.models.convert import convert
+from tests.support import trained_models
 
 
 def predicted(booster: Any, rows: pd.DataFrame) -> Any:
@@ -21,15 +21,15 @@ def predicted(booster: Any, rows: pd.DataFrame) -> Any:
 
 @pytest.mark.parametrize("form", ["json", "ubj"])
 def test_the_decision_answers_as_the_booster_does_also_for_gaps(form: str, tmp_path: Path) -> None:
-    booster = trained.xgboost_booster()
+    booster = trained_models.xgboost_booster()
     path = tmp_path / f"fraud.{form}"
     booster.save_model(path)
-    data = trained.saved(trained.payments(), tmp_path / "payments.csv")
+    data = trained_models.saved(trained_models.payments(), tmp_path / "payments.csv")
     made = convert(path, data=data, out=tmp_path / "out", target="fraud", rows=1500)
-    fresh = trained.payments(600, seed=3)
+    fresh = trained_models.payments(600, seed=3)
     fresh.loc[::7, "distance"] = np.nan
-    expected = predicted(booster, trained.inputs(fresh))
-    np.testing.assert_allclose(trained.scores(made, fresh), expected, rtol=0, atol=1e-6)
+    expected = predicted(booster, trained_models.inputs(fresh))
+    np.testing.assert_allclose(trained_models.scores(made, fresh), expected, rtol=0, atol=1e-6)
     assert made.judged.comparison.by_kind.keys() == {"given", "random", "edge"}
     assert made.document["explained_by"] == "trees"
 
@@ -37,34 +37,34 @@ def test_the_decision_answers_as_the_booster_does_also_for_gaps(form: str, tmp_p
 def test_a_category_that_training_has_not_seen_has_a_code_outside_all_sets(tmp_path: Path) -> None:
     import xgboost
 
-    booster = trained.xgboost_booster()
-    frame = trained.payments()
+    booster = trained_models.xgboost_booster()
+    frame = trained_models.payments()
     made = convert(booster, data=frame, out=tmp_path / "out", target="fraud", name="fraud", rows=800)
-    rows = trained.inputs(frame)
+    rows = trained_models.inputs(frame)
     codes = rows.assign(**{name: rows[name].cat.codes.replace(-1, np.nan) for name in ("country", "channel", "mcc")})
     codes["country"] = 4
     named = {"feature_names": booster.feature_names, "feature_types": booster.feature_types}
     expected = booster.predict(xgboost.DMatrix(codes.to_numpy(dtype=np.float32), enable_categorical=True, **named))
-    np.testing.assert_allclose(trained.scores(made, frame.assign(country="nowhere")), expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(trained_models.scores(made, frame.assign(country="nowhere")), expected, rtol=0, atol=1e-6)
 
 
 def test_training_that_stopped_early_is_used_up_to_its_best_round(tmp_path: Path) -> None:
     import xgboost
 
-    frame = trained.payments().drop(columns=trained.TEXTS)
+    frame = trained_models.payments().drop(columns=trained_models.TEXTS)
     rows, target = frame.drop(columns="fraud"), frame["fraud"]
     model = xgboost.XGBClassifier(n_estimators=200, early_stopping_rounds=3, n_jobs=1, learning_rate=0.5)
     model.fit(rows[:800], target[:800], eval_set=[(rows[800:], target[800:])], verbose=False)
     assert model.best_iteration + 1 < model.get_booster().num_boosted_rounds()
     made = convert(model, data=frame, out=tmp_path / "out", target="fraud", name="fraud", rows=800)
-    np.testing.assert_allclose(trained.scores(made, frame), model.predict_proba(rows)[:, 1], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(trained_models.scores(made, frame), model.predict_proba(rows)[:, 1], rtol=0, atol=1e-6)
     assert "stopped early" in made.document["notes"][0]
 
 
 def test_a_booster_whose_training_stopped_early_answers_by_all_its_rounds_and_the_best_is_named(tmp_path: Path) -> None:
     import xgboost
 
-    frame = trained.payments().drop(columns=trained.TEXTS)
+    frame = trained_models.payments().drop(columns=trained_models.TEXTS)
     rows = frame.drop(columns="fraud")
     first, last = (xgboost.DMatrix(rows[part], frame["fraud"][part]) for part in (slice(800), slice(800, None)))
     settings = {"objective": "binary:logistic", "nthread": 1, "learning_rate": 0.5}
@@ -74,35 +74,35 @@ def test_a_booster_whose_training_stopped_early_answers_by_all_its_rounds_and_th
     booster.save_model(tmp_path / "fraud.json")
     opened = xgboost.Booster(model_file=tmp_path / "fraud.json")  # as a file is opened: it knows its best round, too
     made = convert(opened, data=frame, out=tmp_path / "out", target="fraud", name="fraud", rows=400)
-    np.testing.assert_allclose(trained.scores(made, frame), predicted(booster, rows), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(trained_models.scores(made, frame), predicted(booster, rows), rtol=0, atol=1e-6)
     assert f"first {best} of its {rounds} rounds" in made.document["notes"][0]
     assert f"booster[:{best}]" in made.document["notes"][0]
     cut = convert(booster[:best], data=frame, out=tmp_path / "cut", target="fraud", name="fraud", rows=400)
     assert not cut.document["notes"]
     expected = booster.predict(xgboost.DMatrix(rows), iteration_range=(0, best))
-    np.testing.assert_allclose(trained.scores(cut, frame), expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(trained_models.scores(cut, frame), expected, rtol=0, atol=1e-6)
 
 
 def test_a_ranking_is_no_matter_of_classes(tmp_path: Path) -> None:
     import xgboost
 
-    frame = trained.payments()[["amount", "mcc", "fraud"]]
+    frame = trained_models.payments()[["amount", "mcc", "fraud"]]
     rows = frame[["amount", "mcc"]]
     model = xgboost.XGBRanker(n_estimators=5, n_jobs=1).fit(rows, frame["fraud"], qid=np.repeat(np.arange(12), 100))
     made = convert(model, data=frame, out=tmp_path / "out", target="fraud", name="rank", rows=500)
-    np.testing.assert_allclose(trained.scores(made, frame), model.predict(rows), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(trained_models.scores(made, frame), model.predict(rows), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("objective", ["multi:softprob", "reg:squarederror", "count:poisson"])
 def test_classes_and_regressions_are_taken_too(objective: str, tmp_path: Path) -> None:
-    frame = trained.payments()
+    frame = trained_models.payments()
     classes = {"num_class": 3} if objective.startswith("multi") else {}
     target = frame["fraud"] + (frame["amount"] > 60)
-    booster = trained.xgboost_booster(8, objective=objective, target=target, **classes)
+    booster = trained_models.xgboost_booster(8, objective=objective, target=target, **classes)
     made = convert(booster, data=frame, out=tmp_path / "out", target="fraud", name="fraud", score=2 if classes else None)
-    expected = predicted(booster, trained.inputs(frame))
+    expected = predicted(booster, trained_models.inputs(frame))
     expected = expected[:, 2] if classes else expected
-    np.testing.assert_allclose(trained.scores(made, frame), expected, rtol=0, atol=2e-6)
+    np.testing.assert_allclose(trained_models.scores(made, frame), expected, rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize(
@@ -116,25 +116,25 @@ def test_classes_and_regressions_are_taken_too(objective: str, tmp_path: Path) -
 def test_what_onnx_s_trees_cannot_say_is_refused_with_what_to_do(
     settings: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
-    booster = trained.xgboost_booster(3, **settings)
+    booster = trained_models.xgboost_booster(3, **settings)
     with pytest.raises(ModelRefusedError, match=said):
-        convert(booster, data=trained.payments(), out=tmp_path / "out", target="fraud")
+        convert(booster, data=trained_models.payments(), out=tmp_path / "out", target="fraud")
 
 
 def test_a_value_that_stands_for_missing_is_refused(tmp_path: Path) -> None:
     import xgboost
 
-    frame = trained.payments()[["amount", "mcc", "fraud"]]
+    frame = trained_models.payments()[["amount", "mcc", "fraud"]]
     model = xgboost.XGBClassifier(n_estimators=2, missing=-1, n_jobs=1).fit(frame[["amount", "mcc"]], frame["fraud"])
     with pytest.raises(ModelRefusedError, match=r"takes -1 for missing.*\n.*missing=nan"):
         convert(model, data=frame, out=tmp_path / "out", target="fraud")
 
 
 def test_files_that_are_cut_off_are_told_as_such(tmp_path: Path) -> None:
-    data = trained.saved(trained.payments(), tmp_path / "payments.csv")
+    data = trained_models.saved(trained_models.payments(), tmp_path / "payments.csv")
     for form in ("json", "ubj"):
         path = tmp_path / f"fraud.{form}"
-        trained.xgboost_booster(2).save_model(path)
+        trained_models.xgboost_booster(2).save_model(path)
         path.write_bytes(path.read_bytes()[:-40])
         with pytest.raises(ModelRefusedError, match=rf"fraud.{form} is cut off"):
             convert(path, data=data, out=tmp_path / "out", target="fraud")
@@ -142,10 +142,12 @@ def test_files_that_are_cut_off_are_told_as_such(tmp_path: Path) -> None:
 
 def test_a_class_that_is_not_there_is_no_score(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no element 2"):
-        convert(trained.xgboost_booster(2), data=trained.payments(), out=tmp_path / "out", target="fraud", score=2)
+        convert(
+            trained_models.xgboost_booster(2), data=trained_models.payments(), out=tmp_path / "out", target="fraud", score=2
+        )
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxmltools.convert", None)
     with pytest.raises(MissingExtraError, match=r"needs onnxmltools .*\n.*pip install 'flyball\[xgboost\]'"):
-        convert(trained.xgboost_booster(2), data=trained.payments(), out=tmp_path / "out", target="fraud")
+        convert(trained_models.xgboost_booster(2), data=trained_models.payments(), out=tmp_path / "out", target="fraud")

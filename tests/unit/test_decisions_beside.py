@@ -4,16 +4,16 @@ import os
 import sys
 from pathlib import Path
 
-import journals
 import pytest
-from serving import until
 from typer.testing import CliRunner
 
 from flyball.cli.app import application
-from flyball.cli.compacting import schedule_of
-from flyball.decisions.beside import Schedule, compact_command
-from flyball.decisions.retired import read_retired
+from flyball.cli.compaction import schedule_of
+from flyball.decision_log.retention.background import Schedule, compact_command
+from flyball.decision_log.retention.retired import read_retired
 from flyball.errors import UsageError
+from tests.support import journal_folders
+from tests.support.serving import until
 
 
 def test_a_schedule_runs_its_command_again_and_again_and_never_two_at_once(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_stopping_a_schedule_ends_the_child_that_is_at_work(tmp_path: Path) -> N
 
 
 def test_the_command_compacts_in_a_child_of_low_priority(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    journals.filled(tmp_path, [3])
+    journal_folders.filled(tmp_path, [3])
     answer = CliRunner().invoke(application(), ["decisions", "compact", "--journal", str(tmp_path)])
     assert answer.exit_code == 0, capfd.readouterr().err
     assert list(read_retired(tmp_path)) == [1]

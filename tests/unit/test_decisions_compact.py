@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import journals
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from journals import JournalFolder
 
-from flyball.decisions.compact import alone, compact
-from flyball.decisions.parquet_log import ParquetLog
-from flyball.decisions.retired import Retired, append_retired, read_retired
-from flyball.decisions.verify_parquet import verify_parquet
-from flyball.decisions.views import opened
-from flyball.decisions.whole_log import WholeLog
+from flyball.decision_log.proof.verify_parquet import verify_parquet
+from flyball.decision_log.read.parquet_log import ParquetLog
+from flyball.decision_log.read.views import opened
+from flyball.decision_log.read.whole_log import WholeLog
+from flyball.decision_log.retention.compact import alone, compact
+from flyball.decision_log.retention.retired import Retired, append_retired, read_retired
 from flyball.errors import EvidenceError, LockedError
+from tests.support import journal_folders
+from tests.support.journal_folders import JournalFolder
 
 
 def records(journal: JournalFolder) -> list[dict[str, Any]]:
@@ -36,7 +36,7 @@ def parts(journal: JournalFolder) -> list[Path]:
 
 
 def test_a_compacted_log_has_the_same_records_and_no_sealed_segment(tmp_path: Path) -> None:
-    journal = journals.filled(tmp_path, [5, 0, 7], hours=13)
+    journal = journal_folders.filled(tmp_path, [5, 0, 7], hours=13)
     before = records(journal)
     done = compact(WholeLog(journal.path))
     assert (done.segments, done.records, done.stopped) == (3, 12, None)
@@ -51,7 +51,7 @@ def test_records_lie_by_day_and_decision_and_events_apart(tmp_path: Path) -> Non
     identity = journal.decide("loan")
     journal.add("outcome", identity, decision="loan", when=None, truth="repaid", source="ledger", caller=None)
     journal.add("registry", sequence=1, hash=bytes(32), generation=1, environment="production")
-    journal.now_ns += 25 * journals.HOUR_NS
+    journal.now_ns += 25 * journal_folders.HOUR_NS
     journal.decide("odd name/ü")
     journal.seal()
     compact(WholeLog(tmp_path))
@@ -80,7 +80,7 @@ def test_columns_say_what_records_say_and_hold_nothing_personal(tmp_path: Path) 
 
 
 def test_duckdb_reads_the_folder_as_it_lies(tmp_path: Path) -> None:
-    journals.filled(tmp_path, [6])
+    journal_folders.filled(tmp_path, [6])
     compact(WholeLog(tmp_path))
     files = str(tmp_path / "parquet" / "*" / "*" / "*.parquet")
     found = duckdb.connect().execute(
@@ -90,14 +90,14 @@ def test_duckdb_reads_the_folder_as_it_lies(tmp_path: Path) -> None:
 
 
 def test_a_segment_that_no_checkpoint_covers_stays(tmp_path: Path) -> None:
-    journals.filled(tmp_path, [3])
+    journal_folders.filled(tmp_path, [3])
     (tmp_path / "checkpoints").unlink()
     assert compact(WholeLog(tmp_path)).segments == 0
     assert (tmp_path / "segments" / "0000000000000001.fbj").exists()
 
 
 def test_a_segment_that_does_not_verify_stays_and_so_do_all_after_it(tmp_path: Path) -> None:
-    journal = journals.filled(tmp_path, [3, 3, 3])
+    journal = journal_folders.filled(tmp_path, [3, 3, 3])
     broken = journal.file(2)
     content = bytearray(broken.read_bytes())
     content[-5] ^= 1
@@ -111,7 +111,7 @@ def test_a_segment_that_does_not_verify_stays_and_so_do_all_after_it(tmp_path: P
 
 
 def test_two_compactions_at_once_are_refused(tmp_path: Path) -> None:
-    journals.filled(tmp_path, [1])
+    journal_folders.filled(tmp_path, [1])
     with alone(tmp_path), pytest.raises(LockedError):
         compact(WholeLog(tmp_path))
 
@@ -143,7 +143,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, step: int) -> list[str]:
 @pytest.mark.timeout(120)
 def test_killed_before_any_change_of_the_disk_it_can_be_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)  # a step like any other, but no power is lost here, and it takes long
-    made = journals.filled(tmp_path / "made", [2, 0, 1], hours=13)
+    made = journal_folders.filled(tmp_path / "made", [2, 0, 1], hours=13)
     before = records(made)
     step, ended = 0, False
     while not ended:
@@ -169,7 +169,7 @@ def test_killed_before_any_change_of_the_disk_it_can_be_run_again(tmp_path: Path
 
 @pytest.mark.timeout(120)
 def test_the_child_killed_at_random_moments_loses_nothing(tmp_path: Path) -> None:
-    journal = journals.filled(tmp_path, [40] * 6)
+    journal = journal_folders.filled(tmp_path, [40] * 6)
     before, chance = records(journal), random.Random(8)
     command = [sys.executable, "-m", "flyball", "decisions", "compact", "--here", "--journal", str(tmp_path)]
     for _ in range(4):
@@ -254,7 +254,7 @@ def flipped(journal: JournalFolder) -> None:
 def test_whatever_is_changed_in_parquet_is_found_and_its_segment_is_named(
     tmp_path: Path, tamper: Callable[[JournalFolder], None]
 ) -> None:
-    journal = journals.filled(tmp_path, [4, 6])
+    journal = journal_folders.filled(tmp_path, [4, 6])
     compact(WholeLog(tmp_path))
     tamper(journal)
     assert {finding.segment for finding in verify_parquet(tmp_path).findings} == {2}
@@ -263,7 +263,7 @@ def test_whatever_is_changed_in_parquet_is_found_and_its_segment_is_named(
 
 @pytest.mark.parametrize("place", range(12))
 def test_a_changed_byte_of_parquet_is_found_wherever_it_is(tmp_path: Path, place: int) -> None:
-    journal = journals.filled(tmp_path, [3])
+    journal = journal_folders.filled(tmp_path, [3])
     compact(WholeLog(tmp_path))
     chance = random.Random(place)
     part = chance.choice(parts(journal))
@@ -274,7 +274,7 @@ def test_a_changed_byte_of_parquet_is_found_wherever_it_is(tmp_path: Path, place
 
 
 def test_a_changed_list_of_retired_segments_is_found_by_the_checkpoints(tmp_path: Path) -> None:
-    journals.filled(tmp_path, [3, 3])
+    journal_folders.filled(tmp_path, [3, 3])
     compact(WholeLog(tmp_path))
     listed = tmp_path / "state" / "retired.json"
     lines = [json.loads(line) for line in listed.read_text().splitlines()]
@@ -284,7 +284,7 @@ def test_a_changed_list_of_retired_segments_is_found_by_the_checkpoints(tmp_path
 
 
 def test_a_list_that_calls_a_segment_in_the_middle_gone_hides_nothing(tmp_path: Path) -> None:
-    journal = journals.filled(tmp_path, [3, 3, 3])
+    journal = journal_folders.filled(tmp_path, [3, 3, 3])
     facts = WholeLog(tmp_path).segments()
     forged = [
         Retired(one.segment, one.first_seq, one.frames, one.root, one.last, one.created_unix_ns, one.created_unix_ns, "", 1)
@@ -299,7 +299,7 @@ def test_a_list_that_calls_a_segment_in_the_middle_gone_hides_nothing(tmp_path: 
 
 
 def test_half_a_line_that_a_killed_run_left_is_cut_by_the_next(tmp_path: Path) -> None:
-    journal = journals.filled(tmp_path, [3, 3])
+    journal = journal_folders.filled(tmp_path, [3, 3])
     before = records(journal)
     compact(WholeLog(tmp_path))
     listed = tmp_path / "state" / "retired.json"
@@ -312,7 +312,7 @@ def test_half_a_line_that_a_killed_run_left_is_cut_by_the_next(tmp_path: Path) -
 
 
 def test_a_segment_in_quarantine_stops_no_compaction(tmp_path: Path) -> None:
-    journal = journals.filled(tmp_path, [3, 3, 3])
+    journal = journal_folders.filled(tmp_path, [3, 3, 3])
     (tmp_path / "roots").write_bytes(b"".join(segment.root for segment in journal.sealed))
     (tmp_path / "quarantine").mkdir()
     journal.file(2).rename(tmp_path / "quarantine" / journal.file(2).name)
@@ -326,9 +326,9 @@ def test_a_segment_in_quarantine_stops_no_compaction(tmp_path: Path) -> None:
 def test_a_reader_sees_each_record_once_while_compaction_moves_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    journal = journals.filled(tmp_path, [4, 4, 4])
+    journal = journal_folders.filled(tmp_path, [4, 4, 4])
     before = records(journal)
-    monkeypatch.setattr("flyball.decisions.whole_log._MOST", 2)
+    monkeypatch.setattr("flyball.decision_log.read.whole_log._MOST", 2)
     reader = WholeLog(tmp_path).records()
     seen = [next(reader) for _ in range(at)]
     compact(WholeLog(tmp_path))
@@ -338,7 +338,7 @@ def test_a_reader_sees_each_record_once_while_compaction_moves_them(
 def test_a_segment_that_vanishes_between_two_looks_is_read_from_parquet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = journals.filled(tmp_path, [4, 4])
+    journal = journal_folders.filled(tmp_path, [4, 4])
     before, chunk = records(journal), WholeLog.chunk
 
     def compacted_first(log: WholeLog, *arguments: Any) -> tuple[bytes, int, bool]:
@@ -351,7 +351,7 @@ def test_a_segment_that_vanishes_between_two_looks_is_read_from_parquet(
 
 
 def test_a_query_sees_each_record_once_while_compaction_moves_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journals.filled(tmp_path, [4, 4, 4])
+    journal_folders.filled(tmp_path, [4, 4, 4])
     chunk, calls = WholeLog.chunk, iter(range(1000))
 
     def compacted_between(log: WholeLog, *arguments: Any) -> tuple[bytes, int, bool]:
@@ -359,7 +359,7 @@ def test_a_query_sees_each_record_once_while_compaction_moves_them(tmp_path: Pat
             compact(WholeLog(tmp_path))
         return chunk(log, *arguments)
 
-    monkeypatch.setattr("flyball.decisions.views._CHUNK", 2)
+    monkeypatch.setattr("flyball.decision_log.read.views._CHUNK", 2)
     monkeypatch.setattr(WholeLog, "chunk", compacted_between)
     with opened(WholeLog(tmp_path)) as connection:
         seqs = [seq for (seq,) in connection.execute("SELECT seq FROM records ORDER BY seq").fetchall()]
@@ -367,7 +367,7 @@ def test_a_query_sees_each_record_once_while_compaction_moves_them(tmp_path: Pat
 
 
 def test_a_log_without_its_checkpoints_does_not_verify(tmp_path: Path) -> None:
-    journals.filled(tmp_path, [3, 3])
+    journal_folders.filled(tmp_path, [3, 3])
     verified = WholeLog(tmp_path).verify()
     assert verified.findings == []
     assert verified.signed is not None
@@ -392,7 +392,7 @@ def test_a_decision_is_found_in_parquet_with_what_was_told_of_it_later(tmp_path:
 
 
 def test_missing_parquet_is_an_error_and_not_an_empty_answer(tmp_path: Path) -> None:
-    journal = journals.filled(tmp_path, [2])
+    journal = journal_folders.filled(tmp_path, [2])
     compact(WholeLog(tmp_path))
     shutil.rmtree(journal.path / "parquet")
     with pytest.raises(EvidenceError, match="segment 1"):
@@ -401,7 +401,7 @@ def test_missing_parquet_is_an_error_and_not_an_empty_answer(tmp_path: Path) -> 
 
 
 def test_checkpoints_are_read_once_however_many_segments_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journals.filled(tmp_path, [1, 1, 1, 1])
+    journal_folders.filled(tmp_path, [1, 1, 1, 1])
     notes, looks = WholeLog.checkpoints, []
 
     def counted(log: WholeLog) -> list[str]:

@@ -10,15 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import journals
 import pytest
-from journals import START_NS, JournalFolder, Time, decision_pairs
 
-from flyball.decisions import evidence_check, merkle
-from flyball.decisions.compact import compact
-from flyball.decisions.export import export
-from flyball.decisions.whole_log import WholeLog
+from flyball.decision_log.proof import evidence_check, merkle
+from flyball.decision_log.proof.export import export
+from flyball.decision_log.read.whole_log import WholeLog
+from flyball.decision_log.retention.compact import compact
 from flyball.errors import NotFoundError, UnavailableError
+from tests.support import journal_folders
+from tests.support.journal_folders import START_NS, JournalFolder, Time, decision_pairs
 
 Files = dict[str, bytes]
 DECISION, LONG = "records/000000000005-decision.json", "records/000000000008-decision.json"
@@ -50,7 +50,7 @@ def sealed(path: Path) -> tuple[JournalFolder, uuid.UUID]:
     pairs = decision_pairs("loan", "reject", journal.now_ns + 120_000_000)
     del pairs["input"]
     odd = {"scores": {"fraud": float("nan")}, "score": float("-inf"), "remedy": ["run_error", "infer", "fallback"]}
-    text_of_input = journals.cbor({"note": "x" * 9000, "id": 7, "when": Time(START_NS // 10**9, 5)})
+    text_of_input = journal_folders.cbor({"note": "x" * 9000, "id": 7, "when": Time(START_NS // 10**9, 5)})
     blob, runtime = journal.blob(text_of_input), hashlib.sha256(b'{"ort": "1.30"}').digest()
     identity = uuid.UUID(int=(journal.now_ns // 1_000_000) << 80 | 0x7 << 76 | 0x8 << 60 | 100)
     personal = {"input_blob": [blob, len(text_of_input)], "subject": b"s" * 32, "personal": b"c" * 20}
@@ -82,7 +82,7 @@ def pack(tmp_path: Path) -> Files:
 
 
 def test_a_pack_is_proven_by_its_own_script_alone(pack: Files, tmp_path: Path) -> None:
-    shown = checked(pack, tmp_path / "pack", "--key", journals.KEY.hex())
+    shown = checked(pack, tmp_path / "pack", "--key", journal_folders.KEY.hex())
     assert (shown.returncode, shown.stderr) == (0, "")
     assert shown.stdout.splitlines()[-1] == "PROVEN"
     assert "decision.json: the one that 000000000001-served names as its deployment" in shown.stdout
@@ -138,7 +138,7 @@ def payload(files: Files) -> None:
 
 def resigned(files: Files) -> None:
     """By somebody else's key, who also put it into the pack: only --key, or the header, shows that."""
-    files["node.json"] = files["node.json"].replace(journals.KEY.hex().encode(), b"11" * 32)
+    files["node.json"] = files["node.json"].replace(journal_folders.KEY.hex().encode(), b"11" * 32)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_a_pack_is_the_same_before_and_after_compaction(tmp_path: Path) -> None:
 
 
 def test_a_decision_in_the_open_segment_has_no_proof_yet(tmp_path: Path) -> None:
-    journal = journals.filled(tmp_path / "journal", [2])
+    journal = journal_folders.filled(tmp_path / "journal", [2])
     identity = journal.decide()
     journal.write()
     with pytest.raises(UnavailableError, match="no proof yet"):
@@ -255,7 +255,7 @@ def test_a_pack_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_a_decision_that_is_not_there_is_not_found(tmp_path: Path) -> None:
-    journal = journals.filled(tmp_path / "journal", [2])
+    journal = journal_folders.filled(tmp_path / "journal", [2])
     with pytest.raises(NotFoundError):
         export(WholeLog(journal.path), str(uuid.UUID(int=1)), tmp_path / "pack.zip")
 

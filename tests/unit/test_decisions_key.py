@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from flyball.cli.decisions import decisions
-from flyball.decisions.telling import tell_outcomes, tell_override
+from flyball.decision_log.annotations import tell_outcomes, tell_override
 from flyball.errors import JournalRefusedError, NotFoundError
-from flyball.journal import Journal, JournalLog
+from flyball.native.journal import Journal, JournalLog
 
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 VERBS = {

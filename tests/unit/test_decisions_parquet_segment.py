@@ -3,20 +3,20 @@
 from pathlib import Path
 from typing import Any
 
-import journals
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flyball.decisions import parquet_segment
-from flyball.decisions.compact import compact
-from flyball.decisions.parquet_log import ParquetLog
-from flyball.decisions.whole_log import WholeLog
+from flyball.decision_log.read.parquet_log import ParquetLog
+from flyball.decision_log.read.whole_log import WholeLog
+from flyball.decision_log.retention import parquet_segment
+from flyball.decision_log.retention.compact import compact
+from tests.support import journal_folders
 
 
 @pytest.fixture
 def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    journals.filled(tmp_path, [14])
+    journal_folders.filled(tmp_path, [14])
     compact(WholeLog(tmp_path))
     monkeypatch.setattr(parquet_segment, "_ROWS_HELD_MAX", 3)
     return ParquetLog(tmp_path).parts(1)

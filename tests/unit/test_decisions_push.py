@@ -7,16 +7,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import journals
 import pytest
-from journals import JournalFolder
 
-from flyball.decisions.cloud_events import flyball_events, kserve_events
-from flyball.decisions.compact import compact
-from flyball.decisions.push import Pushed, Receiver, push
-from flyball.decisions.retired import read_retired, write_retired
-from flyball.decisions.whole_log import WholeLog
+from flyball.decision_log.cloud_events import flyball_events, kserve_events
+from flyball.decision_log.push import Pushed, Receiver, push
+from flyball.decision_log.read.whole_log import WholeLog
+from flyball.decision_log.retention.compact import compact
+from flyball.decision_log.retention.retired import read_retired, write_retired
 from flyball.errors import EvidenceError, RefusedError, UnavailableError, UsageError
+from tests.support import journal_folders
+from tests.support.journal_folders import JournalFolder
 
 Answer = Callable[[int], int | None]
 
@@ -87,7 +87,7 @@ def sequence(events: list[dict[str, Any]]) -> list[int]:
 
 
 def test_every_record_arrives_once_and_in_order_where_nothing_fails(tmp_path: Path, sink: Callable[..., Sink]) -> None:
-    journal, to = journals.filled(tmp_path, [5, 4]), sink()
+    journal, to = journal_folders.filled(tmp_path, [5, 4]), sink()
     assert sent(journal, to, batch=4) == Pushed(10, 10, 11)
     assert sequence(to.taken) == list(range(1, 11))
     assert [len(body) for _, body in to.requests] == [4, 4, 2]
@@ -124,21 +124,21 @@ def test_an_event_is_a_cloud_event_without_anything_personal(tmp_path: Path) -> 
 
 
 def test_a_receiver_that_fails_is_tried_again_and_misses_nothing(tmp_path: Path, sink: Callable[..., Sink]) -> None:
-    journal, to = journals.filled(tmp_path, [6]), sink(lambda count: 503 if count % 2 else 200)
+    journal, to = journal_folders.filled(tmp_path, [6]), sink(lambda count: 503 if count % 2 else 200)
     sent(journal, to, batch=3)
     assert sequence(to.taken) == list(range(1, 8))
     assert len(to.requests) == 6
 
 
 def test_a_receiver_that_stalls_gets_the_batch_again(tmp_path: Path, sink: Callable[..., Sink]) -> None:
-    journal, to = journals.filled(tmp_path, [2]), sink(lambda count: None if count == 1 else 200)
+    journal, to = journal_folders.filled(tmp_path, [2]), sink(lambda count: None if count == 1 else 200)
     sent(journal, to, timeout_s=0.3)
     assert sequence(to.taken) == [1, 2, 3]
     assert to.requests[0] == to.requests[1]
 
 
 def test_a_dead_receiver_is_given_up_and_a_later_push_goes_on_from_there(tmp_path: Path, sink: Callable[..., Sink]) -> None:
-    journal, first = journals.filled(tmp_path, [6]), sink(lambda count: 200 if count == 1 else 500)
+    journal, first = journal_folders.filled(tmp_path, [6]), sink(lambda count: 200 if count == 1 else 500)
     with pytest.raises(UnavailableError, match=r"did not take record 4 .* it answered 500"):
         sent(journal, first, batch=3, give_up_s=0.3)
     first.close()
@@ -153,21 +153,21 @@ def test_a_dead_receiver_is_given_up_and_a_later_push_goes_on_from_there(tmp_pat
 
 
 def test_a_receiver_that_refuses_the_batch_stops_the_push_with_its_reason(tmp_path: Path, sink: Callable[..., Sink]) -> None:
-    journal, to = journals.filled(tmp_path, [1]), sink(lambda _: 422)
+    journal, to = journal_folders.filled(tmp_path, [1]), sink(lambda _: 422)
     with pytest.raises(RefusedError, match="from record 1 on with 422"):
         sent(journal, to)
     assert len(to.requests) == 1
 
 
 def test_what_was_compacted_before_it_was_sent_is_sent_all_the_same(tmp_path: Path, sink: Callable[..., Sink]) -> None:
-    journal, to = journals.filled(tmp_path, [4, 3]), sink()
+    journal, to = journal_folders.filled(tmp_path, [4, 3]), sink()
     compact(WholeLog(tmp_path))
     sent(journal, to)
     assert sequence(to.taken) == list(range(1, 9))
 
 
 def test_records_that_were_removed_before_they_were_sent_are_an_error(tmp_path: Path, sink: Callable[..., Sink]) -> None:
-    journal, to = journals.filled(tmp_path, [4, 3]), sink(lambda count: 200 if count == 1 else 400)
+    journal, to = journal_folders.filled(tmp_path, [4, 3]), sink(lambda count: 200 if count == 1 else 400)
     with pytest.raises(RefusedError):
         sent(journal, to, batch=2)
     compact(WholeLog(tmp_path))
@@ -180,7 +180,7 @@ def test_records_that_were_removed_before_they_were_sent_are_an_error(tmp_path: 
 def test_a_record_that_a_reader_passes_over_is_an_error_and_not_lost(
     tmp_path: Path, sink: Callable[..., Sink], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal, to = journals.filled(tmp_path, [4, 3]), sink()
+    journal, to = journal_folders.filled(tmp_path, [4, 3]), sink()
     records = WholeLog.records
 
     def without_third(log: WholeLog, *arguments: Any, **options: Any) -> Iterator[dict[str, Any]]:
@@ -200,13 +200,13 @@ def test_records_that_are_compacted_while_they_are_sent_are_all_sent(tmp_path: P
             compact(WholeLog(tmp_path))
         return 204
 
-    journal, to = journals.filled(tmp_path, [4, 3, 5]), sink(answer)
+    journal, to = journal_folders.filled(tmp_path, [4, 3, 5]), sink(answer)
     sent(journal, to, batch=2)
     assert sequence(to.taken) == list(range(1, 14))
 
 
 def test_positions_of_two_receivers_are_apart(tmp_path: Path, sink: Callable[..., Sink]) -> None:
-    journal, one, other = journals.filled(tmp_path, [2]), sink(), sink()
+    journal, one, other = journal_folders.filled(tmp_path, [2]), sink(), sink()
     sent(journal, one)
     sent(journal, other, shape=kserve_events)
     assert (len(one.taken), len(other.taken)) == (3, 6)

@@ -4,16 +4,16 @@ import csv
 import json
 import uuid
 
-import journals
 import pytest
 from pyarrow import parquet
-from recorded import DAY_NS, ID, TOKEN, HandwrittenLog, decision, told
 
-from flyball.decisions import columns, views
-from flyball.decisions.filters import Filters, instant
-from flyball.decisions.query import by_filters, by_sql
+from flyball.decision_log.read import columns, views
+from flyball.decision_log.read.filters import Filters, instant
+from flyball.decision_log.read.query import by_filters, by_sql
 from flyball.errors import UsageError
-from flyball.journal import JournalLog
+from flyball.native.journal import JournalLog
+from tests.support import journal_folders
+from tests.support.handwritten_log import DAY_NS, ID, TOKEN, HandwrittenLog, decision, told
 
 HOUR_NS = 3_600_000_000_000
 
@@ -190,9 +190,9 @@ def test_what_is_no_time_is_refused_with_an_example(text):
 
 
 def test_a_text_may_hold_what_ends_a_line_elsewhere(tmp_path):
-    folder = journals.JournalFolder(tmp_path / "journal")
+    folder = journal_folders.JournalFolder(tmp_path / "journal")
     note = "one\u2028two\x85three"
-    pairs = journals.decision_pairs("card-fraud", "pass", folder.now_ns) | {"input": {"note": note}}
+    pairs = journal_folders.decision_pairs("card-fraud", "pass", folder.now_ns) | {"input": {"note": note}}
     folder.add("decision", uuid.UUID(ID.format(1)), **pairs)
     folder.write()
     assert rows(JournalLog(folder.path), "select input->>'note' as note from decisions") == [{"note": note}]

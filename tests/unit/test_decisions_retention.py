@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from journals import HOUR_NS, START_NS, JournalFolder, decision_pairs
 
-from flyball.decisions import erase, retention
-from flyball.decisions.compact import compact
-from flyball.decisions.holds import holds_in_force
-from flyball.decisions.retention import oldest_kept, retire
-from flyball.decisions.retired import read_retired
-from flyball.decisions.whole_log import WholeLog
+from flyball.decision_log.read.whole_log import WholeLog
+from flyball.decision_log.retention import erase
+from flyball.decision_log.retention import retire as retention
+from flyball.decision_log.retention.compact import compact
+from flyball.decision_log.retention.holds import holds_in_force
+from flyball.decision_log.retention.retire import oldest_kept, retire
+from flyball.decision_log.retention.retired import read_retired
 from flyball.errors import UsageError
+from tests.support.journal_folders import HOUR_NS, START_NS, JournalFolder, decision_pairs
 
 DAY = 24 * HOUR_NS
 

@@ -3,14 +3,14 @@
 from itertools import islice
 
 import pytest
-from recorded import ID, HandwrittenLog, decision, told
 
-from flyball.decisions import checkpoints
-from flyball.decisions.records import Decided, Outcome, Record, find, typed
-from flyball.decisions.show import Proven, lines
-from flyball.decisions.tail import follow
+from flyball.decision_log.proof import checkpoints
+from flyball.decision_log.read.records import Decided, Outcome, Record, find, typed
+from flyball.decision_log.read.show import Proven, lines
+from flyball.decision_log.read.tail import follow
 from flyball.errors import JournalRefusedError, NotFoundError
-from flyball.journal import SegmentFacts
+from flyball.native.journal_documents import SegmentFacts
+from tests.support.handwritten_log import ID, HandwrittenLog, decision, told
 
 PROVEN = Proven(184, 20731, [], "2025-11-15 07:33:00", sealed=True)
 NOTE = "flyball-journal/{node}\n{sealed}\nAAAA\nopen {segment} {frames} {leaf}\ntime {ms}\n\n— flyball-journal/x AAAA\n"

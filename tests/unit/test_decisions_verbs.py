@@ -9,17 +9,17 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import journals
 import pytest
-from journals import HOUR_NS, JournalFolder, cbor, decision_pairs
-from recorded import ID, HandwrittenLog, decision, told
 
-from flyball.decisions import evidence_check
-from flyball.decisions.query import by_sql
-from flyball.decisions.records import find
-from flyball.decisions.show import Proven, lines
-from flyball.decisions.whole_log import WholeLog
+from flyball.decision_log.proof import evidence_check
+from flyball.decision_log.read.query import by_sql
+from flyball.decision_log.read.records import find
+from flyball.decision_log.read.show import Proven, lines
+from flyball.decision_log.read.whole_log import WholeLog
 from flyball.errors import MissingExtraError
+from tests.support import journal_folders
+from tests.support.handwritten_log import ID, HandwrittenLog, decision, told
+from tests.support.journal_folders import HOUR_NS, JournalFolder, cbor, decision_pairs
 
 LONG = {"story": "x" * 9_000, "amount": 12.5}
 
@@ -55,9 +55,9 @@ def long_decision(journal: JournalFolder, *, kept: bool = True) -> uuid.UUID:
 
 def without(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
     """As on a machine that never had them, whatever was imported here before."""
-    for name in [name for name in sys.modules if name.startswith("flyball.decisions.")]:
+    for name in [name for name in sys.modules if name.startswith("flyball.decision_log.")]:
         monkeypatch.delitem(sys.modules, name)
-        monkeypatch.delattr("flyball.decisions." + name.rpartition(".")[2], raising=False)
+        monkeypatch.delattr("flyball.decision_log." + name.rpartition(".")[2], raising=False)
     for name in packages:
         monkeypatch.setitem(sys.modules, name, None)
 
@@ -183,12 +183,12 @@ def test_what_is_not_compacted_is_read_without_pyarrow(
 
 
 def test_what_is_compacted_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flyball.decisions.compact import compact
+    from flyball.decision_log.retention.compact import compact
 
-    journals.filled(tmp_path, [3])
+    journal_folders.filled(tmp_path, [3])
     compact(WholeLog(tmp_path))
-    monkeypatch.delitem(sys.modules, "flyball.decisions.parquet_segment")
-    monkeypatch.delattr("flyball.decisions.parquet_segment")
+    monkeypatch.delitem(sys.modules, "flyball.decision_log.retention.parquet_segment")
+    monkeypatch.delattr("flyball.decision_log.retention.parquet_segment")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match="compacted records need pyarrow"):
         list(WholeLog(tmp_path).records())

@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from flyball.bench.process import Process
-from flyball.engine import Echo, EchoOptions
 from flyball.errors import RefusedError
+from flyball.native.load import Echo
+from flyball.native.load_documents import EchoOptions
 
 COMMAND = [sys.executable, "-m", "flyball.bench.echo"]
 

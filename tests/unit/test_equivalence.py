@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
-from flyball.equivalence.accuracy import labels_of, qualities
-from flyball.equivalence.certificate import CERTIFICATE, Candidate, Data, Engine, Original, certify, read_certificate
-from flyball.equivalence.comparison import compare, flips_by_segment
-from flyball.equivalence.gate import Bars, judge
-from flyball.equivalence.rows import like
-from flyball.equivalence.segments import SEGMENT_ROWS_MIN, SEGMENTS_MAX, segments_of
 from flyball.errors import InvalidInputError, RefusedError
+from flyball.models.equivalence.accuracy import labels_of, qualities
+from flyball.models.equivalence.certificate import CERTIFICATE, Candidate, Data, Engine, Original, certify, read_certificate
+from flyball.models.equivalence.comparison import compare, flips_by_segment
+from flyball.models.equivalence.gate import Bars, judge
+from flyball.models.equivalence.rows import like
+from flyball.models.equivalence.segments import SEGMENT_ROWS_MIN, SEGMENTS_MAX, segments_of
 
 Floats = NDArray[np.float64]
 

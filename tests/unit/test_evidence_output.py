@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flyball.decisions import evidence_check
+from flyball.decision_log.proof import evidence_check
 
 
 def test_a_pack_cannot_print_a_line_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from flyball import explain
 from flyball.errors import InvalidInputError, ModelRefusedError, RefusedError, UsageError
+from flyball.models import attribution
 
 Table = NDArray[Any]
 SEED = 20261115
@@ -54,7 +54,7 @@ def test_contributions_are_lightgbm_s_own_and_add_up_to_the_raw_margin(settings:
     rows, _ = table(1000, seed=7)
     rows[::9, 5] = np.nan  # a column that had no gap in training
     rows[::11, 3] = 99  # a category that training has not seen
-    got = explain.contributions(explain.trees_sidecar(model), rows)
+    got = attribution.contributions(attribution.trees_sidecar(model), rows)
     np.testing.assert_allclose(got, model.predict(rows, pred_contrib=True), rtol=0, atol=1e-5)
     np.testing.assert_allclose(got.sum(axis=1), model.predict(rows, raw_score=True), rtol=0, atol=1e-9)
 
@@ -62,13 +62,13 @@ def test_contributions_are_lightgbm_s_own_and_add_up_to_the_raw_margin(settings:
 def test_a_deep_model_agrees_too() -> None:
     model = boosted(20, num_leaves=400, min_data_in_leaf=2, max_depth=-1)
     rows, _ = table(200, seed=7)
-    got = explain.contributions(explain.trees_sidecar(model), rows)
+    got = attribution.contributions(attribution.trees_sidecar(model), rows)
     np.testing.assert_allclose(got, model.predict(rows, pred_contrib=True), rtol=0, atol=1e-5)
 
 
 def test_the_first_class_s_contributions_are_the_second_s_turned_round() -> None:
     model, (rows, _) = boosted(20), table(50, seed=7)
-    ones, zeros = (explain.contributions(explain.trees_sidecar(model, element=which), rows) for which in (1, 0))
+    ones, zeros = (attribution.contributions(attribution.trees_sidecar(model, element=which), rows) for which in (1, 0))
     np.testing.assert_allclose(ones, -zeros, rtol=0, atol=0)
 
 
@@ -80,10 +80,10 @@ def test_each_of_several_classes_has_its_own_trees() -> None:
     model = lightgbm.train({**SETTINGS, "objective": "multiclass", "num_class": 3}, lightgbm.Dataset(rows, target), 12)
     margins = model.predict(rows[:60], raw_score=True)
     for which in range(3):
-        got = explain.contributions(explain.trees_sidecar(model, element=which), rows[:60])
+        got = attribution.contributions(attribution.trees_sidecar(model, element=which), rows[:60])
         np.testing.assert_allclose(got.sum(axis=1), margins[:, which], rtol=0, atol=1e-9)
     with pytest.raises(UsageError, match="which of the 3 classes"):
-        explain.trees_sidecar(model)
+        attribution.trees_sidecar(model)
 
 
 def test_the_scikit_learn_class_of_lightgbm_is_taken_as_its_booster(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_the_scikit_learn_class_of_lightgbm_is_taken_as_its_booster(tmp_path: Pa
 
     rows, target = table(500)
     model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1).fit(rows, target)
-    path = explain.write_trees(model, tmp_path / "m.trees.json")
-    assert path.read_bytes() == explain.trees_sidecar(model.booster_)
+    path = attribution.write_trees(model, tmp_path / "m.trees.json")
+    assert path.read_bytes() == attribution.trees_sidecar(model.booster_)
 
 
 OBJECTIVES = {
@@ -129,7 +129,7 @@ def test_contributions_are_xgboost_s_own_and_add_up_to_the_margin(objective: str
     told, margin = model.predict(held, pred_contribs=True), model.predict(held, output_margin=True)
     for element in range(classes) if classes > 1 else [None]:
         wanted, raw = (told, margin) if element is None else (told[:, element], margin[:, element])
-        got = explain.contributions(explain.trees_sidecar(model, element=element), rows)
+        got = attribution.contributions(attribution.trees_sidecar(model, element=element), rows)
         np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-5)
         np.testing.assert_allclose(got.sum(axis=1), raw, rtol=0, atol=1e-5)
 
@@ -138,7 +138,7 @@ def test_xgboost_compares_floats_by_less_than() -> None:
     import xgboost
 
     model, rows = xgboosted("reg:squarederror", trees=5)
-    sidecar = json.loads(explain.trees_sidecar(model))
+    sidecar = json.loads(attribution.trees_sidecar(model))
     assert sidecar["below"] == "<"
     places = [(at, place) for at, tree in enumerate(sidecar["trees"]) for place in range(len(tree["feature"]))]
     numbers = [(tree, place) for tree, place in places if str(place) not in sidecar["trees"][tree].get("categories", {})]
@@ -146,7 +146,7 @@ def test_xgboost_compares_floats_by_less_than() -> None:
     for row, (tree, place) in zip(rows, numbers, strict=True):
         row[sidecar["trees"][tree]["feature"][place]] = sidecar["trees"][tree]["threshold"][place]
     held = xgboost.DMatrix(rows, feature_types=model.feature_types, enable_categorical=True)
-    got = explain.contributions(explain.trees_sidecar(model), rows).sum(axis=1)
+    got = attribution.contributions(attribution.trees_sidecar(model), rows).sum(axis=1)
     np.testing.assert_allclose(got, model.predict(held, output_margin=True), rtol=0, atol=1e-5)
 
 
@@ -155,8 +155,8 @@ def test_the_scikit_learn_class_of_xgboost_is_taken_as_its_booster() -> None:
 
     rows, target = table(500)
     model = xgboost.XGBClassifier(n_estimators=5, n_jobs=1).fit(rows, target)
-    assert explain.trees_sidecar(model) == explain.trees_sidecar(model.get_booster())
-    ones, zeros = (explain.contributions(explain.trees_sidecar(model, element=which), rows) for which in (1, 0))
+    assert attribution.trees_sidecar(model) == attribution.trees_sidecar(model.get_booster())
+    ones, zeros = (attribution.contributions(attribution.trees_sidecar(model, element=which), rows) for which in (1, 0))
     np.testing.assert_array_equal(ones, -zeros)
 
 
@@ -167,7 +167,7 @@ def test_what_stopped_early_is_explained_by_the_rounds_that_it_answers_by() -> N
     model = xgboost.XGBClassifier(n_estimators=100, early_stopping_rounds=2, learning_rate=0.8, n_jobs=1)
     model.fit(rows[:600], target[:600], eval_set=[(rows[600:], target[600:])], verbose=False)
     assert model.best_iteration + 1 < model.get_booster().num_boosted_rounds()
-    got = explain.contributions(explain.trees_sidecar(model), rows).sum(axis=1)
+    got = attribution.contributions(attribution.trees_sidecar(model), rows).sum(axis=1)
     np.testing.assert_allclose(got, model.predict(rows, output_margin=True), rtol=0, atol=1e-5)
 
 
@@ -175,7 +175,7 @@ def test_boosters_of_xgboost_without_plain_trees_are_refused_with_another_way() 
     for kind in ("dart", "gblinear"):
         model, _ = xgboosted("reg:squarederror", trees=3, booster=kind) if kind == "dart" else (linear_booster(), None)
         with pytest.raises(ModelRefusedError, match=rf"of the kind {kind}.*\n.*ablation"):
-            explain.trees_sidecar(model)
+            attribution.trees_sidecar(model)
 
 
 def linear_booster() -> Any:
@@ -191,7 +191,7 @@ def test_trees_that_do_not_simply_add_up_are_refused() -> None:
     rows, target = table(300)
     for model in (AdaBoostClassifier(n_estimators=3), BaggingClassifier(n_estimators=3, max_features=4)):
         with pytest.raises(ModelRefusedError, match="has no trees that simply add up"):
-            explain.trees_sidecar(model.fit(np.nan_to_num(rows), target))
+            attribution.trees_sidecar(model.fit(np.nan_to_num(rows), target))
 
 
 def test_linear_leaves_are_refused_with_another_way() -> None:
@@ -201,7 +201,7 @@ def test_linear_leaves_are_refused_with_another_way() -> None:
     settings = {**SETTINGS, "objective": "regression", "linear_tree": True, "num_leaves": 4}
     model = lightgbm.train(settings, lightgbm.Dataset(np.nan_to_num(rows), target.astype(float)), 3)
     with pytest.raises(ModelRefusedError, match=r"linear models\n.*ablation"):
-        explain.trees_sidecar(model)
+        attribution.trees_sidecar(model)
 
 
 def sklearn_models() -> dict[str, Any]:
@@ -223,7 +223,7 @@ def test_contributions_of_scikit_learn_s_trees_add_up_to_what_the_model_says(kin
     rows, target = table(1000)
     rows = rows if kind == "histogram boosting" else np.nan_to_num(rows)
     model.fit(rows, target)
-    got = explain.contributions(explain.trees_sidecar(model), rows[:200]).sum(axis=1)
+    got = attribution.contributions(attribution.trees_sidecar(model), rows[:200]).sum(axis=1)
     if hasattr(model, "decision_function"):
         said = model.decision_function(rows[:200])
     elif hasattr(model, "predict_proba"):
@@ -239,18 +239,18 @@ def test_a_linear_model_gives_its_coefficients_and_the_means_of_its_rows() -> No
     rows, target = table(500)
     rows = np.nan_to_num(rows)
     model = LogisticRegression(max_iter=500).fit(rows, target)
-    block = explain.linear_block(model, rows)["linear"]
+    block = attribution.linear_block(model, rows)["linear"]
     moved = np.array(block["coefficients"]) * (rows - np.array(block["means"]))
     base = model.decision_function(np.array([block["means"]]))
     np.testing.assert_allclose(moved.sum(axis=1) + base, model.decision_function(rows), rtol=0, atol=1e-6)
-    assert explain.linear_block(model, rows, element=0)["linear"]["coefficients"] == [-c for c in block["coefficients"]]
+    assert attribution.linear_block(model, rows, element=0)["linear"]["coefficients"] == [-c for c in block["coefficients"]]
     with pytest.raises(UsageError, match="8 columns"):
-        explain.linear_block(model, rows[:, :3])
+        attribution.linear_block(model, rows[:, :3])
 
 
 def test_the_baseline_of_an_ablation_is_the_median_of_each_column() -> None:
     rows = np.array([[1.0, np.nan], [2.0, 5.0], [9.0, 7.0]])
-    assert explain.ablation_block(rows) == {"ablation": {"baseline": [2.0, 6.0]}}
+    assert attribution.ablation_block(rows) == {"ablation": {"baseline": [2.0, 6.0]}}
 
 
 def test_what_has_no_trees_is_refused_with_another_way() -> None:
@@ -258,13 +258,13 @@ def test_what_has_no_trees_is_refused_with_another_way() -> None:
 
     for model in (object(), LogisticRegression()):
         with pytest.raises((UsageError, ModelRefusedError), match="ablation"):
-            explain.trees_sidecar(model)
+            attribution.trees_sidecar(model)
 
 
 def test_a_sidecar_that_is_not_one_is_refused_in_words() -> None:
-    sidecar = json.loads(explain.trees_sidecar(boosted(2)))
+    sidecar = json.loads(attribution.trees_sidecar(boosted(2)))
     sidecar["trees"][1]["cover"][0] = -1
     with pytest.raises(RefusedError, match=r"trees\[1\] with covers above 0; one is -1"):
-        explain.contributions(json.dumps(sidecar).encode(), np.zeros((1, 8)))
+        attribution.contributions(json.dumps(sidecar).encode(), np.zeros((1, 8)))
     with pytest.raises(InvalidInputError, match="3 columns; it has 8"):
-        explain.contributions(explain.trees_sidecar(boosted(2)), np.zeros((1, 3)))
+        attribution.contributions(attribution.trees_sidecar(boosted(2)), np.zeros((1, 3)))

@@ -6,20 +6,20 @@ import re
 from functools import cache
 from pathlib import Path
 
-import models
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
 from flyball.errors import RefusedError
-from flyball.explain_latency import OperatorLine, explain
-from flyball.explain_latency.advice import advice_on
-from flyball.explain_latency.bookkeeping import _chain, call_cost_us, typical
-from flyball.explain_latency.cost import Machine, moved_bytes, operations_of
-from flyball.explain_latency.profile import Call, Shaped, read_profile
-from flyball.model_documents import Batching, Ceiling, ReadSpeed
-from flyball.model_runs import Model, ceiling
+from flyball.models.profile import OperatorLine, explain
+from flyball.models.profile.advice import advice_on
+from flyball.models.profile.cost import Machine, moved_bytes, operations_of
+from flyball.models.profile.profile import Call, Shaped, read_profile
+from flyball.models.profile.profiler_overhead import _chain, call_cost_us, typical
+from flyball.native.model_documents import Batching, Ceiling, ReadSpeed
+from flyball.native.model_runs import Model, ceiling
+from tests.support import onnx_models
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ort-profile"
 # One operation a ns, a byte a ns of what is small, and a tenth of that of what is not.
@@ -47,9 +47,9 @@ def _shaped(text):
 @pytest.fixture(autouse=True)
 def short_turns(monkeypatch):
     """What is tested here does not need many runs, and the machine is measured once."""
-    monkeypatch.setattr("flyball.explain_latency.explanation._TURN_US", 3_000)
-    monkeypatch.setattr("flyball.explain_latency.explanation.ceiling", measured_once)
-    monkeypatch.setattr("flyball.explain_latency.explanation.call_cost_us", weighed_once)
+    monkeypatch.setattr("flyball.models.profile.explanation._TURN_US", 3_000)
+    monkeypatch.setattr("flyball.models.profile.explanation.ceiling", measured_once)
+    monkeypatch.setattr("flyball.models.profile.explanation.call_cost_us", weighed_once)
 
 
 @pytest.fixture(scope="module")
@@ -58,22 +58,22 @@ def mlp(tmp_path_factory):
     widths, constants, nodes, last = [64, 512, 512, 1], {}, [], "x"
     for layer in range(3):
         shape = (widths[layer], widths[layer + 1])
-        constants[f"w{layer}"] = (models.rng(layer).normal(size=shape) / 16).astype(np.float32)
+        constants[f"w{layer}"] = (onnx_models.rng(layer).normal(size=shape) / 16).astype(np.float32)
         constants[f"b{layer}"] = np.zeros(shape[1], np.float32)
         nodes.append(helper.make_node("Gemm", [last, f"w{layer}", f"b{layer}"], [f"g{layer}"]))
         last = f"r{layer}" if layer < 2 else "y"
         nodes.append(helper.make_node("Relu" if layer < 2 else "Sigmoid", [f"g{layer}"], [last]))
-    ends = [models.value("x", TensorProto.FLOAT, ["n", 64])], [models.value("y", TensorProto.FLOAT, ["n", 1])]
-    return models.save(tmp_path_factory.mktemp("mlp") / "mlp.onnx", nodes, *ends, constants)
+    ends = [onnx_models.value("x", TensorProto.FLOAT, ["n", 64])], [onnx_models.value("y", TensorProto.FLOAT, ["n", 1])]
+    return onnx_models.save(tmp_path_factory.mktemp("mlp") / "mlp.onnx", nodes, *ends, constants)
 
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
     """Takes an even number of numbers, so that one made-up row of three does not run."""
     nodes = [helper.make_node("Reshape", ["x", "two"], ["y"])]
-    ends = [models.value("x", TensorProto.FLOAT, ["n", 3])], [models.value("y", TensorProto.FLOAT, ["m", 2])]
+    ends = [onnx_models.value("x", TensorProto.FLOAT, ["n", 3])], [onnx_models.value("y", TensorProto.FLOAT, ["m", 2])]
     constants = {"two": np.array([-1, 2], np.int64)}
-    return models.save(tmp_path_factory.mktemp("pairs") / "pairs.onnx", nodes, *ends, constants)
+    return onnx_models.save(tmp_path_factory.mktemp("pairs") / "pairs.onnx", nodes, *ends, constants)
 
 
 def test_a_loops_own_time_is_without_what_it_runs_and_operators_never_exceed_their_run():
@@ -111,7 +111,7 @@ def test_what_is_no_profile_is_refused_by_its_name(tmp_path, text):
 
 
 def test_a_profile_of_more_than_is_sensible_is_refused_unread(monkeypatch):
-    monkeypatch.setattr("flyball.explain_latency.profile.BYTES_MAX", 100)
+    monkeypatch.setattr("flyball.models.profile.profile.BYTES_MAX", 100)
     with pytest.raises(RefusedError, match="too many operators"):
         read_profile(GOLDEN / "loop.json")
 
@@ -253,7 +253,7 @@ def test_of_a_real_network_the_products_take_most_and_have_floors_below_their_ti
 
 
 def test_in_real_profiles_too_the_operators_of_a_run_never_exceed_it(mlp, tmp_path):
-    for path in (mlp, models.gbdt(tmp_path), models.looped(tmp_path)):
+    for path in (mlp, onnx_models.gbdt(tmp_path), onnx_models.looped(tmp_path)):
         model = Model(path, profile=tmp_path / path.stem)
         model.measure(model.made_up(), runs=20, warm_runs=0)
         runs = read_profile(model.end_profile())
@@ -271,7 +271,7 @@ def test_more_rows_are_more_operations_of_the_same_weights(mlp):
 
 
 def test_a_real_tree_ensemble_has_no_floor_and_says_so(run, tmp_path):
-    code, out, _ = run("explain-latency", models.gbdt(tmp_path))
+    code, out, _ = run("explain-latency", onnx_models.gbdt(tmp_path))
     assert code == 0
     assert re.search(
         r"TreeEnsembleClassifier +LgbmClassifier +1 .* — +— +— +— +float\[1×8\] → int64\[1\], float\[1×2\]", out
@@ -329,6 +329,6 @@ def test_rows_that_do_not_fit_the_model_are_refused_with_their_place(run, mlp, t
 
 
 def test_a_model_that_cannot_be_served_is_refused_with_what_to_do(run, tmp_path):
-    code, _, errors = run("explain-latency", models.zipmap(tmp_path))
+    code, _, errors = run("explain-latency", onnx_models.zipmap(tmp_path))
     assert code == 3
     assert "'zipmap': False" in errors

@@ -5,7 +5,7 @@ from typing import Annotated
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from flyball.faults import Allowed, faults_of
+from flyball.documents.faults import Allowed, faults_of
 
 
 class Part(BaseModel):

@@ -8,9 +8,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
+from flyball.decision.fit.columns import Columns
+from flyball.decision.fit.fitted import Fitted, read_fitted
+from flyball.decision.fit.learn import complete, fit_transforms
 from flyball.errors import InvalidInputError
-from flyball.fit import Columns, Fitted, fit_transforms, read_columns, read_fitted
-from flyball.fit.learn import complete
+from flyball.rows.columns import read_columns
 
 NAN = float("nan")
 

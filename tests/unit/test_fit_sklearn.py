@@ -4,7 +4,6 @@ import re
 from typing import Any
 
 import numpy as np
-import pipelines
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -23,8 +22,10 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
+from flyball.decision.fit.columns import Columns, apply
+from flyball.decision.fit.sklearn_steps import Translated, from_sklearn
 from flyball.errors import InvalidInputError
-from flyball.fit import Columns, Translated, apply, from_sklearn
+from tests.support import pipelines
 
 
 def computed(translated: Translated, rows: NDArray[Any]) -> NDArray[np.float64]:

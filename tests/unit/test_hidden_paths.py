@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flyball.registry.hidden_paths import without_paths
+from flyball.registry.remote.hidden_paths import without_paths
 
 
 @pytest.mark.parametrize(

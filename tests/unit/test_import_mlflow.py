@@ -2,9 +2,7 @@
 
 import json
 
-import models
 import pytest
-from mlflow_server import API, PROXY, RUN, MlflowServer
 
 from flyball.errors import (
     FlyballError,
@@ -19,6 +17,8 @@ from flyball.errors import (
 )
 from flyball.registry.imports.found import sanitised
 from flyball.registry.imports.mlflow import fetch
+from tests.support import onnx_models
+from tests.support.mlflow_server import API, PROXY, RUN, MlflowServer
 
 URI = "models:/fraud model@champion"
 MLMODEL = """
@@ -60,7 +60,7 @@ def logged(server, tmp_path):
     """As `mlflow.onnx.log_model` leaves it, with weights beside the model."""
     (tmp_path / "made").mkdir()
     server.put("MLmodel", described())
-    server.put("model.onnx", models.external(tmp_path / "made").read_bytes())
+    server.put("model.onnx", onnx_models.external(tmp_path / "made").read_bytes())
     server.put("external-weights.bin", (tmp_path / "made" / "external-weights.bin").read_bytes())
     server.put("conda.yaml", "name: mlflow-env")
     server.put("requirements.txt", "mlflow")
@@ -102,7 +102,7 @@ def test_nothing_but_the_model_and_what_may_hold_its_weights_is_asked_for(logged
 
 def test_a_model_in_a_folder_of_its_own_is_found_there(server, fetched, tmp_path):
     server.put("MLmodel", described("data/net.onnx"))
-    server.put("data/net.onnx", models.linear(tmp_path).read_bytes())
+    server.put("data/net.onnx", onnx_models.linear(tmp_path).read_bytes())
     assert fetched(server).model.name == "net.onnx"
 
 

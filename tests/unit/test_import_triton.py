@@ -3,10 +3,10 @@
 import json
 
 import pytest
-import repositories
 
 from flyball.errors import ModelRefusedError, UsageError
 from flyball.registry.imports.triton import find
+from tests.support import model_repositories
 
 CONFIG = """
 backend: "onnxruntime"
@@ -20,9 +20,9 @@ instance_group [ { kind: KIND_GPU } ]
 @pytest.fixture
 def repository(tmp_path):
     place = tmp_path / "models"
-    repositories.add(place, "fraud", CONFIG, versions=(1, 2, 7))
-    repositories.add(place, "churn")
-    repositories.add_other(place, "vision", "model.pt", 'backend: "pytorch"')
+    model_repositories.add(place, "fraud", CONFIG, versions=(1, 2, 7))
+    model_repositories.add(place, "churn")
+    model_repositories.add_other(place, "vision", "model.pt", 'backend: "pytorch"')
     return place
 
 
@@ -47,7 +47,7 @@ def test_one_model_can_be_named(repository):
 
 
 def test_a_repository_of_which_nothing_can_be_served_is_refused(tmp_path):
-    repositories.add_other(tmp_path / "models", "vision", "model.pt")
+    model_repositories.add_other(tmp_path / "models", "vision", "model.pt")
     with pytest.raises(ModelRefusedError, match="vision"):
         find(tmp_path / "models")
 

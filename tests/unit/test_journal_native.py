@@ -6,8 +6,9 @@ import uuid
 import pytest
 
 from flyball.errors import EvidenceError, JournalRefusedError, LockedError
-from flyball.features import Target, push
-from flyball.journal import Journal, JournalLog, verify_frames
+from flyball.feature_store.push import push
+from flyball.feature_store.target import Target
+from flyball.native.journal import Journal, JournalLog, verify_frames
 
 ID = "0192f6c1-2345-7fff-bfff-ffffffffffff"
 
@@ -142,7 +143,7 @@ def test_an_erasure_is_recorded_by_token_and_the_log_still_verifies(folder):
     push(rows, Target(store=store), "cards", "card")
     with Journal(folder) as journal:
         told = journal.erase("4242", by="ana", why="asked by letter", stores=[store])
-    assert (told.records, told.stored) == (0, 1)
+    assert (told["records"], told["stored"]) == (0, 1)
     log = JournalLog(folder, reveal=True)
     (erased,) = log.records(kinds=["erased"])
     assert (erased["subject"], erased["by"], erased["why"]) == (log.token("4242"), "ana", "asked by letter")

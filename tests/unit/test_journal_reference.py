@@ -5,18 +5,18 @@ import struct
 import uuid
 from pathlib import Path
 
-import journals
 import pytest
 
 from bench.claims.journal import cycles
 from tests.reference import journal
+from tests.support import journal_folders
 
 WHY = [None, True, "é", -7]
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    folder = journals.JournalFolder(tmp_path / "journal")
+    folder = journal_folders.JournalFolder(tmp_path / "journal")
     for segment in range(3):
         for number in range(5):
             folder.add("decision", uuid.UUID(bytes=bytes([segment, number] * 8)), score=number / 3, why=WHY)

@@ -6,8 +6,9 @@ from itertools import groupby
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from flyball.engine import Arrivals, Echo, EchoOptions, LoadPlan, LoadResult, LoadRun, Warmup, read_histograms
 from flyball.errors import RefusedError
+from flyball.native.load import Echo, LoadRun, read_histograms
+from flyball.native.load_documents import Arrivals, EchoOptions, LoadPlan, LoadResult, Warmup
 
 ROW = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [0.5, 1.5]}], "outputs": None}
 PAYLOADS = json.dumps(ROW).encode()

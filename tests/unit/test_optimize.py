@@ -8,13 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import models
 import numpy as np
 import pytest
-from silent import Silent
-from small_network import chosen, exported, network, onnx_with_another_bias, run_of
 
-from flyball.equivalence.gate import Bars
 from flyball.errors import (
     FlyballError,
     InvalidInputError,
@@ -23,22 +19,26 @@ from flyball.errors import (
     ServerFaultError,
     UsageError,
 )
-from flyball.model_documents import Batching
-from flyball.model_runs import Model
-from flyball.optimize.asking import table_of
-from flyball.optimize.candidate import Candidate, judged
-from flyball.optimize.operators import operators_of
-from flyball.optimize.original import Original
-from flyball.optimize.pipeline import Found
-from flyball.optimize.rewriting import Graph, RewriteRefusedError, StaticInt8, Trim, rewrite
-from flyball.optimize.rows import Rows, read_rows
-from flyball.optimize.run import Run
-from flyball.optimize.steps.equal import Equal, NotEqualError
-from flyball.optimize.steps.export import EXPORTED, Export
-from flyball.optimize.steps.graph import Graphs, attempt
-from flyball.optimize.steps.served import AfterLoadError, Retest, same_served
-from flyball.optimize.subject import subject_of
-from flyball.optimize.work import Work
+from flyball.models.equivalence.gate import Bars
+from flyball.models.optimize.answers import table_of
+from flyball.models.optimize.candidate import Candidate, judged
+from flyball.models.optimize.operators import operators_of
+from flyball.models.optimize.original import Original
+from flyball.models.optimize.pipeline import Found
+from flyball.models.optimize.rewrite import Graph, RewriteRefusedError, StaticInt8, Trim, rewrite
+from flyball.models.optimize.rows import Rows, read_rows
+from flyball.models.optimize.run import Run
+from flyball.models.optimize.steps.equal import Equal, NotEqualError
+from flyball.models.optimize.steps.export import EXPORTED, Export
+from flyball.models.optimize.steps.graph import Graphs, attempt
+from flyball.models.optimize.steps.served import AfterLoadError, Retest, same_served
+from flyball.models.optimize.subject import subject_of
+from flyball.models.optimize.work_folder import Work
+from flyball.native.model_documents import Batching
+from flyball.native.model_runs import Model
+from tests.support import onnx_models
+from tests.support.silent_progress import Silent
+from tests.support.small_network import chosen, exported, network, onnx_with_another_bias, run_of
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -73,20 +73,20 @@ def test_a_segment_in_which_a_candidate_decides_otherwise_refuses_it(tmp_path: P
 
 def losing(path: Path, limit: float) -> Path:
     """The same answers, but none where the first column is above the limit: what is left below it has no logarithm."""
-    model = models.onnx.load(path)
+    model = onnx_models.onnx.load(path)
     next(node for node in model.graph.node if node.op_type == "Sigmoid").output[0] = "sound"
     next(node for node in model.graph.node if node.op_type == "Cast").input[0] = "sound"
     first = np.eye(8, 1, dtype=np.float32) * -1
     constants = {"first": first, "limit": np.array([limit], np.float32), "nothing": np.zeros(1, np.float32)}
-    model.graph.initializer.extend(models.numpy_helper.from_array(value, name) for name, value in constants.items())
+    model.graph.initializer.extend(onnx_models.numpy_helper.from_array(value, name) for name, value in constants.items())
     for op, inputs, output in (
         ("Gemm", ["x", "first", "limit"], "left"),
         ("Log", ["left"], "log"),
         ("Mul", ["log", "nothing"], "zero"),
         ("Add", ["zero", "sound"], "score"),
     ):
-        model.graph.node.append(models.helper.make_node(op, inputs, [output]))
-    models.onnx.save(model, path.with_name("losing.onnx"))
+        model.graph.node.append(onnx_models.helper.make_node(op, inputs, [output]))
+    onnx_models.onnx.save(model, path.with_name("losing.onnx"))
     return path.with_name("losing.onnx")
 
 
@@ -106,12 +106,15 @@ def test_labels_that_name_another_class_than_the_score_are_turned_round(tmp_path
 
 
 def two_classes(folder: Path) -> Path:
-    nodes = [models.helper.make_node("Gemm", ["x", "w"], ["z"]), models.helper.make_node("Softmax", ["z"], ["chances"])]
+    nodes = [
+        onnx_models.helper.make_node("Gemm", ["x", "w"], ["z"]),
+        onnx_models.helper.make_node("Softmax", ["z"], ["chances"]),
+    ]
     weights = np.zeros((4, 2), dtype=np.float32)
     weights[0] = (-2, 2)
-    inputs = [models.value("x", models.TensorProto.FLOAT, ["n", 4])]
-    outputs = [models.value("chances", models.TensorProto.FLOAT, ["n", 2])]
-    return models.save(folder / "two.onnx", nodes, inputs, outputs, {"w": weights})
+    inputs = [onnx_models.value("x", onnx_models.TensorProto.FLOAT, ["n", 4])]
+    outputs = [onnx_models.value("chances", onnx_models.TensorProto.FLOAT, ["n", 2])]
+    return onnx_models.save(folder / "two.onnx", nodes, inputs, outputs, {"w": weights})
 
 
 def test_a_threshold_of_an_output_with_several_scores_asks_which_one_is_meant(tmp_path: Path) -> None:
@@ -120,9 +123,9 @@ def test_a_threshold_of_an_output_with_several_scores_asks_which_one_is_meant(tm
         with pytest.raises(UsageError, match=r"(?s)several elements a row.*--output 'chances\[1\]'"):
             subject_of(model, output=named, thresholds=[0.5])
     assert subject_of(model, output="chances").thresholds == []
-    silent = models.onnx.load(model)
+    silent = onnx_models.onnx.load(model)
     silent.graph.output[0].type.tensor_type.ClearField("shape")
-    models.onnx.save(silent, model)
+    onnx_models.onnx.save(silent, model)
     subject = subject_of(model, thresholds=[0.5])
     rows = Rows({"x": np.zeros((3, 4), np.float32)}, None, None, "sha256:0")
     with pytest.raises(UsageError, match="several elements a row"):
@@ -159,8 +162,8 @@ def attempted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: FlyballErr
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr("flyball.optimize.steps.graph.rewrite", lambda *_: "sha256:0")
-    monkeypatch.setattr("flyball.optimize.steps.graph.judged", fail)
+    monkeypatch.setattr("flyball.models.optimize.steps.graph.rewrite", lambda *_: "sha256:0")
+    monkeypatch.setattr("flyball.models.optimize.steps.graph.judged", fail)
     original = SimpleNamespace(run=SimpleNamespace(work=Work(tmp_path)))
     return attempt(original, Found({"export": {"columns": None}}), "basic", how="", way=way)
 
@@ -202,7 +205,7 @@ def test_an_export_that_changes_answers_ends_the_run_with_the_rows_that_show_it(
 
 
 def test_a_threshold_that_moved_between_two_floats_is_found_although_no_given_row_shows_it(tmp_path: Path) -> None:
-    model = models.gbdt(tmp_path)
+    model = onnx_models.gbdt(tmp_path)
     name = Model(model).facts.inputs[0].name
     np.savez(tmp_path / "rows.npz", **{name: np.random.default_rng(1).normal(size=(50, 8)).astype(np.float32)})
     subject = subject_of(model)
@@ -220,11 +223,11 @@ def test_a_threshold_that_moved_between_two_floats_is_found_although_no_given_ro
 
 def moved(path: Path) -> Path:
     """The first split of the first tree, one float lower."""
-    model = models.onnx.load(path)
+    model = onnx_models.onnx.load(path)
     trees = next(node for node in model.graph.node if node.op_type.startswith("TreeEnsemble"))
     values = next(one for one in trees.attribute if one.name == "nodes_values").floats
     values[0] = float(np.nextafter(np.float32(values[0]), np.float32(-np.inf)))
-    models.onnx.save(model, path.with_name("moved.onnx"))
+    onnx_models.onnx.save(model, path.with_name("moved.onnx"))
     return path.with_name("moved.onnx")
 
 

@@ -7,10 +7,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyball.optimize.candidate import Candidate
-from flyball.optimize.choice import choose
-from flyball.optimize.run import Budget
-from flyball.optimize.steps.batch import rows_max
+from flyball.models.optimize.candidate import Candidate
+from flyball.models.optimize.choice import choose
+from flyball.models.optimize.run import Budget
+from flyball.models.optimize.steps.batch import rows_max
 
 
 def candidate(name: str, *, accepted: bool = True, size: int = 100) -> Candidate:

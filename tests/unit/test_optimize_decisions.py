@@ -9,36 +9,35 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import idle_columns
-import models
 import numpy as np
 import pytest
-from idle_columns import ASKED, COLUMNS, DECISION
-from silent import Silent
 
-from flyball import explain
 from flyball.cli.optimize import _budget
 from flyball.client import Decided
-from flyball.equivalence.comparison import compare
+from flyball.decision.compile.score_thresholds import score_thresholds
+from flyball.decision.decision import Decision
+from flyball.decision.spec.policy import Policy
 from flyball.errors import RefusedError, ServerFaultError, UsageError
-from flyball.model_runs import Model
-from flyball.optimize.candidate import Candidate, judged
-from flyball.optimize.chosen_decision import narrowed_trees, places_wanted, write_decision
-from flyball.optimize.deciding import DecidesOtherwiseError, decides_alike
-from flyball.optimize.original import Original
-from flyball.optimize.pipeline import Ended, Found
-from flyball.optimize.report import write_report
-from flyball.optimize.rewriting import Trim, rewrite
-from flyball.optimize.rows import Rows, read_rows
-from flyball.optimize.run import Run
-from flyball.optimize.steps.baseline import Baseline
-from flyball.optimize.steps.equal import Equal
-from flyball.optimize.steps.export import EXPORTED, Export
-from flyball.optimize.subject import subject_of
-from flyball.optimize.work import Work
-from flyball.spec import Decision
-from flyball.spec.policy import Policy
-from flyball.spec.score_thresholds import score_thresholds
+from flyball.models import attribution
+from flyball.models.equivalence.comparison import compare
+from flyball.models.optimize.candidate import Candidate, judged
+from flyball.models.optimize.chosen_decision import narrowed_trees, places_wanted, write_decision
+from flyball.models.optimize.compare_decisions import DecidesOtherwiseError, decides_alike
+from flyball.models.optimize.original import Original
+from flyball.models.optimize.pipeline import Ended, Found
+from flyball.models.optimize.report import write_report
+from flyball.models.optimize.rewrite import Trim, rewrite
+from flyball.models.optimize.rows import Rows, read_rows
+from flyball.models.optimize.run import Run
+from flyball.models.optimize.steps.baseline import Baseline
+from flyball.models.optimize.steps.equal import Equal
+from flyball.models.optimize.steps.export import EXPORTED, Export
+from flyball.models.optimize.subject import subject_of
+from flyball.models.optimize.work_folder import Work
+from flyball.native.model_runs import Model
+from tests.support import idle_columns, onnx_models
+from tests.support.idle_columns import ASKED, COLUMNS, DECISION
+from tests.support.silent_progress import Silent
 
 
 @pytest.fixture(scope="module")
@@ -205,13 +204,13 @@ def ended(run: Run) -> Ended:
 def test_nothing_is_left_in_the_folder_before_the_decision_is_proven(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flyball.optimize.report._page", lambda _: b"drawn elsewhere")
+    monkeypatch.setattr("flyball.models.optimize.report._page", lambda _: b"drawn elsewhere")
     run = run_of(folder, tmp_path / "work")
     with run.work.held():
         steps = ended(run)
         before = sorted(path.name for path in run.work.folder.iterdir())
         with monkeypatch.context() as otherwise:
-            otherwise.setattr("flyball.optimize.report.decides_alike", refuse)
+            otherwise.setattr("flyball.models.optimize.report.decides_alike", refuse)
             with pytest.raises(DecidesOtherwiseError):
                 write_report(run, steps)
         assert sorted(path.name for path in run.work.folder.iterdir()) == before
@@ -282,18 +281,18 @@ def test_a_candidate_that_is_not_equal_may_not_serve_where_flips_cannot_be_count
 
 def shifted(model: Path, folder: Path) -> Path:
     """The same trees, a little bolder."""
-    made = models.onnx.load(model)
+    made = onnx_models.onnx.load(model)
     trees = next(node for node in made.graph.node if node.op_type.startswith("TreeEnsemble"))
     next(one for one in trees.attribute if one.name == "class_weights").floats[0] += 1e-3
-    models.onnx.save(made, folder / "shifted.onnx")
+    onnx_models.onnx.save(made, folder / "shifted.onnx")
     return folder / "shifted.onnx"
 
 
 def test_a_sidecar_with_fewer_columns_explains_as_before(folder: Path) -> None:
     sidecar = (folder / "loans.trees.json").read_bytes()
     rows = np.random.default_rng(1).normal(size=(50, 6)).astype(np.float32)
-    whole = explain.contributions(sidecar, rows)
-    few = explain.contributions(narrowed_trees(sidecar, ASKED), np.ascontiguousarray(rows[:, ASKED]))
+    whole = attribution.contributions(sidecar, rows)
+    few = attribution.contributions(narrowed_trees(sidecar, ASKED), np.ascontiguousarray(rows[:, ASKED]))
     assert np.array_equal(few, whole[:, [*ASKED, 6]])
     assert not whole[:, [1, 3, 4]].any()
 
@@ -308,12 +307,12 @@ def test_a_transform_stays_as_long_as_any_of_its_columns_is_wanted() -> None:
 
 
 def test_leaves_name_columns_too_and_one_that_was_cut_does_not_matter(folder: Path, tmp_path: Path) -> None:
-    model = models.onnx.load(folder / "loans.onnx")
+    model = onnx_models.onnx.load(folder / "loans.onnx")
     trees = next(node for node in model.graph.node if node.op_type.startswith("TreeEnsemble"))
     columns = next(one for one in trees.attribute if one.name == "nodes_featureids")
     modes = next(one for one in trees.attribute if one.name == "nodes_modes").strings
     columns.ints[:] = [1 if mode == b"LEAF" else column for column, mode in zip(list(columns.ints), modes, strict=True)]
-    models.onnx.save(model, tmp_path / "odd.onnx")
+    onnx_models.onnx.save(model, tmp_path / "odd.onnx")
     way = Trim(outputs=["probabilities"], name="n", columns=ASKED)
     rewrite(way, tmp_path / "odd.onnx", tmp_path / "made.onnx")
     rows = np.random.default_rng(2).normal(size=(64, 6)).astype(np.float32)

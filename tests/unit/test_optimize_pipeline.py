@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import models
 import pytest
-from silent import Silent
 
-from flyball.convert.packages import versions
-from flyball.engine import model_files
 from flyball.errors import LockedError, RefusedError
-from flyball.journal import runtime_fingerprint
-from flyball.optimize.all_steps import subject_key
-from flyball.optimize.pipeline import Found, run_steps
-from flyball.optimize.rows import Rows
-from flyball.optimize.run import Run
-from flyball.optimize.subject import Subject
-from flyball.optimize.work import Work
+from flyball.models.convert.optional_packages import versions
+from flyball.models.optimize.all_steps import subject_key
+from flyball.models.optimize.pipeline import Found, run_steps
+from flyball.models.optimize.rows import Rows
+from flyball.models.optimize.run import Run
+from flyball.models.optimize.subject import Subject
+from flyball.models.optimize.work_folder import Work
+from flyball.native.journal import runtime_fingerprint
+from flyball.native.models import model_files
+from tests.support import onnx_models
+from tests.support.silent_progress import Silent
 
 
 @dataclass
@@ -89,9 +89,11 @@ def test_nothing_is_taken_from_a_run_of_other_packages_another_engine_build_or_c
     subject = Subject("n", tmp_path / "n.onnx", "sha256:0", "score", None, [])
     run = Run(subject, Rows({}, None, None, "sha256:1"), Work(tmp_path))
     here = {"onnxruntime": "1.31.1", "cpu": "some", "cpu_features": ["avx2"], "flyball": "0.1.0", "commit": "a"}
-    monkeypatch.setattr("flyball.optimize.all_steps.runtime_fingerprint", lambda: here)
+    monkeypatch.setattr("flyball.models.optimize.all_steps.runtime_fingerprint", lambda: here)
     packages = {"onnxruntime": "1.31.1", "onnx": "1.19.0"}
-    monkeypatch.setattr("flyball.optimize.all_steps.versions", lambda *names: {name: packages[name] for name in names})
+    monkeypatch.setattr(
+        "flyball.models.optimize.all_steps.versions", lambda *names: {name: packages[name] for name in names}
+    )
     keys = [subject_key(run), subject_key(run)]
     assert keys[0] == keys[1]
     for told, name in [*((here, name) for name in here), *((packages, name) for name in packages)]:
@@ -122,10 +124,10 @@ def test_a_model_that_was_changed_since_makes_its_step_run_again(tmp_path: Path)
     work = Work(tmp_path / "work")
     with work.held():
         pass
-    digest = model_files(models.linear(work.models)).digest
+    digest = model_files(onnx_models.linear(work.models)).digest
     work.finish(1, "export", "key", {"made": True}, {"linear.onnx": digest})
     assert work.finished(1, "export", "key") == {"made": True}
-    models.linear(work.models, seed=9)
+    onnx_models.linear(work.models, seed=9)
     assert work.finished(1, "export", "key") is None
 
 

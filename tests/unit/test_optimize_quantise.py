@@ -6,26 +6,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import models
 import numpy as np
 import onnx
 import pytest
-from silent import Silent
-from small_network import chosen, exported, network, run_of
 
-from flyball.equivalence.gate import Bars
-from flyball.model_runs import Model
-from flyball.optimize.candidate import Candidate
-from flyball.optimize.operators import columns_asked, thresholds_of
-from flyball.optimize.original import Original
-from flyball.optimize.rewriting import DynamicInt8, Rewrite, StaticInt8, rewrite
-from flyball.optimize.rows import read_rows
-from flyball.optimize.run import Run
-from flyball.optimize.steps.export import EXPORTED
-from flyball.optimize.steps.quantise import Quantise, calibration_places, held_out_of, unbatched, ways_on
-from flyball.optimize.steps.served import Retest
-from flyball.optimize.subject import subject_of
-from flyball.optimize.work import Work
+from flyball.models.equivalence.gate import Bars
+from flyball.models.optimize.candidate import Candidate
+from flyball.models.optimize.operators import columns_asked, thresholds_of
+from flyball.models.optimize.original import Original
+from flyball.models.optimize.rewrite import DynamicInt8, Rewrite, StaticInt8, rewrite
+from flyball.models.optimize.rows import read_rows
+from flyball.models.optimize.run import Run
+from flyball.models.optimize.steps.export import EXPORTED
+from flyball.models.optimize.steps.quantise import Quantise, calibration_places, held_out_of, unbatched, ways_on
+from flyball.models.optimize.steps.served import Retest
+from flyball.models.optimize.subject import subject_of
+from flyball.models.optimize.work_folder import Work
+from flyball.native.model_runs import Model
+from tests.support import onnx_models
+from tests.support.silent_progress import Silent
+from tests.support.small_network import chosen, exported, network, run_of
 
 BARS = Bars(auc=0.02, logloss=0.02, accuracy=0.02, flips=0.03)
 
@@ -71,9 +71,12 @@ def test_what_makes_the_scores_stays_in_32_bits(tmp_path: Path, way: Rewrite) ->
 
 def test_the_only_product_of_a_model_is_quantised_and_its_scores_are_not(tmp_path: Path) -> None:
     weight = {"w": np.random.default_rng(4).normal(size=(8, 64)).astype(np.float32)}
-    nodes = [models.helper.make_node("MatMul", ["x", "w"], ["z"]), models.helper.make_node("Sigmoid", ["z"], ["score"])]
-    ends = [models.value(name, models.TensorProto.FLOAT, ["n", wide]) for name, wide in (("x", 8), ("score", 64))]
-    source = models.save(tmp_path / "one.onnx", nodes, ends[:1], ends[1:], weight)
+    nodes = [
+        onnx_models.helper.make_node("MatMul", ["x", "w"], ["z"]),
+        onnx_models.helper.make_node("Sigmoid", ["z"], ["score"]),
+    ]
+    ends = [onnx_models.value(name, onnx_models.TensorProto.FLOAT, ["n", wide]) for name, wide in (("x", 8), ("score", 64))]
+    source = onnx_models.save(tmp_path / "one.onnx", nodes, ends[:1], ends[1:], weight)
     rows = {"x": np.random.default_rng(5).normal(size=(64, 8)).astype(np.float32)}
     rewrite(StaticInt8(per_channel=False), source, tmp_path / "made.onnx", rows)
     graph = onnx.load(tmp_path / "made.onnx").graph
@@ -108,7 +111,7 @@ def test_a_network_without_some_columns_is_calibrated_without_them(tmp_path: Pat
     run = run_of(tmp_path, network(tmp_path))
     found = exported(run)
     found.documents["export"]["columns"] = [1, 4]
-    monkeypatch.setattr("flyball.optimize.steps.quantise.attempt", attempt)
+    monkeypatch.setattr("flyball.models.optimize.steps.quantise.attempt", attempt)
     Quantise(Original(run)).run(found, Silent())
     wanted = run.rows.inputs["x"][calibration_places(run.rows)][:, [1, 4]]
     assert np.array_equal(asked["static-int8"]["calibration"]["x"], wanted)
@@ -138,9 +141,11 @@ def test_a_reduced_range_leaves_a_bit_of_every_weight_unused(tmp_path: Path) -> 
     model = network(tmp_path)
     rows = {"x": np.random.default_rng(1).normal(size=(32, 8)).astype(np.float32)}
     rewrite(StaticInt8(per_channel=True, reduce_range=True), model, tmp_path / "made.onnx", rows)
-    made = models.onnx.load(tmp_path / "made.onnx")
+    made = onnx_models.onnx.load(tmp_path / "made.onnx")
     weights = [
-        models.numpy_helper.to_array(one) for one in made.graph.initializer if one.data_type == models.TensorProto.INT8
+        onnx_models.numpy_helper.to_array(one)
+        for one in made.graph.initializer
+        if one.data_type == onnx_models.TensorProto.INT8
     ]
     largest = max(int(np.abs(one.astype(np.int32)).max()) for one in weights if one.ndim == 2)
     assert 60 <= largest <= 64
@@ -170,7 +175,7 @@ def test_without_labels_and_thresholds_a_difference_cannot_be_judged_and_says_so
 
 
 def test_trees_have_nothing_to_quantise_and_tell_their_columns_and_thresholds(tmp_path: Path) -> None:
-    model = models.gbdt(tmp_path)
+    model = onnx_models.gbdt(tmp_path)
     asked, thresholds = columns_asked(model), thresholds_of(model)
     assert asked
     assert {int(column) for column in thresholds} == asked

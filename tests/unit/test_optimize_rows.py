@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_network import network
 
 from flyball.errors import (
     RefusedError,
     UsageError,
 )
-from flyball.model_runs import Model
-from flyball.optimize.rows import ROWS_MAX, read_rows
-from flyball.optimize.subject import subject_of
+from flyball.models.optimize.rows import ROWS_MAX, read_rows
+from flyball.models.optimize.subject import subject_of
+from flyball.native.model_runs import Model
+from tests.support.small_network import network
 
 
 @pytest.mark.parametrize(

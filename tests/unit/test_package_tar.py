@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flyball.errors import RefusedError
-from flyball.registry import package_tar
+from flyball.registry.packages import tar
 
 
 def archive(*entries: tuple[tarfile.TarInfo, bytes]) -> io.BytesIO:
@@ -45,9 +45,9 @@ def test_what_is_sent_comes_out_the_same(tmp_path: Path) -> None:
     (source / "samples" / "ünïcode.json").write_bytes(b"[1]")
     (source / ("l" * 120)).write_bytes(b"long")
     out = io.BytesIO()
-    package_tar.write(source, out)
+    tar.write(source, out)
     out.seek(0)
-    package_tar.read(out, target, 100)
+    tar.read(out, target, 100)
     found = {path.relative_to(target).as_posix(): path.read_bytes() for path in target.rglob("*") if path.is_file()}
     assert found == {"meta.json": b"{}", "samples/ünïcode.json": b"[1]", "l" * 120: b"long"}
 
@@ -55,9 +55,9 @@ def test_what_is_sent_comes_out_the_same(tmp_path: Path) -> None:
 def test_the_same_folder_gives_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1")
     first, second = io.BytesIO(), io.BytesIO()
-    package_tar.write(tmp_path, first)
+    tar.write(tmp_path, first)
     (tmp_path / "a").chmod(0o600)
-    package_tar.write(tmp_path, second)
+    tar.write(tmp_path, second)
     assert first.getvalue() == second.getvalue()
 
 
@@ -90,18 +90,18 @@ def test_what_is_no_plain_package_is_refused_and_nothing_leaves_the_folder(case:
     target.mkdir()
     made, code = BAD[case]
     with pytest.raises(RefusedError) as caught:
-        package_tar.read(made(), target, 100)
+        tar.read(made(), target, 100)
     assert caught.value.code == code
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
 
 
 def test_more_files_than_a_package_may_have_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(package_tar, "ENTRIES_MAX", 2)
+    monkeypatch.setattr(tar, "ENTRIES_MAX", 2)
     with pytest.raises(RefusedError, match="more than 2 files"):
-        package_tar.read(archive(file("a"), file("b"), file("c")), tmp_path, 100)
+        tar.read(archive(file("a"), file("b"), file("c")), tmp_path, 100)
 
 
 def test_a_folder_with_a_link_is_not_sent(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("/etc/passwd")
     with pytest.raises(RefusedError, match="a is no plain file"):
-        package_tar.write(tmp_path, io.BytesIO())
+        tar.write(tmp_path, io.BytesIO())

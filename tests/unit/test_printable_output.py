@@ -10,9 +10,8 @@ from rich.text import Text
 
 from flyball.cli.app import _escaping
 from flyball.cli.output import console, report
-from flyball.errors import FlyballError, UnavailableError
-from flyball.faults import Fault
-from flyball.printable import printable, printable_lines
+from flyball.cli.printable import printable, printable_lines
+from flyball.errors import Fault, FlyballError, UnavailableError
 
 HOSTILE = "a\x1b[2J\x1b]0;owned\x07b\nError: all is well\r\x9b31mc\u202etxt.exe\u2066d\x7f"
 ACTS = {"\x1b", "\x07", "\r", "\x9b", "\u202e", "\u2066", "\x7f"}

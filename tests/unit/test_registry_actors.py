@@ -4,9 +4,10 @@ import getpass
 import json
 from typing import Any
 
-import models
 import pytest
-from registry_shell import Shell
+
+from tests.support import onnx_models
+from tests.support.registry_shell import Shell
 
 
 def events(shell: Shell) -> list[dict[str, Any]]:
@@ -15,7 +16,7 @@ def events(shell: Shell) -> list[dict[str, Any]]:
 
 
 def registered(shell: Shell) -> str:
-    shell.done("register", "fraud", models.linear(shell.house.folder, "model", seed=1))
+    shell.done("register", "fraud", onnx_models.linear(shell.house.folder, "model", seed=1))
     return "fraud@1"
 
 

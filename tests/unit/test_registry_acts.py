@@ -5,9 +5,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import models
 import pytest
-from registry_desk import ADA, BOB, CID, ENVIRONMENTS, Desk
 
 from flyball.errors import (
     FlyballError,
@@ -20,11 +18,14 @@ from flyball.errors import (
     SignatureError,
     UsageError,
 )
-from flyball.registry import rules, verify
-from flyball.registry.acting import Actor, Candidate
-from flyball.registry.meta import Card, LatencyContract, Lineage
-from flyball.registry.packing import Contents, pack
-from flyball.registry.signatures import approval, signed
+from flyball.registry.acts import rules
+from flyball.registry.acts.interface import Actor, Candidate
+from flyball.registry.acts.signatures import approval, signed
+from flyball.registry.events import verify
+from flyball.registry.packages.meta import Card, LatencyContract, Lineage
+from flyball.registry.packages.pack import Contents, pack
+from tests.support import onnx_models
+from tests.support.registry_people import ADA, BOB, CID, ENVIRONMENTS, Desk
 
 
 @pytest.fixture
@@ -159,9 +160,9 @@ def test_a_release_that_names_another_model_than_the_registry_would_serve_is_not
 def test_two_who_promote_at_once_one_wins_and_the_other_is_told_who_did_what(desk: Desk) -> None:
     first, second = desk.ready(), desk.ready()
     other = desk.opened()
-    seen = other.opened.state("fraud")
+    seen = other.handle.state("fraud")
     desk.registry.promote(first, "dev", actor=ADA, reason="mine")
-    house = other.opened.house()
+    house = other.handle.approval_rules()
     slower = rules.promote(seen, house, CID, rules.Promotion(2, "dev"), [])
     with pytest.raises(RegistryConflictError) as error:
         other._once(seen, CID, "", slower)
@@ -172,11 +173,11 @@ def test_two_who_promote_at_once_one_wins_and_the_other_is_told_who_did_what(des
 
 def test_two_who_register_at_once_both_get_a_number(desk: Desk, tmp_path: Path) -> None:
     other = desk.opened()
-    other.opened.state("fraud")
+    other.handle.state("fraud")
     desk.register()
     source = tmp_path / "source"
     source.mkdir()
-    pack(Contents("fraud", "cid", model=models.linear(source, seed=9)), tmp_path / "other")
+    pack(Contents("fraud", "cid", model=onnx_models.linear(source, seed=9)), tmp_path / "other")
     assert other.register(tmp_path / "other", "fraud", actor=CID).version == 2
 
 
@@ -245,7 +246,7 @@ def test_a_pickle_gets_no_number_whatever_it_is_called(desk: Desk, tmp_path: Pat
 
 def test_a_pickle_beside_a_model_is_refused_and_told_in_the_history(desk: Desk, tmp_path: Path) -> None:
     made = tmp_path / "package"
-    pack(Contents("fraud", "ada", model=models.linear(tmp_path)), made)
+    pack(Contents("fraud", "ada", model=onnx_models.linear(tmp_path)), made)
     (made / "extra.pkl").write_bytes(pickle.dumps({"a": 1}))
     with pytest.raises(ModelRefusedError, match="skl2onnx"):
         desk.registry.register(made, "fraud", actor=ADA)
@@ -256,7 +257,7 @@ def test_a_pickle_beside_a_model_is_refused_and_told_in_the_history(desk: Desk, 
 def test_a_package_of_another_name_or_without_a_meta_is_refused(desk: Desk, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
-    pack(Contents("other", "ada", model=models.linear(source)), tmp_path / "package")
+    pack(Contents("other", "ada", model=onnx_models.linear(source)), tmp_path / "package")
     with pytest.raises(RegistryRefusedError, match=r"its meta\.json is of other"):
         desk.registry.register(tmp_path / "package", "fraud", actor=ADA)
     with pytest.raises(RegistryRefusedError, match=r"has no meta\.json"):
@@ -266,7 +267,7 @@ def test_a_package_of_another_name_or_without_a_meta_is_refused(desk: Desk, tmp_
 def test_a_link_in_a_folder_is_not_followed(desk: Desk, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
-    models.linear(source, "model")
+    onnx_models.linear(source, "model")
     (source / "secrets").symlink_to("/etc/hostname")
     with pytest.raises(InvalidInputError, match="is a link"):
         desk.register(folder=source)

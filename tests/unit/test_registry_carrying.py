@@ -4,18 +4,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-import models
 import pytest
-from registry_desk import ADA, BOB, Desk
 
 from flyball.errors import FlyballError, RegistryConflictError, SignatureError
-from flyball.registry import carrying, checking, projections
-from flyball.registry.acting import Actor
-from flyball.registry.at_home import HomeRegistry
-from flyball.registry.meta import Lineage
-from flyball.registry.releasing import statement
+from flyball.registry import transfer
+from flyball.registry.acts.interface import Actor
+from flyball.registry.acts.release_statement import statement
+from flyball.registry.local import LocalRegistry
+from flyball.registry.packages import check
+from flyball.registry.packages.meta import Lineage
+from flyball.registry.tables import projections
 from flyball.signing import keys
 from flyball.signing.release import countersign
+from tests.support import onnx_models
+from tests.support.registry_people import ADA, BOB, Desk
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path / "here")
 
 
-def elsewhere(desk: Desk, folder: Path) -> HomeRegistry:
+def elsewhere(desk: Desk, folder: Path) -> LocalRegistry:
     """A registry at another site, with the same trust policy."""
     other = Desk(folder)
     other.home.trust_root.write_bytes(desk.home.trust_root.read_bytes())
@@ -34,7 +36,7 @@ def elsewhere(desk: Desk, folder: Path) -> HomeRegistry:
 class Countersigned:
     """A registry whose releases have one signature more than its events."""
 
-    def __init__(self, registry: HomeRegistry, key: keys.PrivateKey) -> None:
+    def __init__(self, registry: LocalRegistry, key: keys.PrivateKey) -> None:
         self._registry, self._key = registry, key
 
     def __getattr__(self, name: str) -> Any:
@@ -52,7 +54,7 @@ def test_an_approval_that_counts_for_nothing_is_not_imported(desk: Desk, tmp_pat
     desk.trust(desk.policy.with_key(extra.public_key(), person, roles, since=now, until=None, now=now))
     file = tmp_path / "fraud.flyball"
     carried: Any = Countersigned(desk.registry, extra)
-    carrying.export(carried, ref, file, desk.keys["ada"])
+    transfer.export(carried, ref, file, desk.keys["ada"])
     there = elsewhere(desk, tmp_path / "there")
     there.import_file(file, actor=ADA)
     assert [event.body["approver"] for event in there.history("fraud") if event.kind == "approved"] == ["bob"]
@@ -61,7 +63,7 @@ def test_an_approval_that_counts_for_nothing_is_not_imported(desk: Desk, tmp_pat
 
 def test_whoever_imports_a_signature_did_not_make_it(desk: Desk, tmp_path: Path) -> None:
     ref, file = desk.ready(), tmp_path / "fraud.flyball"
-    carrying.export(desk.registry, ref, file, desk.keys["ada"])
+    transfer.export(desk.registry, ref, file, desk.keys["ada"])
     there = elsewhere(desk, tmp_path / "there")
     there.import_file(file, actor=Actor("eve"))
     told = {event.kind: (event.actor, event.authenticated) for event in there.history("fraud")}
@@ -76,13 +78,13 @@ def test_what_is_imported_is_scanned_as_what_is_registered(
 ) -> None:
     source = tmp_path / "source"
     source.mkdir()
-    models.linear(source).rename(source / "model.onnx")
+    onnx_models.linear(source).rename(source / "model.onnx")
     (source / "extra.pkl").write_bytes(b"\x80\x04N.")
     with monkeypatch.context() as careless:
-        careless.setattr(checking, "scan_package", lambda folder: 0)
+        careless.setattr(check, "scan_package", lambda folder: 0)
         ref = desk.ready(folder=source)
     file = tmp_path / "fraud.flyball"
-    carrying.export(desk.registry, ref, file, desk.keys["ada"])
+    transfer.export(desk.registry, ref, file, desk.keys["ada"])
     there = elsewhere(desk, tmp_path / "there")
     with pytest.raises(FlyballError, match="pickle"):
         there.import_file(file, actor=ADA)
@@ -101,10 +103,10 @@ def test_a_release_with_another_tier_or_model_than_its_package_is_not_imported(
         return {**predicate, **other}, subjects
 
     with monkeypatch.context() as patched:
-        patched.setattr("flyball.registry.releasing.statement", changed)
+        patched.setattr("flyball.registry.acts.release_statement.statement", changed)
         ref = desk.ready()
     file = tmp_path / "fraud.flyball"
-    carrying.export(desk.registry, ref, file, desk.keys["ada"])
+    transfer.export(desk.registry, ref, file, desk.keys["ada"])
     with pytest.raises(SignatureError, match=words):
         elsewhere(desk, tmp_path / "there").import_file(file, actor=ADA)
 
@@ -134,7 +136,7 @@ def test_of_two_who_add_a_key_with_one_name_at_once_one_is_told(desk: Desk, monk
     slower, seen = desk.opened(), []
 
     def meanwhile() -> Any:
-        seen.append(HomeRegistry.keys(slower))
+        seen.append(LocalRegistry.keys(slower))
         desk.registry.add_key("ci", ["reader"], actor=BOB)
         return seen[0]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from registry_desk import ADA, Desk
-from verbs import flyball
 
 from flyball.registry.views import EndingView
+from tests.support.command_line import flyball
+from tests.support.registry_people import ADA, Desk
 
 
 @pytest.fixture
@@ -38,8 +38,8 @@ def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
         def now(cls, tz: Any = None) -> Any:
             return datetime.fromtimestamp(now, tz)
 
-    monkeypatch.setattr("flyball.registry.reading.datetime", Later)
-    monkeypatch.setattr("flyball.registry.opened.time.time", lambda: now)
+    monkeypatch.setattr("flyball.registry.reads.datetime", Later)
+    monkeypatch.setattr("flyball.registry.handle.time.time", lambda: now)
 
 
 def test_nothing_is_said_while_nothing_ends(desk: Desk) -> None:

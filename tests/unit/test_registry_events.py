@@ -5,20 +5,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-import registries
-from registries import approved, promoted, registered
 
 from flyball.errors import RegistryConflictError, RegistryRefusedError
-from flyball.registry.database import Database
-from flyball.registry.event import GENESIS, Draft, canonical, hash_of
-from flyball.registry.events import EventLog
-from flyball.registry.projections import Projections
+from flyball.registry.events.event import GENESIS, Draft, canonical, hash_of
+from flyball.registry.events.log import EventLog
+from flyball.registry.tables.database import Database
+from flyball.registry.tables.projections import Projections
+from tests.support import registry_events
+from tests.support.registry_events import approved, promoted, registered
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path) -> Iterator[Database]:
     if request.param == "sqlite":
-        url = registries.new_sqlite(tmp_path)
+        url = registry_events.new_sqlite(tmp_path)
     else:
         url = request.getfixturevalue("postgres").new_database()
     opened = Database.open(url)
@@ -121,7 +121,7 @@ def test_the_database_itself_refuses_to_change_events(log, database, statement):
 
 
 def test_sqlite_refuses_to_replace_an_event(tmp_path):
-    database, log = registries.opened(registries.new_sqlite(tmp_path))
+    database, log = registry_events.opened(registry_events.new_sqlite(tmp_path))
     log.append_all([registered("fraud", 1), approved("fraud", 1)])
     columns = "sequence, name, revision, kind, at, actor, authenticated, reason, body, previous, hash"
     forged = f"INSERT OR REPLACE INTO events SELECT {columns.replace('actor', repr('eve'))} FROM events WHERE sequence = 1"
@@ -131,7 +131,7 @@ def test_sqlite_refuses_to_replace_an_event(tmp_path):
 
 
 def test_postgresql_refuses_to_empty_the_table(postgres):
-    database, log = registries.opened(postgres.new_database())
+    database, log = registry_events.opened(postgres.new_database())
     log.append_all([registered("fraud", 1)])
     with pytest.raises(Exception, match="append-only"), database.writing() as connection:
         connection.exec_driver_sql("TRUNCATE events")
@@ -159,7 +159,7 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_what_has_no_form_is_refused_before_anything_is_written(tmp_path, case):
     draft, words = BAD[case]
-    database, log = registries.opened(registries.new_sqlite(tmp_path))
+    database, log = registry_events.opened(registry_events.new_sqlite(tmp_path))
     with pytest.raises(RegistryRefusedError) as refused:
         log.append_all([draft])
     assert words in str(refused.value)
@@ -168,7 +168,7 @@ def test_what_has_no_form_is_refused_before_anything_is_written(tmp_path, case):
 
 
 def test_all_faults_of_a_body_are_told_at_once(tmp_path):
-    database, log = registries.opened(registries.new_sqlite(tmp_path))
+    database, log = registry_events.opened(registry_events.new_sqlite(tmp_path))
     with pytest.raises(RegistryRefusedError) as refused:
         log.append("fraud", 0, "rolled_back", {"environment": "..", "version": "7"}, actor="ana")
     assert [fault.path for fault in refused.value.faults] == ["environment", "from", "version"]
@@ -177,7 +177,7 @@ def test_all_faults_of_a_body_are_told_at_once(tmp_path):
 
 def test_the_hash_is_over_canonical_json_as_the_reference_page_says():
     draft = Draft("fraud", "retired", {"version": 1}, "Zoë", "old", authenticated="key")
-    from flyball.registry.event import sealed
+    from flyball.registry.events.event import sealed
 
     event = sealed(draft, sequence=7, revision=3, at=1_794_801_421_371_916, previous="ab" * 32)
     text = (

@@ -7,17 +7,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import registries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flyball.registry.database import Database
-from flyball.registry.event import Draft, Event
-from flyball.registry.events import EventLog
-from flyball.registry.projections import Placement, Projections
-from flyball.registry.state import fold
-from flyball.registry.timeline import Moment, Timeline
-from flyball.registry.verify import verify
+from flyball.registry.events.event import Draft, Event
+from flyball.registry.events.log import EventLog
+from flyball.registry.events.state import fold
+from flyball.registry.events.verify import verify
+from flyball.registry.tables.database import Database
+from flyball.registry.tables.projections import Placement, Projections
+from flyball.registry.tables.timeline import Moment, Timeline
+from tests.support import registry_events
 
 NODES, BEGUN = ["web-1", "web-2"], 1_700_000_000_000_000
 NAMES, PLACES, ALIASES = ["fraud", "churn"], ["staging", "production"], ["best", "production"]
@@ -126,19 +126,19 @@ def of_a_version(draw: st.DrawFn, name: str, kind: str, so_far: Naive) -> Draft:
     living = [number for number, state in states.items() if state not in ("retired", "revoked")]
     if kind == "registered" or not living:
         number = draw(st.sampled_from([number for number in range(1, len(states) + 4) if number not in states]))
-        return registries.registered(name, number, tier=draw(st.sampled_from(["low", "high"])))
+        return registry_events.registered(name, number, tier=draw(st.sampled_from(["low", "high"])))
     version = draw(st.sampled_from(living))
     body = draw(others(kind, version))
     if (name, body.get("environment")) not in so_far.served:
         if kind == "rolled_back":
-            return registries.promoted(name, version, body["environment"], candidate=None)
+            return registry_events.promoted(name, version, body["environment"], candidate=None)
         if kind == "promoted":
             body["candidate"] = None
     return Draft(name, kind, body, draw(st.sampled_from(["ana", "bo"])), draw(st.sampled_from(["", "why not"])))
 
 
 def others(kind: str, version: int) -> st.SearchStrategy[dict[str, Any]]:
-    digest = st.just(registries.digest("blob"))
+    digest = st.just(registry_events.digest("blob"))
     maybe = st.sampled_from([None, version])
     candidate = st.none() | st.fixed_dictionaries({"share": st.sampled_from([0.0, 0.05, 1.0]), "shadow": st.booleans()})
     place = st.sampled_from(PLACES)
@@ -167,9 +167,13 @@ def beside_versions(draw: st.DrawFn, kind: str) -> Draft:
     roles = draw(st.sampled_from([["reader"], ["deployer", "auditor"]]))
     place = draw(st.sampled_from(PLACES))
     bodies = {
-        "key_added": {"name": key, "roles": roles, "sha256": registries.digest(key)[7:]},
+        "key_added": {"name": key, "roles": roles, "sha256": registry_events.digest(key)[7:]},
         "key_removed": {"name": key},
-        "published": {"environment": place, "generation": draw(st.integers(0, 9)), "digest": registries.digest("index")},
+        "published": {
+            "environment": place,
+            "generation": draw(st.integers(0, 9)),
+            "digest": registry_events.digest("index"),
+        },
     }
     return Draft(f"@publish.{place}" if kind == "published" else "@keys", kind, bodies[kind], "ana")
 
@@ -180,10 +184,10 @@ def by_a_server(draw: st.DrawFn, name: str, kind: str) -> Draft:
     node, place, heard = draw(st.sampled_from(NODES)), draw(st.sampled_from(PLACES)), draw(st.integers(-1, 2_000_000))
     if kind == "forgotten":
         return Draft(f"@nodes.{place}", kind, {"node": node, "environment": place, "silent_since": BEGUN + heard}, "ana")
-    serving = {"version": draw(st.sampled_from([None, 1, 2])), "digest": registries.digest("serving"), "since": BEGUN}
+    serving = {"version": draw(st.sampled_from([None, 1, 2])), "digest": registry_events.digest("serving"), "since": BEGUN}
     body = {
         "name": name, "node": node, "environment": place, "generation": 7, "version": draw(st.sampled_from([None, 1, 2])),
-        "digest": registries.digest("wanted"), "state": draw(st.sampled_from(["applied", "refused", "removed"])),
+        "digest": registry_events.digest("wanted"), "state": draw(st.sampled_from(["applied", "refused", "removed"])),
         "reason": "", "serving": draw(st.sampled_from([None, serving])), "unsaid": 0,
         "silent_since": draw(st.sampled_from([None, None, BEGUN + heard])),
     }  # fmt: skip
@@ -281,7 +285,7 @@ def test_on_postgresql_too_any_history_is_told_at_every_time(postgres, batches):
 @given(histories())
 def test_any_history_means_what_a_naive_model_says_now_and_at_every_time(batches):
     with TemporaryDirectory() as folder:
-        database, events = written(registries.new_sqlite(Path(folder)), batches)
+        database, events = written(registry_events.new_sqlite(Path(folder)), batches)
         holds_now(database, Naive.after(events))
         rules_see(events, Naive.after(events))
         held_at_every_time(database, events)

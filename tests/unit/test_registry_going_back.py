@@ -4,11 +4,11 @@ import time
 from pathlib import Path
 
 import pytest
-from registry_desk import ADA, Desk
 
 from flyball.errors import FlyballError
-from flyball.registry.words import act
+from flyball.registry.events.sentences import act
 from flyball.signing import keys
+from tests.support.registry_people import ADA, Desk
 
 DAY_S = 86_400
 
@@ -60,7 +60,7 @@ def test_where_every_release_has_ended_nothing_changes_and_the_words_say_why(
     with pytest.raises(FlyballError, match=r"production cannot go back from fraud@3: fraud@2 \(expired: ") as error:
         desk.registry.rollback("fraud", "production", actor=ADA)
     assert error.value.code == "nothing_before"
-    assert desk.registry.opened.state("fraud").placements["production"].version == 3
+    assert desk.registry.handle.state("fraud").placements["production"].version == 3
     refused = list(desk.registry.history("fraud"))[-1]
     assert (refused.kind, refused.body["code"]) == ("refused", "nothing_before")
 
@@ -98,5 +98,5 @@ def test_going_back_does_not_hang_on_the_artifact_store(desk: Desk, monkeypatch:
     def away(digest: str) -> bytes:
         raise FlyballError(f"{digest} cannot be had")
 
-    monkeypatch.setattr(desk.registry.opened.store, "read", away)
+    monkeypatch.setattr(desk.registry.handle.store, "read", away)
     assert desk.registry.rollback("fraud", "production", actor=ADA).version == 1

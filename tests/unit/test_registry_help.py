@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import homes
 import pytest
 import typer
 
 from flyball.cli import app as cli
+from tests.support import registry_homes
 
 
 def _verbs() -> list[tuple[str, Any]]:
@@ -46,7 +46,7 @@ def python(program: str) -> subprocess.CompletedProcess[str]:
     ids=lambda value: value if isinstance(value, str) else value[0],
 )  # fmt: skip
 def test_a_package_that_is_missing_is_named_with_how_to_get_it(package: str, verb: list[str], tmp_path: Path) -> None:
-    house = homes.make(tmp_path)
+    house = registry_homes.make(tmp_path)
     os.environ["FLYBALL_REGISTRY"] = str(house.home)
     words = ["flyball", *verb]
     try:

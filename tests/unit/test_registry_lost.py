@@ -5,20 +5,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import homes
-import models
 import pytest
 
 from flyball.errors import RegistryUnavailableError
-from flyball.registry.at_home import HomeRegistry
+from flyball.registry.local import LocalRegistry
+from tests.support import onnx_models, registry_homes
 
 
 def test_an_act_that_was_kept_before_the_registry_went_away_says_so(
     tmp_path: Path, run: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house = homes.make(tmp_path)
+    house = registry_homes.make(tmp_path)
     verbs: dict[str, list[str | Path]] = {
-        "register": ["fraud", models.linear(tmp_path, "model", seed=1)],
+        "register": ["fraud", onnx_models.linear(tmp_path, "model", seed=1)],
         "sign": ["fraud@1", "--key", house.key("ada")],
         "approve": ["fraud@1", "--key", house.key("grace")],
         "promote": ["fraud@1", "--to", "dev"],
@@ -37,7 +36,7 @@ def test_an_act_that_was_kept_before_the_registry_went_away_says_so(
 
 def away_after(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     """Let the registry be lost once an act of it is done."""
-    act = getattr(HomeRegistry, verb)
+    act = getattr(LocalRegistry, verb)
 
     def lost(*_: Any, **__: Any) -> None:
         raise RegistryUnavailableError("it cannot be reached", next_step="nothing was changed; try again")
@@ -45,7 +44,7 @@ def away_after(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     def done(*arguments: Any, **named: Any) -> Any:
         receipt = act(*arguments, **named)
         for question in ("show", "status"):
-            monkeypatch.setattr(HomeRegistry, question, lost)
+            monkeypatch.setattr(LocalRegistry, question, lost)
         return receipt
 
-    monkeypatch.setattr(HomeRegistry, verb, done)
+    monkeypatch.setattr(LocalRegistry, verb, done)

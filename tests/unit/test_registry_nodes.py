@@ -5,19 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import registries
 
 from flyball.errors import NotFoundError, RegistryRefusedError
-from flyball.registry.acting import Actor
-from flyball.registry.database import Database
-from flyball.registry.event import Event, time_of
-from flyball.registry.events import EventLog
-from flyball.registry.nodes import CHANGES_AN_HOUR, GONE_US, WAITING, NodeReport, Nodes
-from flyball.registry.timeline import Timeline
-from flyball.registry.verify import verify
+from flyball.registry.acts.interface import Actor
+from flyball.registry.events.event import Event, time_of
+from flyball.registry.events.log import EventLog
+from flyball.registry.events.verify import verify
+from flyball.registry.tables.database import Database
+from flyball.registry.tables.nodes import CHANGES_AN_HOUR, GONE_US, WAITING, NodeReport, Nodes
+from flyball.registry.tables.timeline import Timeline
+from tests.support import registry_events
 
 NODE, PLACE = "web-1", "production"
-OLD, NEW = registries.digest("old"), registries.digest("new")
+OLD, NEW = registry_events.digest("old"), registry_events.digest("new")
 SECOND = 1_000_000
 
 
@@ -25,7 +25,7 @@ class Servers:
     """A registry under a clock, and one server that says what it is told to."""
 
     def __init__(self, folder: Path) -> None:
-        self.database = Database.open(registries.new_sqlite(folder))
+        self.database = Database.open(registry_events.new_sqlite(folder))
         self.now = 1_700_000_000 * SECOND
         self.log = EventLog(self.database, clock=lambda: self.now)
         self.nodes = Nodes(self.database, self.log)
@@ -54,7 +54,7 @@ class Servers:
 @pytest.fixture
 def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers]:
     made = Servers(tmp_path)
-    monkeypatch.setattr("flyball.registry.nodes.now_us", lambda: made.now)
+    monkeypatch.setattr("flyball.registry.tables.nodes.now_us", lambda: made.now)
     yield made
     assert verify(made.database).holds
     made.database.close()

@@ -5,10 +5,10 @@ import time
 from pathlib import Path
 
 import pytest
-from registry_desk import Desk
 
 from flyball.control.state_folder import StateFolder
-from flyball.registry.package_cache import GRACE_S, drop_unused, used
+from flyball.registry.packages.cache import GRACE_S, drop_unused, used
+from tests.support.registry_people import Desk
 
 
 def made(folder: Path, *names: str, age_s: float = 0.0) -> None:

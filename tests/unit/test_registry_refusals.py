@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import homes
 import pytest
-from registries import new_sqlite, opened
 
 from flyball.errors import FlyballError, ForbiddenError, RegistryUnavailableError
-from flyball.registry import refusals
-from flyball.registry.acting import Actor
-from flyball.registry.events import EventLog
-from flyball.registry.refusals import PER_HOUR_MAX, Refusals
+from flyball.registry.acts import refusals
+from flyball.registry.acts.interface import Actor
+from flyball.registry.acts.refusals import PER_HOUR_MAX, Refusals
+from flyball.registry.events.log import EventLog
+from tests.support import registry_homes
+from tests.support.registry_events import new_sqlite, opened
 
 TAR = {"content-type": "application/x-tar"}
 
@@ -73,7 +73,7 @@ def test_letters_that_no_log_can_keep_do_not_hide_a_refusal(log: EventLog) -> No
 
 
 def test_a_registry_that_is_closed_tells_what_it_left_out(tmp_path: Path) -> None:
-    house = homes.make(tmp_path)
+    house = registry_homes.make(tmp_path)
     with house.opened() as registry:
         for _ in range(PER_HOUR_MAX + 5):
             with pytest.raises(FlyballError):
@@ -86,20 +86,20 @@ def test_a_registry_that_is_closed_tells_what_it_left_out(tmp_path: Path) -> Non
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[homes.Admin]:
-    house = homes.make(tmp_path_factory.mktemp("refused"))
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[registry_homes.Admin]:
+    house = registry_homes.make(tmp_path_factory.mktemp("refused"))
     with house.opened() as registry:
         house.approved(registry)
-    with homes.admin(house, bytes_max=1 << 20) as running:
+    with registry_homes.admin(house, bytes_max=1 << 20) as running:
         yield running
 
 
-def events_after(api: homes.Admin, sequence: int) -> list[dict[str, Any]]:
+def events_after(api: registry_homes.Admin, sequence: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = api.ask("GET", f"/v1/events?after={sequence}", role="auditor").document["events"]
     return found
 
 
-def head(api: homes.Admin) -> int:
+def head(api: registry_homes.Admin) -> int:
     sequence: int = api.ask("GET", "/v1/head", role="reader").document["sequence"]
     return sequence
 
@@ -115,7 +115,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("case", MALFORMED, ids=[f"{one[0]} {one[4]}" for one in MALFORMED])
-def test_whatever_is_refused_of_a_known_key_is_one_event(api: homes.Admin, case: tuple[Any, ...]) -> None:
+def test_whatever_is_refused_of_a_known_key_is_one_event(api: registry_homes.Admin, case: tuple[Any, ...]) -> None:
     act, body, headers, status, code, words = case
     before = head(api)
     answer = api.ask("POST", f"/v1/registry/fraud/{act}", role="deployer", body=body, headers=headers)
@@ -127,7 +127,7 @@ def test_whatever_is_refused_of_a_known_key_is_one_event(api: homes.Admin, case:
 
 
 @pytest.mark.parametrize(("role", "status"), [("reader", 403), ("", 401)])
-def test_who_may_not_is_told_so_before_the_body_is_looked_at(api: homes.Admin, role: str, status: int) -> None:
+def test_who_may_not_is_told_so_before_the_body_is_looked_at(api: registry_homes.Admin, role: str, status: int) -> None:
     headers = {"content-type": "application/json"}
     answer = api.ask("POST", "/v1/registry/fraud/promote", role=role, body=b"{", headers=headers)
     assert answer.status == status
@@ -136,7 +136,7 @@ def test_who_may_not_is_told_so_before_the_body_is_looked_at(api: homes.Admin, r
 @pytest.mark.parametrize(("role", "status"), [("reader", 403), ("", 401)], ids=["a reader's key", "strangers"])
 def test_nobody_fills_the_log_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: str, status: int) -> None:
     monkeypatch.setattr(refusals, "PER_HOUR_MAX", 3)
-    with homes.admin(homes.make(tmp_path)) as api:
+    with registry_homes.admin(registry_homes.make(tmp_path)) as api:
         before = head(api)
         for _ in range(8):
             assert api.ask("POST", "/v1/registry/fraud/retire", role=role, body={"version": "1"}).status == status

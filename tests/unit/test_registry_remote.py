@@ -9,15 +9,14 @@ from threading import Thread
 from typing import Any, ClassVar
 
 import pytest
-import serving
 
 from flyball import errors
 from flyball.control.admin.problems import problem_of, status_of
-from flyball.errors import FlyballError, SignatureError
-from flyball.faults import Fault
-from flyball.registry.acting import Actor
-from flyball.registry.remote import RemoteRegistry
-from flyball.registry.remote_problems import raised
+from flyball.errors import Fault, FlyballError, SignatureError
+from flyball.registry.acts.interface import Actor
+from flyball.registry.remote.problems import raised
+from flyball.registry.remote.registry import RemoteRegistry
+from tests.support import serving
 
 ACTOR = Actor("nobody")
 

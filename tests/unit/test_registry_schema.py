@@ -4,21 +4,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 
 import pytest
-import registries
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from flyball.errors import MissingExtraError, RegistryRefusedError, RegistryUnavailableError
-from flyball.registry import nodes, projections, schema
-from flyball.registry.database import Database
-from flyball.registry.fold import KEYS
+from flyball.registry.events.fold import KEYS
+from flyball.registry.tables import nodes, projections, schema
+from flyball.registry.tables.database import Database
+from tests.support import registry_events
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path) -> str:
     sqlite = request.param == "sqlite"
-    return registries.sqlite_url(tmp_path) if sqlite else request.getfixturevalue("postgres").new_database()
+    return registry_events.sqlite_url(tmp_path) if sqlite else request.getfixturevalue("postgres").new_database()
 
 
 def test_the_migrations_make_the_tables_that_the_code_uses(url):
@@ -33,14 +33,18 @@ def test_a_new_registry_may_be_opened_by_many_at_once(kind, tmp_path, request):
     for turn in range(5):
         (tmp_path / str(turn)).mkdir()
         sqlite = kind == "sqlite"
-        url = registries.sqlite_url(tmp_path / str(turn)) if sqlite else request.getfixturevalue("postgres").new_database()
+        url = (
+            registry_events.sqlite_url(tmp_path / str(turn))
+            if sqlite
+            else request.getfixturevalue("postgres").new_database()
+        )
         with ThreadPoolExecutor(6) as pool:
             for opened in pool.map(Database.open, [url] * 6):
                 opened.close()
 
 
 def test_the_newest_migration_is_the_one_that_the_code_names():
-    scripts = ScriptDirectory("python/flyball/registry/migrations")
+    scripts = ScriptDirectory("python/flyball/registry/tables/migrations")
     assert scripts.get_heads() == [schema.REVISION]
 
 
@@ -104,8 +108,8 @@ def test_a_missing_package_is_named_with_its_command(monkeypatch):
     import importlib
     import sys
 
-    monkeypatch.delitem(sys.modules, "flyball.registry.database")
+    monkeypatch.delitem(sys.modules, "flyball.registry.tables.database")
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
     with pytest.raises(MissingExtraError, match="needs sqlalchemy") as refused:
-        importlib.import_module("flyball.registry.database")
+        importlib.import_module("flyball.registry.tables.database")
     assert "pip install 'flyball[registry]'" in str(refused.value)

@@ -3,14 +3,15 @@
 import re
 from typing import Any
 
-import homes
-from registry_shell import Shell
+from flyball.registry.events.log import now_us
+from flyball.registry.tables.nodes import NodeReport
+from tests.support import registry_homes
+from tests.support.registry_shell import Shell
 
-from flyball.registry.events import now_us
-from flyball.registry.nodes import NodeReport
 
-
-def server_says(house: homes.House, state: str, *, generation: int = 10_000, age_s: float = 0.0, **serving: Any) -> None:
+def server_says(
+    house: registry_homes.House, state: str, *, generation: int = 10_000, age_s: float = 0.0, **serving: Any
+) -> None:
     """As a server of dev would report that it has taken a snapshot, or not."""
     with house.opened() as registry:
         placed = [one.version for one in registry.status("fraud").placements]
@@ -19,7 +20,7 @@ def server_says(house: homes.House, state: str, *, generation: int = 10_000, age
             reason="wrong_digest: the policy is not the one that was released" if state == "refused" else "", state=state,
             version=placed[0] if placed else 1, seen_at=now_us() - int(age_s * 1e6), **serving,
         )  # fmt: skip
-        registry.opened.nodes.report("web-1", "dev", [report], actor="web-1")
+        registry.handle.nodes.report("web-1", "dev", [report], actor="web-1")
 
 
 def test_status_and_at_tell_which_server_answers_with_something_else(shell: Shell) -> None:

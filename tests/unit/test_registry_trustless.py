@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from registry_desk import ADA, Desk
 
-from flyball.cli.registry.telling import approvals, waits_for
+from flyball.cli.registry.text import approvals, waits_for
 from flyball.errors import FlyballError, SignatureError
 from flyball.signing.strict import written
 from flyball.signing.trust import sign_policy
+from tests.support.registry_people import ADA, Desk
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def replay(desk: Desk) -> str:
     older = desk.home.trust.read_bytes()
     desk.trust(desk.policy.with_minimum("other", 2, int(time.time())))
     other = desk.opened()
-    other.opened.trust()
+    other.handle.trust()
     other.close()
     desk.home.trust.write_bytes(older)
     return "trust_downgrade"

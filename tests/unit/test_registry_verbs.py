@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import homes
-import models
 import pytest
-from registry_shell import Ran, Shell
+
+from tests.support import onnx_models, registry_homes
+from tests.support.registry_shell import Ran, Shell
 
 
 def test_a_version_goes_all_the_way_and_each_verb_names_the_next(shell: Shell) -> None:
-    model = models.linear(shell.house.folder, "model", seed=1)
+    model = onnx_models.linear(shell.house.folder, "model", seed=1)
     out = shell.done("register", "fraud", model, "--owner", "risk@example.com", "--metric", "auc=0.91", "--reason", "first")
     assert re.match(r"fraud@1   sha256:[0-9a-f]{12}…   [\d.]+ kB   model, tier standard\n", out)
     assert out.endswith("Next:  flyball sign fraud@1 --key FILE   (its author's key)\n")
@@ -39,14 +39,14 @@ def test_what_is_in_the_last_environment_is_not_sent_back_to_the_first(shell: Sh
 
 
 def test_files_that_are_registered_once_more_are_told(shell: Shell) -> None:
-    model = models.linear(shell.house.folder, "model", seed=1)
+    model = onnx_models.linear(shell.house.folder, "model", seed=1)
     assert "its files are" not in shell.done("register", "fraud", model)
     assert "its files are those of fraud@1; only" in shell.done("register", "fraud", model, "--metric", "auc=0.91")
-    assert "its files are" not in shell.done("register", "fraud", models.linear(shell.house.folder, "other", seed=2))
+    assert "its files are" not in shell.done("register", "fraud", onnx_models.linear(shell.house.folder, "other", seed=2))
 
 
 def test_every_name_that_is_registered_is_reached(shell: Shell) -> None:
-    shell.done("register", "_fraud.v-2", models.linear(shell.house.folder, "model", seed=1))
+    shell.done("register", "_fraud.v-2", onnx_models.linear(shell.house.folder, "model", seed=1))
     assert shell.json("registry", "show", "_fraud.v-2@1")["name"] == "_fraud.v-2"
     assert shell.json("status", "_fraud.v-2")["waiting"][0]["name"] == "_fraud.v-2"
 
@@ -111,7 +111,7 @@ def test_breaking_the_glass_is_loud_and_kept(shell: Shell) -> None:
 
 
 def test_the_author_does_not_approve_their_own_version(shell: Shell) -> None:
-    model = models.linear(shell.house.folder, "model", seed=1)
+    model = onnx_models.linear(shell.house.folder, "model", seed=1)
     shell.done("register", "fraud", model)
     shell.done("sign", "fraud@1", "--key", shell.house.key("ada"))
     code, _, err = shell("approve", "fraud@1", "--key", shell.house.key("ada"), role="approver")
@@ -155,7 +155,7 @@ def test_an_alias_leads_to_a_version_until_it_is_moved_or_taken_away(shell: Shel
 
 
 def test_everything_about_a_version_is_shown_before_somebody_approves_it(shell: Shell) -> None:
-    model = models.linear(shell.house.folder, "model", seed=1)
+    model = onnx_models.linear(shell.house.folder, "model", seed=1)
     words = ("--purpose", "score cards", "--limits", "not for loans", "--validation-due", "2030-01-01", "--tier", "high")
     shell.done("register", "fraud", model, *words, "--data", "sha256:data", "--parameter", "trees=100")
     out = shell.done("registry", "show", "fraud@1")
@@ -227,7 +227,7 @@ def test_the_files_of_a_version_come_back_as_they_were(shell: Shell) -> None:
 
 
 def test_who_signs_can_compare_with_what_they_have(shell: Shell) -> None:
-    model = models.linear(shell.house.folder, "model", seed=1)
+    model = onnx_models.linear(shell.house.folder, "model", seed=1)
     shell.done("register", "fraud", model)
     mine = shell.house.folder / "mine"
     mine.mkdir()
@@ -243,12 +243,12 @@ def test_a_version_is_carried_to_another_site_and_judged_there(shell: Shell, tmp
     file = tmp_path / "fraud.flyball"
     out = shell.done("registry", "export", "fraud@1", "--out", file, "--key", shell.house.key("ada"))
     assert "fraud@1" in out
-    other = homes.House(tmp_path / "other")
+    other = registry_homes.House(tmp_path / "other")
     other.folder.mkdir()
-    for name in homes.PEOPLE:
+    for name in registry_homes.PEOPLE:
         other.key(name).write_bytes(shell.house.key(name).read_bytes())
         other.key(name).chmod(0o600)
-    other = homes.make(other.folder)
+    other = registry_homes.make(other.folder)
     there = Shell(other, str(other.home), shell.run, shell.monkeypatch)
     assert there.done("registry", "import", file).startswith("fraud@1   sha256:")
     assert there.done("registry", "import", file) == "everything in it was here already\n"
@@ -263,7 +263,7 @@ def test_a_site_that_trusts_nobody_of_the_other_takes_nothing(shell: Shell, tmp_
     file = tmp_path / "fraud.flyball"
     shell.done("registry", "export", "fraud@1", "--out", file, "--key", shell.house.key("ada"))
     (tmp_path / "stranger").mkdir()
-    other = homes.of_strangers(tmp_path / "stranger")
+    other = registry_homes.of_strangers(tmp_path / "stranger")
     code, _, err = Shell(other, str(other.home), shell.run, shell.monkeypatch)("registry", "import", file)
     assert (code, "unknown_key" in err) == (4, True)
     with other.opened() as registry:
@@ -291,7 +291,7 @@ def test_wrong_references_are_told_with_how_to_write_them(shell: Shell) -> None:
 
 
 def test_a_key_is_printed_alone_and_once(run: Callable[..., Ran], tmp_path: Path) -> None:
-    house = homes.make(tmp_path)
+    house = registry_homes.make(tmp_path)
     code, out, err = run("registry", "key", "add", "ops", "--role", "deployer", "--registry", house.home)
     assert code == 0
     assert re.fullmatch(r"fb_[\w-]{43}\n", out)
@@ -326,7 +326,7 @@ def test_a_folder_is_made_a_registry_once(run: Callable[..., Ran], tmp_path: Pat
 def test_the_tables_can_be_thrown_away_and_artifacts_without_an_event_can_go(
     run: Callable[..., Ran], tmp_path: Path
 ) -> None:
-    house = homes.make(tmp_path)
+    house = registry_homes.make(tmp_path)
     with house.opened() as registry:
         house.approved(registry)
         events = registry.head().sequence
@@ -352,8 +352,8 @@ def test_the_tables_can_be_thrown_away_and_artifacts_without_an_event_can_go(
 def test_what_a_card_cannot_say_is_told_before_anything_is_kept(
     run: Callable[..., Ran], tmp_path: Path, words: tuple[str, ...], told: str
 ) -> None:
-    house = homes.make(tmp_path)
-    model = models.linear(tmp_path, "model", seed=1)
+    house = registry_homes.make(tmp_path)
+    model = onnx_models.linear(tmp_path, "model", seed=1)
     code, _, err = run("register", "fraud", model, *words, "--registry", house.home)
     assert (code in (2, 3), told in err) == (True, True), err
     with house.opened() as registry:
@@ -364,8 +364,8 @@ def test_what_a_card_cannot_say_is_told_before_anything_is_kept(
 def test_a_name_that_is_not_allowed_is_refused_in_one_line_with_what_is(
     run: Callable[..., Ran], tmp_path: Path, name: str
 ) -> None:
-    house = homes.make(tmp_path)
-    model = models.linear(tmp_path, "model", seed=1)
+    house = registry_homes.make(tmp_path)
+    model = onnx_models.linear(tmp_path, "model", seed=1)
     code, _, err = run("register", name, model, "--as", "ada", "--registry", house.home)
     assert code == 2, err
     assert f"'{name}' cannot be a name: 1 to 128 of A-Z a-z 0-9 . _ - and not beginning with a dot\n" in err

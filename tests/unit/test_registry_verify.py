@@ -4,24 +4,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import registries
-from registries import approved, promoted, registered
 
 from flyball.errors import UsageError
-from flyball.registry.acts import Registry
-from flyball.registry.database import Database
-from flyball.registry.event import GENESIS, Head, hash_of
-from flyball.registry.events import EventLog, row_of
-from flyball.registry.heads import heads_of, read_head, unlike
+from flyball.registry.acts.registry import Registry
+from flyball.registry.events.event import GENESIS, Head, hash_of
+from flyball.registry.events.heads import heads_of, read_head, unlike
+from flyball.registry.events.log import EventLog, row_of
+from flyball.registry.events.verify import FINDINGS_MAX, verify
 from flyball.registry.home import Home
-from flyball.registry.schema import events
-from flyball.registry.verify import FINDINGS_MAX, verify
+from flyball.registry.tables.database import Database
+from flyball.registry.tables.schema import events
+from tests.support import registry_events
+from tests.support.registry_events import approved, promoted, registered
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A registry with ten events in `registry.db`."""
-    database, log = registries.opened(registries.new_sqlite(tmp_path))
+    database, log = registry_events.opened(registry_events.new_sqlite(tmp_path))
     log.append_all([registered("fraud", number) for number in (1, 2, 3)])
     log.append_all([approved("fraud", 1), approved("fraud", 2, "di"), promoted("fraud", 1), promoted("fraud", 2)])
     log.append_all([registered("churn", 1), promoted("churn", 1, "staging"), promoted("fraud", 1)])
@@ -31,7 +31,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def verdict(home: Path):
-    database = Database.open(registries.sqlite_url(home))
+    database = Database.open(registry_events.sqlite_url(home))
     found = verify(database)
     database.close()
     return found
@@ -77,31 +77,31 @@ EDITS = {
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edit_is_found_and_its_place_is_told(home, edit):
     statement, words = EDITS[edit]
-    registries.past_the_triggers(home, statement)
+    registry_events.past_the_triggers(home, statement)
     found = verdict(home)
     assert not found.holds
     assert any(words in str(finding) for finding in found.findings), [str(finding) for finding in found.findings]
 
 
 def test_an_event_that_was_written_anew_with_its_hash_breaks_the_chain_behind_it(home):
-    database, log = registries.opened(registries.sqlite_url(home))
+    database, log = registry_events.opened(registry_events.sqlite_url(home))
     event = log.get(6)
     forged = replace(event, actor="eve")
     forged = replace(forged, hash=hash_of(forged))
-    registries.past_the_triggers(home, f"UPDATE events SET actor = 'eve', hash = '{forged.hash}' WHERE sequence = 6")
+    registry_events.past_the_triggers(home, f"UPDATE events SET actor = 'eve', hash = '{forged.hash}' WHERE sequence = 6")
     database.close()
     assert [finding.where for finding in verdict(home).findings if finding.where.startswith("event")] == ["event 7"]
 
 
 def forge_the_rest(home: Path) -> None:
     """What the owner of the machine can do: change an event and write every one behind it anew, tables too."""
-    database, log = registries.opened(registries.sqlite_url(home))
+    database, log = registry_events.opened(registry_events.sqlite_url(home))
     chain = log.since(0)
     for place in range(5, 10):
         actor = "eve" if place == 5 else chain[place].actor
         changed = replace(chain[place], actor=actor, previous=chain[place - 1].hash)
         chain[place] = replace(changed, hash=hash_of(changed))
-    registries.past_the_triggers(home, "DELETE FROM events")
+    registry_events.past_the_triggers(home, "DELETE FROM events")
     with database.writing() as connection:
         connection.execute(events.insert(), [row_of(event) for event in chain])
     EventLog(database).rebuild()
@@ -111,7 +111,7 @@ def forge_the_rest(home: Path) -> None:
 def test_a_chain_that_was_forged_whole_is_found_by_a_head_that_was_kept_elsewhere(home):
     Home.create(home)
     registry = Registry.open(home)
-    heads = [event.head for event in registry.opened.log.since(0)]
+    heads = [event.head for event in registry.handle.log.since(0)]
     forge_the_rest(home)
     assert verdict(home).holds
     assert list(unlike(registry, [Head(0, GENESIS), *heads[:5]])) == []
@@ -123,9 +123,9 @@ def test_a_chain_that_was_forged_whole_is_found_by_a_head_that_was_kept_elsewher
 def test_a_tail_that_was_cut_off_is_found_by_a_head_that_was_kept_elsewhere(home):
     Home.create(home)
     registry = Registry.open(home)
-    log = registry.opened.log
+    log = registry.handle.log
     head = log.head()
-    registries.past_the_triggers(home, "DELETE FROM events WHERE sequence > 7")
+    registry_events.past_the_triggers(home, "DELETE FROM events WHERE sequence > 7")
     log.rebuild()
     assert verdict(home).holds
     (finding,) = unlike(registry, [head])
@@ -144,9 +144,9 @@ def test_heads_are_read_as_people_and_journals_keep_them():
 
 
 def test_findings_are_counted_and_not_all_told(home):
-    database, log = registries.opened(registries.sqlite_url(home))
+    database, log = registry_events.opened(registry_events.sqlite_url(home))
     log.append_all([registered("churn", number) for number in range(2, 200)])
-    registries.past_the_triggers(home, "UPDATE events SET actor = 'eve'")
+    registry_events.past_the_triggers(home, "UPDATE events SET actor = 'eve'")
     found = verify(database)
     database.close()
     assert len(found.findings) == FINDINGS_MAX
@@ -154,9 +154,11 @@ def test_findings_are_counted_and_not_all_told(home):
 
 
 def test_tables_that_were_changed_are_right_again_once_they_are_built_anew(home):
-    registries.past_the_triggers(home, "UPDATE placements SET actor = 'eve'", "DELETE FROM names", "DELETE FROM versions")
+    registry_events.past_the_triggers(
+        home, "UPDATE placements SET actor = 'eve'", "DELETE FROM names", "DELETE FROM versions"
+    )
     assert not verdict(home).holds
-    database, log = registries.opened(registries.sqlite_url(home))
+    database, log = registry_events.opened(registry_events.sqlite_url(home))
     assert log.rebuild() == 10
     assert verify(database).holds
     database.close()

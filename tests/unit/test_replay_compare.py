@@ -6,9 +6,9 @@ import pytest
 
 from flyball.client import Decided
 from flyball.client.decisions import Reason
-from flyball.decisions.replay_compare import Class, compare, compare_declared, near, same_bits
-from flyball.decisions.replay_rows import AgainRow, Unready, again
-from flyball.decisions.replay_runtime import differences
+from flyball.decision_log.replay.compare import Class, compare, compare_declared, near, same_bits
+from flyball.decision_log.replay.rows import AgainRow, Unready, again
+from flyball.decision_log.replay.runtime import differences
 
 ID = "0192f6c1-2345-7fff-bfff-ffffffffffff"
 RECORD: dict[str, Any] = {

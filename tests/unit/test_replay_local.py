@@ -4,20 +4,20 @@ import json
 from pathlib import Path
 from typing import Any
 
-import decisions
 import pytest
-from test_replay_words import ListedLog
 
 import flyball
-from flyball.decisions.candidate import tried
-from flyball.decisions.flips import figures
-from flyball.decisions.replay import Replay, replay
-from flyball.decisions.replay_compare import Class
-from flyball.decisions.replay_served import Deployments
-from flyball.decisions.what_if import what_if
+from flyball.decision_log.replay.candidate import tried
+from flyball.decision_log.replay.compare import Class
+from flyball.decision_log.replay.deployments import Deployments
+from flyball.decision_log.replay.flips import figures
+from flyball.decision_log.replay.replay import Replay, replay
+from flyball.decision_log.replay.what_if import what_if
+from flyball.documents.snapshot.store import digest_of
 from flyball.errors import RefusedError
-from flyball.journal import runtime_fingerprint
-from flyball.snapshot.store import digest_of
+from flyball.native.journal import runtime_fingerprint
+from tests.support import decision_folders
+from tests.unit.test_replay_words import ListedLog
 
 RUNTIME = "sha256:" + "e" * 64
 
@@ -27,11 +27,11 @@ class Served:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.decision = flyball.Decision.load(decisions.plain(folder))
+        self.decision = flyball.Decision.load(decision_folders.plain(folder))
         bundle = self.decision.bundle()
         deployment = bundle.documents[0]
         with self.decision:
-            rows = [row for row in decisions.plain_rows(120) if row["amount"] != -1.0]
+            rows = [row for row in decision_folders.plain_rows(120) if row["amount"] != -1.0]
             self.sent = list(zip(rows, self.decision.decide_rows(rows), strict=True))
         digest = digest_of(deployment)
         served = {"kind": "served", "id": "0", "decision": "plain", "deployment": digest, "base": str(folder)}
@@ -107,7 +107,7 @@ def test_a_model_with_other_bytes_is_not_taken(served: Served, tmp_path: Path) -
     model = served.folder / "plain.onnx"
     kept = model.read_bytes()
     try:
-        decisions.fraud_model(served.folder, "plain", decisions.PLAIN_COLUMNS + 1)
+        decision_folders.fraud_model(served.folder, "plain", decision_folders.PLAIN_COLUMNS + 1)
         found = served.again()
         assert found.counts == {Class.CANNOT: len(served.records)}
         assert next(iter(found.reasons)).endswith(f"is not at {model} any more; give --models FOLDER")
@@ -118,8 +118,8 @@ def test_a_model_with_other_bytes_is_not_taken(served: Served, tmp_path: Path) -
 
 
 def test_a_candidate_decides_the_same_rows_and_leaves_out_what_no_model_decided(served: Served, tmp_path: Path) -> None:
-    spec = decisions.PLAIN.replace('pass: "< 0.40", review: "< 0.97"', 'pass: "< 0.60", review: "< 0.97"')
-    candidate = flyball.Decision.load(decisions.plain(tmp_path, spec))
+    spec = decision_folders.PLAIN.replace('pass: "< 0.40", review: "< 0.97"', 'pass: "< 0.60", review: "< 0.97"')
+    candidate = flyball.Decision.load(decision_folders.plain(tmp_path, spec))
     remedied = {**served.records[0], "remedy": {"cause": "run_failed", "stage": "infer", "used": "outcome"}}
     trial = tried(candidate, [remedied, *served.records], fields=["currency"])
     assert trial.left_out.total() == 1
@@ -136,8 +136,8 @@ def test_a_feature_that_was_missing_stays_missing_whatever_is_declared_for_that(
 ) -> None:
     feature = "features:\n  seen: {window: count() by card_id last 1h, on_missing: 9}\n"
     rule = "rules:\n    - {when: seen == 9.0, then: reject, reason: R11}\n"
-    spec = decisions.PLAIN.replace("features:\n", feature).replace("rules:\n", rule)
-    candidate = flyball.Decision.load(decisions.plain(tmp_path, spec))
+    spec = decision_folders.PLAIN.replace("features:\n", feature).replace("rules:\n", rule)
+    candidate = flyball.Decision.load(decision_folders.plain(tmp_path, spec))
     seen = {"seen": {"value": value, "origin": "window", "age_ms": None}}
     records = [{**one, "features": {**one["features"], **seen}} for one in served.records if one["outcome"] == "pass"]
     found = figures(tried(candidate, records, fields=[]), {})

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyball.decisions.candidate import Pair, Trial
-from flyball.decisions.flips import errors, figures
-from flyball.intervals import Pairs, difference, mean_interval, wilson
+from flyball.decision_log.replay.candidate import Pair, Trial
+from flyball.decision_log.replay.flips import errors, figures
+from flyball.statistics.intervals import Pairs, difference, mean_interval, wilson
 
 Z = NormalDist().inv_cdf(0.975)
 

@@ -7,16 +7,18 @@ import pytest
 
 from flyball import errors
 from flyball.client import Decided
-from flyball.decisions import replay_served, reviews, telling, truths
-from flyball.decisions.candidate import Pair, Trial
-from flyball.decisions.candidate_report import trial_lines, write_page
-from flyball.decisions.flips import figures
-from flyball.decisions.replay import Replay, Replayed, Selection, selected
-from flyball.decisions.replay_compare import Class, Compared
-from flyball.decisions.replay_report import replay_document, replay_lines, trial_document, what_if_document, what_if_lines
-from flyball.decisions.replay_served import CannotError, Deployment, Deployments
-from flyball.decisions.what_if import WhatIf, changed
-from flyball.journal import SegmentFacts
+from flyball.decision_log import annotations
+from flyball.decision_log.read import reviews, truths
+from flyball.decision_log.replay import deployments
+from flyball.decision_log.replay.candidate import Pair, Trial
+from flyball.decision_log.replay.candidate_report import trial_lines, write_page
+from flyball.decision_log.replay.compare import Class, Compared
+from flyball.decision_log.replay.deployments import CannotError, Deployment, Deployments
+from flyball.decision_log.replay.flips import figures
+from flyball.decision_log.replay.replay import Replay, Replayed, Selection, selected
+from flyball.decision_log.replay.report import replay_document, replay_lines, trial_document, what_if_document, what_if_lines
+from flyball.decision_log.replay.what_if import WhatIf, changed
+from flyball.native.journal_documents import SegmentFacts
 
 DIGEST = "sha256:" + "a" * 64
 
@@ -158,13 +160,13 @@ def test_a_model_must_have_its_digest_wherever_it_lies(tmp_path: Path) -> None:
 
     model = tmp_path / "m.onnx"
     model.write_bytes(b"one")
-    files = replay_served._FilesByDigest(tmp_path)
+    files = deployments._FilesByDigest(tmp_path)
     digest = f"sha256:{hashlib.sha256(b'one').hexdigest()}"
     assert files.path(digest, tmp_path / "gone.onnx") == model
     with pytest.raises(CannotError, match="is neither at"):
         files.path(DIGEST, model)
     with pytest.raises(CannotError, match="any more; give --models FOLDER"):
-        replay_served._FilesByDigest(None).path(DIGEST, model)
+        deployments._FilesByDigest(None).path(DIGEST, model)
 
 
 def test_settings_take_the_types_of_fields_and_features() -> None:
@@ -226,9 +228,9 @@ def test_a_report_says_the_same_as_text_and_as_a_page_and_escapes_what_it_shows(
 
 def test_an_outcome_s_id_and_time_are_checked_before_anything_is_told() -> None:
     name = "0192F6C1-2345-7FFF-BFFF-FFFFFFFFFFFF"
-    told = telling.outcome_document("pay", name, True, "1970-01-01T00:00:01Z", "case 7")
+    told = annotations.outcome_document("pay", name, True, "1970-01-01T00:00:01Z", "case 7")
     assert told == {"id": name.lower(), "decision": "pay", "truth": True, "when": "1970-01-01T00:00:01Z", "source": "case 7"}
     with pytest.raises(errors.InvalidInputError, match="'x' is no decision id"):
-        telling.outcome_document("pay", "x", True, None, None)
+        annotations.outcome_document("pay", "x", True, None, None)
     with pytest.raises(errors.UsageError, match="'soon' is no time"):
-        telling.outcome_document("pay", name, True, "soon", None)
+        annotations.outcome_document("pay", name, True, "soon", None)

@@ -3,14 +3,14 @@
 import errno
 import json
 
-import models
 import pytest
-import repositories
 
-from flyball import engine
+from flyball.documents.snapshot import BatchWait, Limits, Slo, Terms, compile_models, read
 from flyball.errors import ModelRefusedError, UsageError
-from flyball.repository import LiveRepository, read_repository
-from flyball.snapshot import BatchWait, Limits, Slo, Terms, compile_models, read
+from flyball.native import models as native_models
+from flyball.triton.compile import read_repository
+from flyball.triton.live import LiveRepository
+from tests.support import model_repositories, onnx_models
 
 LABELLED = 'output { name: "y" data_type: TYPE_FP32 dims: 2 label_filename: "labels.txt" }'
 
@@ -35,7 +35,7 @@ def said(report):
 
 
 def test_a_model_without_a_configuration_is_served_with_our_defaults(tmp_path):
-    folder = repositories.add(tmp_path, "m", versions=(1, 12, 3))
+    folder = model_repositories.add(tmp_path, "m", versions=(1, 12, 3))
     deployment, report = only(tmp_path)
     assert (deployment.name, deployment.route.version, deployment.format) == ("m", "12", 1)
     assert [item.artifact.path for item in deployment.versions] == [str(folder / "12/model.onnx")]
@@ -43,14 +43,14 @@ def test_a_model_without_a_configuration_is_served_with_our_defaults(tmp_path):
 
 
 def test_all_versions_are_served_in_order_and_the_highest_answers(tmp_path):
-    repositories.add(tmp_path, "m", "version_policy { all { } }", versions=(2, 10, 1))
+    model_repositories.add(tmp_path, "m", "version_policy { all { } }", versions=(2, 10, 1))
     deployment, report = only(tmp_path)
     assert [item.version for item in deployment.versions] == ["1", "2", "10"]
     assert (deployment.route.version, report.versions) == ("10", ("1", "2", "10"))
 
 
 def test_what_lies_beside_versions_and_models_is_passed_over(tmp_path):
-    folder = repositories.add(tmp_path, "m")
+    folder = model_repositories.add(tmp_path, "m")
     for name in ("latest", "02", "0", "1a", "-1"):
         (folder / name).mkdir()
     (folder / "9").write_text("a file")
@@ -63,7 +63,7 @@ def test_what_lies_beside_versions_and_models_is_passed_over(tmp_path):
 def test_labels_batches_and_another_file_name_reach_the_deployment(tmp_path):
     text = f"""default_model_filename: "net.onnx" max_batch_size: 8 {LABELLED}
         dynamic_batching {{ preferred_batch_size: 4 max_queue_delay_microseconds: 2000 }}"""
-    folder = repositories.add(tmp_path, "m", text, file="net.onnx")
+    folder = model_repositories.add(tmp_path, "m", text, file="net.onnx")
     (folder / "labels.txt").write_bytes("Käse\r\n\ndog\n".encode())
     deployment, report = only(tmp_path)
     assert deployment.labels == {"y": ["Käse", "", "dog"]}
@@ -83,7 +83,7 @@ def test_labels_batches_and_another_file_name_reach_the_deployment(tmp_path):
     ],
 )
 def test_labels_that_cannot_be_read_are_said_and_the_model_is_served(tmp_path, content, file, words):
-    folder = repositories.add(tmp_path, "m", LABELLED.replace("labels.txt", file))
+    folder = model_repositories.add(tmp_path, "m", LABELLED.replace("labels.txt", file))
     if content is not None:
         (folder / "labels.txt").write_bytes(content)
     deployment, report = only(tmp_path)
@@ -92,7 +92,7 @@ def test_labels_that_cannot_be_read_are_said_and_the_model_is_served(tmp_path, c
 
 
 def test_tensors_are_compared_with_those_of_the_models_file(tmp_path):
-    repositories.add(tmp_path, "m", 'max_batch_size: 4 input { name: "x" data_type: TYPE_INT64 dims: 5 }')
+    model_repositories.add(tmp_path, "m", 'max_batch_size: 4 input { name: "x" data_type: TYPE_INT64 dims: 5 }')
     _, report = only(tmp_path)
     assert said(report) == {
         'input "x" data_type': "INT64 is not what the model has: FP32",
@@ -102,7 +102,7 @@ def test_tensors_are_compared_with_those_of_the_models_file(tmp_path):
 
 def test_flags_go_before_configurations_and_the_rest_of_these_stays(tmp_path):
     text = "max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 2000 }"
-    repositories.add(tmp_path, "m", text)
+    model_repositories.add(tmp_path, "m", text)
     flags = Terms.model_validate({"limits": {"queue_wait_ms_max": 7}, "slo": {"deadline_ms": 9}, "batch": None})
     deployment, _ = only(tmp_path, flags)
     assert deployment.limits == Limits(batch_rows_max=8, queue_wait_ms_max=7)
@@ -111,7 +111,7 @@ def test_flags_go_before_configurations_and_the_rest_of_these_stays(tmp_path):
 
 @pytest.mark.parametrize(("rows_max", "batch"), [(4, BatchWait(size=4, window_ms=2)), (1, None)])
 def test_a_wait_is_cut_to_the_rows_that_a_flag_allows(tmp_path, rows_max, batch):
-    repositories.add(tmp_path, "m", "max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 2000 }")
+    model_repositories.add(tmp_path, "m", "max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 2000 }")
     deployment, report = only(tmp_path, Terms.model_validate({"limits": {"batch_rows_max": rows_max}}))
     assert (deployment.limits.batch_rows_max, deployment.batch) == (rows_max, batch)
     assert f"at most {rows_max} rows" in said(report)["batch.size"]
@@ -129,7 +129,7 @@ def test_a_wait_is_cut_to_the_rows_that_a_flag_allows(tmp_path, rows_max, batch)
     ],
 )
 def test_a_model_that_cannot_be_served_has_its_reason(tmp_path, name, config, reason):
-    repositories.add(tmp_path, name, config)
+    model_repositories.add(tmp_path, name, config)
     assert reason in refusal(tmp_path)
 
 
@@ -139,7 +139,7 @@ def test_a_model_without_versions_is_refused(tmp_path):
 
 
 def test_another_backends_file_is_named_where_no_configuration_does(tmp_path):
-    repositories.add_other(tmp_path, "m", "model.plan")
+    model_repositories.add_other(tmp_path, "m", "model.plan")
     assert refusal(tmp_path) == "version 1: model.plan is a model of TensorRT; only ONNX is served"
 
 
@@ -149,13 +149,13 @@ def test_a_model_that_is_a_folder_is_refused_with_what_to_do(tmp_path):
 
 
 def test_a_file_that_is_no_model_refuses_all_versions_as_a_snapshot_would(tmp_path):
-    folder = repositories.add(tmp_path, "m", "version_policy { all { } }", versions=(1, 2))
+    folder = model_repositories.add(tmp_path, "m", "version_policy { all { } }", versions=(1, 2))
     (folder / "1/model.onnx").write_bytes(b"not a model")
     assert refusal(tmp_path).startswith("version 1: ")
 
 
 def test_a_configuration_that_is_no_text_is_refused(tmp_path):
-    folder = repositories.add(tmp_path, "m")
+    folder = model_repositories.add(tmp_path, "m")
     (folder / "config.pbtxt").write_bytes(b"\xff\xfe")
     assert "config.pbtxt is no UTF-8" in refusal(tmp_path)
 
@@ -164,30 +164,30 @@ def test_a_folder_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
     def model_folder(path):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    folder = repositories.add(tmp_path, "m")
-    monkeypatch.setattr("flyball.repository.compile.model_folder", model_folder)
+    folder = model_repositories.add(tmp_path, "m")
+    monkeypatch.setattr("flyball.triton.compile.model_folder", model_folder)
     assert refusal(tmp_path) == f"cannot read {folder}: Permission denied"
 
 
 def test_weights_beside_a_model_come_with_it(tmp_path):
     (tmp_path / "m/1").mkdir(parents=True)
-    models.external(tmp_path / "m/1").rename(tmp_path / "m/1/model.onnx")
+    onnx_models.external(tmp_path / "m/1").rename(tmp_path / "m/1/model.onnx")
     deployment, _ = only(tmp_path)
     assert [item.name for item in deployment.versions[0].artifact.external_data] == ["external-weights.bin"]
 
 
 def test_weights_behind_a_link_are_refused(tmp_path):
     (tmp_path / "m/1").mkdir(parents=True)
-    models.external(tmp_path / "m/1").rename(tmp_path / "m/1/model.onnx")
+    onnx_models.external(tmp_path / "m/1").rename(tmp_path / "m/1/model.onnx")
     (tmp_path / "m/1/external-weights.bin").rename(tmp_path.parent / f"{tmp_path.name}-weights")
     (tmp_path / "m/1/external-weights.bin").symlink_to(tmp_path.parent / f"{tmp_path.name}-weights")
     assert "is a link" in refusal(tmp_path)
 
 
 def test_one_model_holds_no_other_back(tmp_path):
-    repositories.add(tmp_path, "good")
-    repositories.add(tmp_path, "broken", "name: {")
-    repositories.add_other(tmp_path, "plan", "model.plan", 'platform: "tensorrt_plan"')
+    model_repositories.add(tmp_path, "good")
+    model_repositories.add(tmp_path, "broken", "name: {")
+    model_repositories.add_other(tmp_path, "plan", "model.plan", 'platform: "tensorrt_plan"')
     report = read_repository(tmp_path).report
     assert [model.name for model in report.served] == ["good"]
     assert [model.name for model in report.refused] == ["broken", "plan"]
@@ -208,12 +208,14 @@ def test_a_repository_that_is_none_is_refused_with_what_to_do(tmp_path):
 
 
 def test_a_files_bytes_are_read_once(tmp_path, monkeypatch):
-    folder = repositories.add(tmp_path, "m")
+    folder = model_repositories.add(tmp_path, "m")
     opened = []
     monkeypatch.setattr(
-        "flyball.repository.compile.model_files", lambda path: opened.append(path) or engine.model_files(path)
+        "flyball.triton.compile.model_files", lambda path: opened.append(path) or native_models.model_files(path)
     )
-    monkeypatch.setattr("flyball.snapshot.compile.model_files", lambda path: opened.append(path) or engine.model_files(path))
+    monkeypatch.setattr(
+        "flyball.documents.snapshot.compile.model_files", lambda path: opened.append(path) or native_models.model_files(path)
+    )
     LiveRepository(tmp_path).read()
     assert opened == [folder / "1/model.onnx"]
 
@@ -223,8 +225,8 @@ def names(bundle):
 
 
 def test_a_repository_read_again_has_what_is_there_now_with_a_later_generation(tmp_path):
-    repositories.add(tmp_path, "a")
-    repositories.add(tmp_path, "b")
+    model_repositories.add(tmp_path, "a")
+    model_repositories.add(tmp_path, "b")
     live = LiveRepository(tmp_path)
     first, _ = live.read()
     (tmp_path / "b").rename(tmp_path / "c")
@@ -236,7 +238,7 @@ def test_a_repository_read_again_has_what_is_there_now_with_a_later_generation(t
 
 
 def test_a_model_that_cannot_be_served_any_more_keeps_its_last_good_state(tmp_path):
-    folder = repositories.add(tmp_path, "a")
+    folder = model_repositories.add(tmp_path, "a")
     live = LiveRepository(tmp_path)
     first, _ = live.read()
     (folder / "config.pbtxt").write_text("name: {")
@@ -246,8 +248,8 @@ def test_a_model_that_cannot_be_served_any_more_keeps_its_last_good_state(tmp_pa
 
 
 def test_a_repository_without_any_model_to_serve_is_refused_with_all_reasons(tmp_path):
-    repositories.add_other(tmp_path, "plan", "model.plan")
-    repositories.add(tmp_path, "broken", "name: {")
+    model_repositories.add_other(tmp_path, "plan", "model.plan")
+    model_repositories.add(tmp_path, "broken", "name: {")
     with pytest.raises(ModelRefusedError, match=r"plan: version 1: model\.plan") as caught:
         LiveRepository(tmp_path).read()
     assert "broken: config.pbtxt" in caught.value.message
@@ -257,11 +259,11 @@ def test_a_repository_without_any_model_to_serve_is_refused_with_all_reasons(tmp
 def test_a_rescan_writes_a_snapshot_in_which_only_that_model_is_new(tmp_path):
     repository, out = tmp_path / "models", tmp_path / "out"
     for name in ("a", "b"):
-        repositories.add(repository, name)
+        model_repositories.add(repository, name)
     live = LiveRepository(repository)
     before = names(live.read()[0])
     for name in ("a", "b"):
-        repositories.add(repository, name, versions=(2,))
+        model_repositories.add(repository, name, versions=(2,))
     index = live.rescan("a", out)
     bundle = read(index)
     assert bundle.faults() == []
@@ -273,12 +275,12 @@ def test_a_rescan_writes_a_snapshot_in_which_only_that_model_is_new(tmp_path):
 
 def test_a_rescan_takes_up_a_model_that_is_new_and_leaves_the_rest_alone_when_it_refuses_one(tmp_path):
     repository, out = tmp_path / "models", tmp_path / "out"
-    repositories.add(repository, "a")
+    model_repositories.add(repository, "a")
     live = LiveRepository(repository)
     live.read()
-    repositories.add(repository, "fresh")
+    model_repositories.add(repository, "fresh")
     assert sorted(names(read(live.rescan("fresh", out)))) == ["a", "fresh"]
-    repositories.add(repository, "a", "name: {")
+    model_repositories.add(repository, "a", "name: {")
     with pytest.raises(ModelRefusedError, match=r"a: config\.pbtxt"):
         live.rescan("a", out)
     assert sorted(names(read(out / "index.json"))) == ["a", "fresh"]
@@ -286,7 +288,7 @@ def test_a_rescan_takes_up_a_model_that_is_new_and_leaves_the_rest_alone_when_it
 
 @pytest.mark.parametrize("name", ["none", "..", ".", "a/1", "../a", "", "a\0", "a\n"])
 def test_a_rescan_of_what_is_no_model_gives_nothing(tmp_path, name):
-    repositories.add(tmp_path, "a")
+    model_repositories.add(tmp_path, "a")
     live = LiveRepository(tmp_path)
     live.read()
     assert live.rescan(name, tmp_path / "out") is None

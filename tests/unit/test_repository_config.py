@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flyball.errors import MissingExtraError, ModelRefusedError
-from flyball.repository import _model_config_pb2 as messages
-from flyball.repository.config import CONFIG_BYTES_MAX, empty, read_config
+from flyball.triton import _model_config_pb2 as messages
+from flyball.triton.config import CONFIG_BYTES_MAX, empty, read_config
 
 WRITTEN = """
 # A comment, and every way to write a message or a list.

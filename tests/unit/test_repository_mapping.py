@@ -3,15 +3,15 @@
 import pytest
 from google.protobuf import text_format
 from hypothesis import given
-from test_repository_config import configurations
 
-from flyball.engine import DeclaredTensor, ModelFiles
+from flyball.documents.snapshot import BatchWait
 from flyball.errors import ModelRefusedError
-from flyball.repository import _model_config_pb2 as messages
-from flyball.repository import batching, mapping, tensors, versions
-from flyball.repository.config import read_config
-from flyball.repository.report import Notes
-from flyball.snapshot import BatchWait
+from flyball.native.model_documents import DeclaredTensor, ModelFiles
+from flyball.triton import _model_config_pb2 as messages
+from flyball.triton import batching, mapping, tensors, versions
+from flyball.triton.config import read_config
+from flyball.triton.report import Notes
+from tests.unit.test_repository_config import configurations
 
 TIMEOUT = "default_timeout_microseconds"
 

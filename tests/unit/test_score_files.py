@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import pytest
 
+from flyball.decision.score.files import RowsIn, field_value, open_out
 from flyball.errors import RefusedError
-from flyball.rows_file import Untyped
-from flyball.spec.score_files import RowsIn, field_value, open_out
+from flyball.rows.rows_file import Untyped
 
 ADDED = {"outcome": "text", "score": "number"}
 

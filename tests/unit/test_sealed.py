@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from flyball.convert.apart import ERROR, JOB
+from flyball.models.convert.loader_process import ERROR, JOB
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone")
 REFUSED = errno.EPERM
@@ -60,7 +60,7 @@ def answered(code: str, folder: Path, said: str = "", packages: str = "") -> Any
 SEALED = """
 import ctypes, json, os, sys
 from pathlib import Path
-from flyball.sealed import seal
+from flyball.native.sandbox import seal
 another = {another!r}.encode()
 seal(Path.cwd(), Path({another!r}))
 libc = ctypes.CDLL(None, use_errno=True)
@@ -214,9 +214,9 @@ def test_what_python_and_numpy_need_still_works(own: Path, another: Path) -> Non
 APART = """
 import json, sys
 from pathlib import Path
-from flyball.convert import apart
+from flyball.models.convert import loader_process
 {before}
-print(json.dumps([apart.main(Path.cwd()), json.loads(Path({error!r}).read_bytes())]))
+print(json.dumps([loader_process.main(Path.cwd()), json.loads(Path({error!r}).read_bytes())]))
 """
 
 

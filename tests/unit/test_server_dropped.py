@@ -5,9 +5,9 @@ import sys
 
 SCRIPT = """
 import socket, threading, time
-from flyball import engine
-from flyball.config import ServerConfig
-from flyball.snapshot import compile_models
+from flyball.documents.config.server import ServerConfig
+from flyball.documents.snapshot import compile_models
+from flyball.native.server import Server
 
 asked = threading.Event()
 
@@ -16,7 +16,7 @@ def on_load(name):
     time.sleep(1.0)  # gives the GIL away, and wants it back when the server is being dropped
 
 config = ServerConfig(listen=["127.0.0.1:0"], log="error", unsigned="allow", allow_model_control=True)
-server = engine.Server(config, compile_models([]).to_bytes(), on_load)
+server = Server(config, compile_models([]).to_bytes(), on_load)
 host, port = server.addresses()[0].split(":")
 with socket.create_connection((host, int(port))) as client:
     client.sendall(b"POST /v2/repository/models/m/load HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Length: 0\\r\\n\\r\\n")

@@ -8,7 +8,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from serving import until
+
+from tests.support.serving import until
 
 SCRIPT = """
 import os, signal, sys

@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-from serving import REPOSITORY
 
 from flyball.errors import SignatureError
 from flyball.signing import keys
@@ -14,6 +13,7 @@ from flyball.signing.manifest import model_digest
 from flyball.signing.reasons import Reason
 from flyball.signing.release import read_release
 from flyball.signing.trust import Deployed, Package, Trust
+from tests.support.serving import REPOSITORY
 
 FOLDER = REPOSITORY / "tests/golden/signing"
 CORPUS = json.loads((FOLDER / "cases.json").read_text())

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from serving import REPOSITORY
 
 from flyball.errors import SignatureError
 from flyball.signing import keys, oms
 from flyball.signing.manifest import Manifest, manifest_of
 from flyball.signing.policy import TrustPolicy
 from flyball.signing.trust import Trust, sign_policy
+from tests.support.serving import REPOSITORY
 
 VECTORS = REPOSITORY / "tests/golden/oms"
 NOW = 1_800_000_000

@@ -6,8 +6,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from flyball.documents.snapshot import Deployment, Index, check, parse
 from flyball.errors import RefusedError, SnapshotRefusedError
-from flyball.snapshot import Deployment, Index, check, parse
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden/snapshot"

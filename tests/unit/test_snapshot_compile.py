@@ -5,11 +5,22 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import models
 import pytest
 
+from flyball.documents.snapshot import (
+    FORMAT,
+    BatchWait,
+    Bundle,
+    Limits,
+    ModelSource,
+    Slo,
+    Terms,
+    compile_models,
+    parse,
+    read,
+)
 from flyball.errors import ModelRefusedError, SnapshotRefusedError, UsageError
-from flyball.snapshot import FORMAT, BatchWait, Bundle, Limits, ModelSource, Slo, Terms, compile_models, parse, read
+from tests.support import onnx_models
 
 
 def digest(content):
@@ -108,7 +119,7 @@ def test_terms_out_of_their_bounds_or_that_do_not_fit_together_are_refused_by_th
 
 
 def test_weights_beside_a_model_are_listed_with_their_digest(tmp_path):
-    (deployment,) = compile_models([str(models.external(tmp_path))]).deployments()
+    (deployment,) = compile_models([str(onnx_models.external(tmp_path))]).deployments()
     (weights,) = deployment.versions[0].artifact.external_data
     assert weights.name == "external-weights.bin"
     assert weights.digest == digest((tmp_path / "external-weights.bin").read_bytes())
@@ -176,7 +187,7 @@ def test_a_bad_index_is_refused_whole(tmp_path):
 
 
 def test_the_bundle_crosses_as_texts_whose_bytes_are_the_documents(tmp_path):
-    bundle = compile_models([f"a={models.linear(tmp_path, 'ä')}"])
+    bundle = compile_models([f"a={onnx_models.linear(tmp_path, 'ä')}"])
     crossed = json.loads(bundle.to_bytes())
     assert crossed["index"].encode() == bundle.index
     assert [text.encode() for text in crossed["documents"]] == list(bundle.documents)

@@ -3,11 +3,11 @@
 import hashlib
 from pathlib import Path
 
-import models
 import pytest
 
+from flyball.documents.snapshot import Slo, Terms, compile_models, pack_models, read
 from flyball.errors import SnapshotRefusedError
-from flyball.snapshot import Slo, Terms, compile_models, pack_models, read
+from tests.support import onnx_models
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_a_packed_snapshot_says_the_terms_that_it_was_given(here, packed):
 
 
 def test_packing_copies_weights_and_keeps_changed_weights_of_one_model_apart(tmp_path):
-    path = models.external(tmp_path)
+    path = onnx_models.external(tmp_path)
     weights = tmp_path / "external-weights.bin"
     packed = tmp_path / "packed"
     first = pack_models([str(path)], packed).deployments()[0].versions[0].artifact

@@ -1,9 +1,9 @@
 """What a decision means is judged by the data plane's compiler, and told at the author's lines."""
 
 import pytest
-from decisions import WHOLE, folder, whole
 
 import flyball as fb
+from tests.support.decision_folders import WHOLE, folder, whole
 
 
 def faults(tmp_path, *changes):

@@ -5,17 +5,16 @@ import json
 from pathlib import Path
 
 import pytest
-from decisions import COLUMNS, WHOLE, folder, fraud_model
 
 import flyball as fb
-from flyball.fit import Fitted
-from flyball.snapshot import parse
-from flyball.spec import kinds, open_steps
-from flyball.spec.bundle import bundle_of
-from flyball.spec.columns import touched
-from flyball.spec.document import compile_spec
-from flyball.spec.faults import Origin
-from flyball.spec.read import read_spec
+from flyball.decision.compile.bundle import bundle_of
+from flyball.decision.compile.columns import kinds, open_steps, touched
+from flyball.decision.compile.document import compile_spec
+from flyball.decision.fit.fitted import Fitted
+from flyball.decision.spec.faults import Origin
+from flyball.decision.spec.read import read_spec
+from flyball.documents.snapshot import parse
+from tests.support.decision_folders import COLUMNS, WHOLE, folder, fraud_model
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ import json
 import threading
 
 import pytest
-from decisions import PLAIN, plain, plain_rows
 
 import flyball as fb
-from flyball.snapshot import Bundle
-from flyball.snapshot.store import canonical, digest_of
-from flyball.spec.local import LocalServer
+from flyball.decision.local import LocalServer
+from flyball.documents.snapshot import Bundle
+from flyball.documents.snapshot.store import canonical, digest_of
+from tests.support.decision_folders import PLAIN, plain, plain_rows
 
 ROW = {"card_id": "c", "amount": 1.0, "currency": "EUR", "country": "DE"}
 

@@ -10,9 +10,9 @@ import re
 
 import pytest
 import yaml
-from decisions import WHOLE, folder, fraud_model
 
 import flyball as fb
+from tests.support.decision_folders import WHOLE, folder, fraud_model
 
 COUNT = 10_000 if os.environ.get("FLYBALL_TESTS") == "full" else 300
 _MODELS = """\

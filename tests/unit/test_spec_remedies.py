@@ -1,9 +1,9 @@
 """A remedy and an outcome never share a word silently."""
 
 import pytest
-from decisions import WHOLE, folder, whole
 
 import flyball as fb
+from tests.support.decision_folders import WHOLE, folder, whole
 
 TIMEOUT = "timeout:           rules"
 

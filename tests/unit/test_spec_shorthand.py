@@ -6,12 +6,12 @@ import pytest
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from flyball.spec.fields import Feature, Field, Reaction, Source, Window
-from flyball.spec.models import Explain, Model, Remedied, Route, Score, Variant
-from flyball.spec.policy import Band, Policy, Range, Reasons, Rule
-from flyball.spec.root import SLO
-from flyball.spec.shorthand import Duration, Rate, WholeMs, read_window
-from flyball.spec.transforms import Transform
+from flyball.decision.spec.fields import Feature, Field, Reaction, Source, Window
+from flyball.decision.spec.models import Explain, Model, Remedied, Route, Score, Variant
+from flyball.decision.spec.policy import Band, Policy, Range, Reasons, Rule
+from flyball.decision.spec.shorthand import Duration, Rate, WholeMs, read_window
+from flyball.decision.spec.spec import SLO
+from flyball.decision.spec.transforms import Transform
 
 
 @pytest.mark.parametrize(

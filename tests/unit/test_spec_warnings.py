@@ -2,11 +2,12 @@
 
 import json
 
-import models
 import numpy as np
 import pytest
-from decisions import WHOLE, folder
 from onnx import TensorProto, helper
+
+from tests.support import onnx_models
+from tests.support.decision_folders import WHOLE, folder
 
 SPEC = """
 decision: card
@@ -36,14 +37,14 @@ def here(tmp_path, monkeypatch):
 
 
 def model(folder, *, across=False):
-    x, y = models.value("x", TensorProto.FLOAT, ["n", 2]), models.value("y", TensorProto.FLOAT, ["n", 1])
+    x, y = onnx_models.value("x", TensorProto.FLOAT, ["n", 2]), onnx_models.value("y", TensorProto.FLOAT, ["n", 1])
     nodes = [helper.make_node("MatMul", ["x", "w"], ["sum"]), helper.make_node("Identity", ["sum"], ["y"])]
     if across:
         nodes[1:] = [
             helper.make_node("ReduceMax", ["sum"], ["most"], axes=[0], keepdims=1),
             helper.make_node("Add", ["sum", "most"], ["y"]),
         ]
-    models.save(folder / "m.onnx", nodes, [x], [y], {"w": np.full((2, 1), 0.01, np.float32)})
+    onnx_models.save(folder / "m.onnx", nodes, [x], [y], {"w": np.full((2, 1), 0.01, np.float32)})
 
 
 def warnings(run, folder, spec=SPEC, **how):

@@ -3,18 +3,18 @@
 import json
 from pathlib import Path
 
-import decisions
 import pytest
 
 from flyball import Decision
-from flyball.spec.way import way_digest
+from flyball.decision.compile.score_path import way_digest
+from tests.support import decision_folders
 
 TURNED = "[risk, amount, currency=EUR, currency=USD, country=DE, country=FR, country=other, spent_1h]"
 
 
-def way(path: Path, spec: str = decisions.WHOLE, model: int = 0) -> str:
+def way(path: Path, spec: str = decision_folders.WHOLE, model: int = 0) -> str:
     path.mkdir(exist_ok=True)
-    document = Decision.load(decisions.folder(path, spec)).check().compiled.document
+    document = Decision.load(decision_folders.folder(path, spec)).check().compiled.document
     return way_digest(document, document["models"][model])
 
 
@@ -41,8 +41,8 @@ def way(path: Path, spec: str = decisions.WHOLE, model: int = 0) -> str:
     ],
 )
 def test_what_does_not_change_a_score_is_not_in_it(was: str, now: str, tmp_path: Path) -> None:
-    assert was in decisions.WHOLE
-    assert way(tmp_path / "a") == way(tmp_path / "b", decisions.WHOLE.replace(was, now))
+    assert was in decision_folders.WHOLE
+    assert way(tmp_path / "a") == way(tmp_path / "b", decision_folders.WHOLE.replace(was, now))
 
 
 @pytest.mark.parametrize(
@@ -63,19 +63,19 @@ def test_what_does_not_change_a_score_is_not_in_it(was: str, now: str, tmp_path:
     ],
 )
 def test_what_changes_a_score_is_in_it(was: str, now: str, tmp_path: Path) -> None:
-    assert was in decisions.WHOLE
-    assert way(tmp_path / "a") != way(tmp_path / "b", decisions.WHOLE.replace(was, now))
+    assert was in decision_folders.WHOLE
+    assert way(tmp_path / "a") != way(tmp_path / "b", decision_folders.WHOLE.replace(was, now))
 
 
 def test_a_feature_s_own_fields_are_in_it(tmp_path: Path) -> None:
     """A column comes from a feature, which comes from a feature, which comes from a field."""
     said = "  twice: {compute: 'amount * 2.0'}\n  risk: {compute: 'twice + 1.0'}\n"
-    spec = decisions.PLAIN.replace("features:\n", f"features:\n{said}").replace("[mcc, large]", "[risk, large]")
+    spec = decision_folders.PLAIN.replace("features:\n", f"features:\n{said}").replace("[mcc, large]", "[risk, large]")
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     ways = []
     for folder, written in (("a", spec), ("b", spec.replace("amount * 2.0", "amount * 3.0"))):
-        document = Decision.load(decisions.plain(tmp_path / folder, written)).check().compiled.document
+        document = Decision.load(decision_folders.plain(tmp_path / folder, written)).check().compiled.document
         ways.append(way_digest(document, document["models"][0]))
     assert ways[0] != ways[1]
 
@@ -83,7 +83,7 @@ def test_a_feature_s_own_fields_are_in_it(tmp_path: Path) -> None:
 def test_what_was_fitted_is_in_it_wherever_it_stands(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     fitted = {"at": 1, "op": "standardize", "of": ["amount", "spent_1h"], "mean": [3.0, 50.0], "scale": [1.5, 80.0]}
-    beside = decisions.WHOLE.replace(", mean: [3.0, 50.0], scale: [1.5, 80.0]", "")
+    beside = decision_folders.WHOLE.replace(", mean: [3.0, 50.0], scale: [1.5, 80.0]", "")
     beside = beside.replace("transforms:\n", "fitted: ours.json\ntransforms:\n")
 
     def written(rows: int) -> str:
@@ -98,7 +98,7 @@ def test_what_was_fitted_is_in_it_wherever_it_stands(tmp_path: Path) -> None:
 def test_each_of_several_models_has_its_own_and_a_weight_changes_it(tmp_path: Path) -> None:
     one = "path: fraud.onnx, columns: from transforms, score: 'probabilities[1]'"
     two = f"models: {{a: {{{one}}}, b: {{{one.replace('[1]', '[0]')}}}}}\n"
-    head, _, rest = decisions.WHOLE.partition("model:\n")
+    head, _, rest = decision_folders.WHOLE.partition("model:\n")
     several = head + two + rest.partition("\n\n")[2]
     assert way(tmp_path / "a") == way(tmp_path / "b", several)
     assert way(tmp_path / "a") != way(tmp_path / "b", several, model=1)

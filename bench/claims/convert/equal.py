@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bench.claims.convert import payments
-from flyball import explain
 from flyball.bench.process import Process
 from flyball.client import Client
-from flyball.convert import convert, of_lightgbm
 from flyball.errors import FlyballError, ModelRefusedError
+from flyball.models import attribution
+from flyball.models.convert import convert, from_lightgbm
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,7 +70,7 @@ def _scores(client: Client, rows: list[dict[str, Any]]) -> NDArray[np.float64]:
 def _explained(stand: Stand, saved: Saved, asked: Any) -> None:
     """The data plane's contributions beside the package's, or, where it has none, their sum beside its answer."""
     few = asked[:1000]
-    got = explain.contributions((_out(stand, saved) / "model.trees.json").read_bytes(), saved.columns(few))
+    got = attribution.contributions((_out(stand, saved) / "model.trees.json").read_bytes(), saved.columns(few))
     wanted = saved.explained(few) if saved.explained else saved.predict(few)
     apart = float(np.abs((got if saved.explained else got.sum(axis=1)) - wanted).max())
     what = "the package's own" if saved.explained else "adding up to the answer"
@@ -84,7 +84,7 @@ def _broken(stand: Stand, data: Path) -> None:
     import onnx
 
     booster = lightgbm.Booster(model_file=str(stand.folder / "lightgbm.txt"))
-    whole = of_lightgbm.to_onnx
+    whole = from_lightgbm.to_onnx
     random = np.random.default_rng(payments.SEED)
     caught = 0
     shifts = 3 if stand.quick else SHIFTS
@@ -98,7 +98,7 @@ def _broken(stand: Stand, data: Path) -> None:
         held["nodes_values"].floats[place] *= 1 + SHIFT
         return made.SerializeToString(), output, cut
 
-    of_lightgbm.to_onnx = shifted
+    from_lightgbm.to_onnx = shifted
     try:
         for at in range(shifts):
             try:
@@ -106,7 +106,7 @@ def _broken(stand: Stand, data: Path) -> None:
             except ModelRefusedError as refused:
                 caught += refused.code == "not_equal" and '{"amount"' in refused.message
     finally:
-        of_lightgbm.to_onnx = whole
+        from_lightgbm.to_onnx = whole
     claim = f"a converter that shifts one of the model's thresholds by {SHIFT:.0%}"
     stand.report.judge(claim, f"caught {caught} of {shifts} times, with the rows", "every time", holds=caught == shifts)
 

@@ -13,7 +13,7 @@ import numpy as np
 from bench.claims.report import median
 from flyball.bench.table import latency
 from flyball.errors import FlyballError
-from flyball.model_runs import Model
+from flyball.native.model_runs import Model
 
 if TYPE_CHECKING:
     from pathlib import Path

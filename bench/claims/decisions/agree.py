@@ -8,8 +8,8 @@ import sys
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from flyball.decision.decision import Decision
 from flyball.errors import FlyballError
-from flyball.spec import Decision
 from tests.reference import agree as reading
 from tests.reference import loan, loan_rows
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flyball.explain import contributions, trees_sidecar
+from flyball.models.attribution import contributions, trees_sidecar
 
 if TYPE_CHECKING:
     from bench.claims.tails.stand import Stand

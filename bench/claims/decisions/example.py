@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from flyball.engine import Arrivals, LoadPlan, Warmup
+from flyball.decision.decision import Decision
 from flyball.errors import FlyballError
-from flyball.spec import Decision
+from flyball.native.load_documents import Arrivals, LoadPlan, Warmup
 
 if TYPE_CHECKING:
     from flyball.bench.process import Process

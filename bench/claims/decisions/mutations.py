@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flyball.client import Client
-from flyball.config import ServerConfig
-from flyball.engine import Server
+from flyball.decision.compile.bundle import deployment_of
+from flyball.decision.decision import Decision
+from flyball.documents.config.server import ServerConfig
+from flyball.documents.snapshot import compile_models
 from flyball.errors import RefusedError
-from flyball.snapshot import compile_models
-from flyball.spec import Decision
-from flyball.spec.bundle import deployment_of
+from flyball.native.server import Server
 from tests.reference import agree as reading
 from tests.reference import loan_rows
 from tests.reference.mutations import change, mutated
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bench.claims.tails.stand import Stand
-    from flyball.snapshot import Bundle
+    from flyball.documents.snapshot import Bundle
 
 SPECS, QUICK_SPECS, BATCH, SEED = 10_000, 400, 250, 20261115
 APPLIED = 400

@@ -18,15 +18,15 @@ from bench.parts.here import NotHereError
 from bench.parts.redis import RedisServer
 from flyball.bench.run import run_load
 from flyball.bench.table import latency
-from flyball.engine import Arrivals, LoadPlan, Warmup
-from flyball.spec import Decision
+from flyball.decision.decision import Decision
+from flyball.native.load_documents import Arrivals, LoadPlan, Warmup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bench.claims.tails.stand import Stand
     from flyball.bench.process import Process
-    from flyball.engine import LoadResult
+    from flyball.native.load_documents import LoadResult
 
 DECISION = "looked-up"
 RATE_PER_S, CONNECTIONS, ACCOUNTS = 1_000.0, 16, 200

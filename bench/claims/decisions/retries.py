@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bench.claims.decisions import specs
 from bench.claims.decisions.asking import Request, ask_all, one_row
 from bench.claims.decisions.counts import DECIDED, REPEATED, count
-from flyball.spec import Decision
+from flyball.decision.decision import Decision
 
 if TYPE_CHECKING:
     from bench.claims.tails.stand import Stand

@@ -10,8 +10,8 @@ from bench.claims.report import discarded, median
 from bench.claims.tails.stand import raw
 from flyball.bench.run import run_load
 from flyball.bench.stages import metrics, server_side
-from flyball.engine import Arrivals
 from flyball.errors import FlyballError
+from flyball.native.load_documents import Arrivals
 
 if TYPE_CHECKING:
     from bench.claims.tails.stand import Stand

@@ -25,16 +25,18 @@ from flyball.bench.machine import HostWatch
 from flyball.bench.process import Process
 from flyball.bench.statistics import STEAL_MAX
 from flyball.bench.table import latency
-from flyball.engine import Arrivals, LoadRun, ort_library
+from flyball.documents.snapshot import Terms
 from flyball.errors import FlyballError
-from flyball.snapshot import Terms
+from flyball.native.boundary import ort_library
+from flyball.native.load import LoadRun
+from flyball.native.load_documents import Arrivals
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.claims.tails.stand import Stand
-    from flyball.engine import LoadResult
-    from flyball.snapshot import Bundle
+    from flyball.documents.snapshot import Bundle
+    from flyball.native.load_documents import LoadResult
 
 CAGE_BYTES = 2 << 30
 RATE_PER_S, CONNECTIONS, WINDOW_S = 500.0, 4, 2.0

@@ -30,8 +30,9 @@ from bench.claims.subjects import FLYBALLD, need
 from bench.parts.here import NotHereError, until
 from bench.parts.redis import RedisServer
 from flyball.bench.stages import metrics
-from flyball.engine import Arrivals, LoadPlan, LoadRun, Warmup
 from flyball.errors import FlyballError
+from flyball.native.load import LoadRun
+from flyball.native.load_documents import Arrivals, LoadPlan, Warmup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

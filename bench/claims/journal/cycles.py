@@ -21,9 +21,9 @@ from bench.claims.journal import specs
 from bench.claims.journal.callers import Callers
 from flyball.bench.process import Process
 from flyball.bench.stages import metrics
-from flyball.engine import ort_library
 from flyball.errors import FlyballError
-from flyball.journal import JournalLog
+from flyball.native.boundary import ort_library
+from flyball.native.journal import JournalLog
 from tests.reference import journal
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from bench.claims.journal import specs
 from bench.claims.tails.stand import slim
 from flyball.bench.run import run_load
 from flyball.bench.stages import metrics
-from flyball.engine import Arrivals, LoadResult
+from flyball.decision.decision import Decision
 from flyball.errors import FlyballError
-from flyball.spec import Decision
+from flyball.native.load_documents import Arrivals, LoadResult
 
 if TYPE_CHECKING:
     from bench.claims.tails.stand import Stand

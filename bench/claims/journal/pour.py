@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.claims.suites import run
 from flyball.errors import FlyballError, UsageError
-from flyball.journal import JournalLog
+from flyball.native.journal import JournalLog
 
 if TYPE_CHECKING:
     from bench.claims.tails.stand import Stand

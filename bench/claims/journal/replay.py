@@ -14,8 +14,8 @@ from bench.claims.journal import specs
 from bench.claims.journal.commands import decisions
 from bench.claims.journal.loads import CONNECTIONS, Recorded
 from flyball.bench.run import run_load
-from flyball.engine import Arrivals
 from flyball.errors import FlyballError
+from flyball.native.load_documents import Arrivals
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from bench.claims.decisions import specs
 from bench.claims.decisions.asking import Request, ask_all
-from flyball.snapshot import compile_models
-from flyball.spec import Decision
-from flyball.spec.bundle import deployment_of
+from flyball.decision.compile.bundle import deployment_of
+from flyball.decision.decision import Decision
+from flyball.documents.snapshot import compile_models
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

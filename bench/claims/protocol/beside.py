@@ -16,15 +16,15 @@ from bench.claims.tails.stand import raw
 from flyball.bench.process import on_cpus
 from flyball.bench.run import run_load
 from flyball.bench.table import latency
-from flyball.engine import Arrivals
 from flyball.errors import FlyballError
+from flyball.native.load_documents import Arrivals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bench.claims.tails.stand import Stand
     from flyball.bench.process import Process
-    from flyball.engine import LoadResult
+    from flyball.native.load_documents import LoadResult
 
 RATE_PER_S, CONNECTIONS = 2_000.0, 16
 WINDOW_S, REPEATS = 6.0, 7

@@ -17,8 +17,8 @@ import traceback
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, NoReturn, Self
 
-from flyball.engine import ort_library
 from flyball.errors import FlyballError
+from flyball.native.boundary import ort_library
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,12 +119,6 @@ def _answer(document: dict[str, Any]) -> None:
 if __name__ == "__main__":
     import obstore  # noqa: F401
     import psycopg  # noqa: F401 - the first command must not wait for what is imported here
-
-    import flyball.cli.app
-    import flyball.control.gates
-    import flyball.registry.at_home
-    import flyball.registry.packing
-    import flyball.registry.signatures  # noqa: F401
 
     _answer({})
     for line in sys.stdin:

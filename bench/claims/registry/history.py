@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import insert
 
-from flyball.registry.event import GENESIS, Draft, Head
-from flyball.registry.events import EventLog, chained, row_of
-from flyball.registry.schema import events
+from flyball.registry.events.event import GENESIS, Draft, Head
+from flyball.registry.events.log import EventLog, chained, row_of
+from flyball.registry.tables.schema import events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from flyball.registry.database import Database
+    from flyball.registry.tables.database import Database
 
 BEGUN = 1_767_225_600_000_000  # 2026-01-01, in microseconds
 STEP = 20_000_000  # an event every 20 s: a million are about eight months

@@ -21,8 +21,9 @@ from bench.claims.subjects import Subject, ask
 from bench.parts.here import until
 from flyball.bench.models.perceptron import make_mlp
 from flyball.bench.payloads import make_payloads
-from flyball.engine import Arrivals, LoadRun, Warmup
 from flyball.errors import FlyballError, UnavailableError
+from flyball.native.load import LoadRun
+from flyball.native.load_documents import Arrivals, Warmup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from bench.claims.registry.clerk import Clerk, Said
     from bench.claims.registry.people import People
     from flyball.bench.process import Process
-    from flyball.engine import LoadResult
-    from flyball.registry.event import Event
+    from flyball.native.load_documents import LoadResult
+    from flyball.registry.events.event import Event
 
 NAME, SIZES, ROWS = "fraud", (8, 64, 1), 20
 VERBS = ("register", "sign", "approve", *(f"promote {place}" for place in ENVIRONMENTS), "rollback")
@@ -210,7 +211,7 @@ class Outages:
 
     def _looked(self, act: Act, before: int, said: Said) -> Event | None:
         """What the log has of an act, held against what its caller was told."""
-        event = act.is_in(self._people.registry.opened.log.of(NAME, after_revision=before))
+        event = act.is_in(self._people.registry.handle.log.of(NAME, after_revision=before))
         if said.code == 0:
             self.found.answered[act.verb] += 1
             if event is None:
@@ -241,7 +242,7 @@ class Outages:
             self.found.words.append(words)
 
     def _head(self) -> int:
-        return self._people.registry.opened.log.revision(NAME)
+        return self._people.registry.handle.log.revision(NAME)
 
     def _served(self, version: int) -> None:
         """Servers answer with what is placed, some time after it was."""

@@ -20,13 +20,13 @@ from bench.claims.subjects import ANY_PORT
 from bench.parts.here import until
 from flyball.bench.process import Process
 from flyball.control.gates import run_gates
-from flyball.engine import ort_library
-from flyball.registry.acting import Actor
-from flyball.registry.at_home import HomeRegistry
+from flyball.native.boundary import ort_library
+from flyball.registry.acts.interface import Actor
+from flyball.registry.acts.signatures import approval, signed
 from flyball.registry.home import Home
-from flyball.registry.packing import Contents, pack
-from flyball.registry.remote import RemoteRegistry
-from flyball.registry.signatures import approval, signed
+from flyball.registry.local import LocalRegistry
+from flyball.registry.packages.pack import Contents, pack
+from flyball.registry.remote.registry import RemoteRegistry
 from flyball.signing import keys
 from flyball.signing.trust import sign_policy
 
@@ -54,7 +54,7 @@ class People:
         self._serial = self._trusted.policy.serial
         for name, key in self._keys.items():
             write_key(self.key(name), key)
-        self.registry = HomeRegistry.open(self.home, gates=run_gates)
+        self.registry = LocalRegistry.open(self.home, gates=run_gates)
 
     def key(self, name: str) -> Path:
         """The file of somebody's private key."""

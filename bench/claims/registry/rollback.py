@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from bench.claims.callers import Callers
 from bench.claims.registry.people import AUTHOR, PRODUCTION, Following, People, following
 from bench.parts.here import until
-from flyball.bench.models import make_fraud_gbdt
-from flyball.engine import Arrivals, LoadPlan, LoadResult, LoadRun
+from flyball.bench.models.fraud import make_fraud_gbdt
+from flyball.native.load import LoadRun
+from flyball.native.load_documents import Arrivals, LoadPlan, LoadResult
 
 if TYPE_CHECKING:
     from bench.claims.callers import Answer

@@ -9,11 +9,11 @@ from bench.claims.tails.curve import CONNECTIONS, capacity_per_s
 from bench.claims.tails.loads import time_line
 from bench.claims.tails.stand import raw
 from flyball.bench.table import latency
-from flyball.engine import Arrivals
+from flyball.native.load_documents import Arrivals
 
 if TYPE_CHECKING:
     from bench.claims.tails.stand import Stand
-    from flyball.engine import LoadResult
+    from flyball.native.load_documents import LoadResult
 
 RUN_MS, DEADLINE_MS = 1.6, 50
 TIMES, BURST_S, EVERY_S = 10.0, 0.2, 2.0

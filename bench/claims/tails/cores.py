@@ -17,13 +17,13 @@ from bench.claims.tails.loads import cpu_of, cpu_s
 from bench.claims.tails.stand import ROW_RUN_MS, Stand, raw
 from flyball.bench.phases import threads_on
 from flyball.bench.table import latency, size
-from flyball.engine import Arrivals
 from flyball.errors import FlyballError
+from flyball.native.load_documents import Arrivals
 
 if TYPE_CHECKING:
     from bench.claims.subjects import Subject
     from flyball.bench.process import Process
-    from flyball.engine import LoadResult
+    from flyball.native.load_documents import LoadResult
 
 CORES_MIN, LANES = 16, 8
 WINDOW_S, REPEATS = 4.0, 5

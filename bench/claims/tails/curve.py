@@ -12,7 +12,7 @@ from bench.claims.report import median
 from bench.claims.tails.rivals import asked, rival, triton_missing
 from bench.claims.tails.stand import goodput_per_s, slim, words
 from flyball.bench.run import run_load
-from flyball.engine import Arrivals
+from flyball.native.load_documents import Arrivals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bench.claims.subjects import Subject
     from bench.claims.tails.stand import Stand
     from flyball.bench.process import Process
-    from flyball.engine import LoadResult
+    from flyball.native.load_documents import LoadResult
 
 MULTIPLES = (0.5, 0.8, 1.0, 1.3, 1.6, 2.0)
 WINDOW_S, CLOSED_CONNECTIONS, CONNECTIONS = 4.0, 16, 128

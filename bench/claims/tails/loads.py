@@ -12,14 +12,15 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from flyball.bench.stages import scrape
-from flyball.engine import LoadResult, LoadRun, TimelineInterval, Warmup, read_histograms
+from flyball.native.load import LoadRun, read_histograms
+from flyball.native.load_documents import LoadResult, TimelineInterval, Warmup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bench.claims.subjects import Subject
     from flyball.bench.process import Process
-    from flyball.engine import LoadPlan
+    from flyball.native.load_documents import LoadPlan
 
 NO_WARMUP = Warmup(least_s=0.0, most_s=0.0)
 _POLL_S = 0.05

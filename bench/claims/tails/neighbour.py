@@ -13,12 +13,12 @@ from bench.claims.report import discarded, median
 from bench.claims.tails.loads import run_together
 from bench.claims.tails.stand import raw
 from flyball.bench.table import latency
-from flyball.engine import Arrivals
 from flyball.errors import FlyballError
+from flyball.native.load_documents import Arrivals
 
 if TYPE_CHECKING:
     from bench.claims.tails.stand import Stand
-    from flyball.engine import LoadResult
+    from flyball.native.load_documents import LoadResult
 
 RUN_MS, RATE_PER_S = 20.0, 2_000.0
 CONNECTIONS, CNN_CONNECTIONS = 16, 4

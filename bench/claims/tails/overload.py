@@ -13,7 +13,7 @@ from bench.claims.tails.stand import goodput_per_s, slim
 from flyball.bench.machine import HostWatch
 from flyball.bench.statistics import STEAL_MAX
 from flyball.bench.table import latency, size
-from flyball.engine import Arrivals
+from flyball.native.load_documents import Arrivals
 
 if TYPE_CHECKING:
     from bench.claims.subjects import Subject

@@ -21,8 +21,8 @@ from bench.claims.subjects import FLYBALLD, need
 from bench.claims.tails.stand import Stand
 from flyball.bench.overhead import unchecked
 from flyball.bench.table import size
-from flyball.engine import ort_library
 from flyball.errors import FlyballError
+from flyball.native.boundary import ort_library
 
 OUT = Path("bench/.carry")
 LOCK = Path("requirements/dev.lock")

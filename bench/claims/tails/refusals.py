@@ -10,14 +10,14 @@ from bench.claims.tails.curve import capacity_per_s, offered
 from bench.claims.tails.loads import cpu_of
 from bench.claims.tails.stand import goodput_per_s, raw
 from flyball.bench.table import latency
-from flyball.engine import Arrivals
+from flyball.documents.snapshot import BatchWait, Limits, Terms
 from flyball.errors import FlyballError
-from flyball.snapshot import BatchWait, Limits, Terms
+from flyball.native.load_documents import Arrivals
 
 if TYPE_CHECKING:
     from bench.claims.tails.stand import Stand
     from flyball.bench.process import Process
-    from flyball.engine import LoadResult
+    from flyball.native.load_documents import LoadResult
 
 CONNECTIONS, WINDOW_S, REPEATS = 16, 3.0, 5
 COST_MAX = 0.60

@@ -15,11 +15,11 @@ from bench.claims.tails.curve import capacity_per_s
 from bench.claims.tails.loads import run_together
 from bench.claims.tails.stand import slim
 from flyball.bench.machine import HostWatch
-from flyball.bench.models import retitle
+from flyball.bench.models.rows import retitle
 from flyball.bench.statistics import STEAL_MAX
 from flyball.bench.table import latency, size
-from flyball.engine import Arrivals
 from flyball.errors import FlyballError
+from flyball.native.load_documents import Arrivals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from bench.claims.subjects import Subject
     from bench.claims.tails.stand import Stand
     from flyball.bench.process import Process
-    from flyball.engine import LoadResult
-    from flyball.snapshot import Bundle
+    from flyball.documents.snapshot import Bundle
+    from flyball.native.load_documents import LoadResult
 
     Pair = dict[str, dict[str, LoadResult]]
 

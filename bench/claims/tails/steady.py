@@ -10,7 +10,7 @@ from bench.claims.subjects import answer_bytes
 from bench.claims.tails.stand import raw
 from flyball.bench.overhead import start_echo
 from flyball.bench.table import latency
-from flyball.engine import Arrivals, LoadResult
+from flyball.native.load_documents import Arrivals, LoadResult
 
 if TYPE_CHECKING:
     from bench.claims.subjects import Subject

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bench.claims.report import discarded, median
 from bench.claims.tails.rivals import FASTAPI, TRITON, asked, rival, triton_missing
 from bench.claims.tails.stand import raw
-from flyball.snapshot import Limits, Terms
+from flyball.documents.snapshot import Limits, Terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

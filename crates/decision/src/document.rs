@@ -1,4 +1,4 @@
-//! A decision as the Snapshot states it: the `decision` part of a deployment's document. `python/flyball/spec` writes it
+//! A decision as the Snapshot states it: the `decision` part of a deployment's document. `python/flyball/decision/spec` writes it
 //! from what its author wrote, with every shorthand expanded and every file read; its paths are the author's own.
 //!
 //! Reading finds the first fault of shape; everything that needs meaning (names, types, bands) is the program's to check,

@@ -100,7 +100,7 @@ fn number(decoder: &mut Decoder<'_>) -> Option<Option<i64>> {
     }
 }
 
-/// A line of an index: the record's own keys, those that are there. `flyball.decisions.record_index` writes it.
+/// A line of an index: the record's own keys, those that are there. `flyball.decision_log.retention.record_index` writes it.
 #[derive(Deserialize)]
 struct Line {
     kind: String,

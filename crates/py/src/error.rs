@@ -1,4 +1,4 @@
-//! How failures cross: one exception with a JSON text, which `flyball.engine` turns into the typed tree. And one guard
+//! How failures cross: one exception with a JSON text, which `flyball.native` turns into the typed tree. And one guard
 //! for panics: none may cross into Python.
 
 use flyball_core::FaultKind;

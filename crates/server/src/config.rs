@@ -1,5 +1,5 @@
-//! The server's settings: what was written, checked as a whole. `python/flyball/config` has the same keys and defaults, and
-//! `docs/reference/server-config.md` is made from those; only this checks them.
+//! The server's settings: what was written, checked as a whole. `python/flyball/documents/config` has the same keys and
+//! defaults, and `docs/reference/server-config.md` is made from those; only this checks them.
 
 use crate::hosts;
 use flyball_core::snapshot::sound_name;

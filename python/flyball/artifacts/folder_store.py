@@ -29,8 +29,8 @@ from flyball.artifacts.blobs import (
     too_large,
     verified,
 )
-from flyball.artifacts.files import telling, write_new
-from flyball.durable_file import making_folder, sync_folder, write_json
+from flyball.artifacts.new_file import telling, write_new
+from flyball.documents.durable_file import making_folder, sync_folder, write_json
 from flyball.errors import ArtifactRefusedError
 
 if TYPE_CHECKING:

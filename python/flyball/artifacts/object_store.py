@@ -24,7 +24,7 @@ from flyball.artifacts.blobs import (
 )
 from flyball.artifacts.bucket import PATIENCE_S, Bucket
 from flyball.artifacts.bucket_lease import BucketLease
-from flyball.artifacts.files import telling, write_new
+from flyball.artifacts.new_file import telling, write_new
 from flyball.errors import ArtifactRefusedError
 
 if TYPE_CHECKING:

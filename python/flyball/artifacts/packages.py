@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball.artifacts.blobs import BLOB_BYTES_MAX, checked_digest, hex_of, too_large
-from flyball.artifacts.files import telling
-from flyball.durable_file import making_folder, sync_folder
+from flyball.artifacts.new_file import telling
+from flyball.documents.durable_file import making_folder, sync_folder
 from flyball.errors import ArtifactRefusedError
 
 if TYPE_CHECKING:

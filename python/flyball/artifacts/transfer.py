@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from flyball.artifacts import tar
 from flyball.artifacts.blobs import BLOB_BYTES_MAX, SMALL_BYTES_MAX, verified
-from flyball.artifacts.files import telling, write_new
 from flyball.artifacts.folder_store import FolderStore
+from flyball.artifacts.new_file import telling, write_new
 from flyball.artifacts.packages import MANIFEST_TYPE, needed_by, read_package
 from flyball.errors import ArtifactRefusedError
 

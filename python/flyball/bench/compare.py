@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flyball.bench.measure import Measurement, Subject
     from flyball.bench.progress import Progress
     from flyball.bench.record import BenchRecord, Phase, Window
-    from flyball.engine import Arrivals, LoadPlan
+    from flyball.native.load_documents import Arrivals, LoadPlan
 
 _REPEATED: tuple[Phase, ...] = ("steady", "compare", "gate")
 # Where the load comes from and goes to, how finely it is told, and what the model is called there.

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from flyball.bench.allowed import in_words, keys, schema_at
+from flyball.bench.allowed_values import in_words, keys, schema_at
 from flyball.bench.scenario import BrokenRuleError, Contract, Part, Scenario
 from flyball.bench.trace import read_trace
-from flyball.errors import ConfigRefusedError
-from flyball.faults import LineFault, path_of
-from flyball.yaml_lines import BrokenYamlError, read_marked
+from flyball.documents.faults import path_of
+from flyball.documents.yaml_lines import BrokenYamlError, read_marked
+from flyball.errors import ConfigRefusedError, LineFault
 
 if TYPE_CHECKING:
-    from flyball.yaml_lines import Marked, Place
+    from flyball.documents.yaml_lines import Marked, Place
 
 __all__ = ["read_contract", "read_scenario", "read_trace", "scenario_names"]
 

@@ -10,8 +10,9 @@ import argparse
 import signal
 import sys
 
-from flyball.engine import Echo, EchoOptions
 from flyball.errors import FlyballError
+from flyball.native.load import Echo
+from flyball.native.load_documents import EchoOptions
 
 _SIGNALS = {signal.SIGTERM, signal.SIGINT}
 

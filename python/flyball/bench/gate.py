@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from flyball.bench.statistics import STEAL_MAX, Estimate, figures
 from flyball.bench.table import latency
-from flyball.engine import Arrivals, LoadPlan, Warmup
+from flyball.native.load_documents import Arrivals, LoadPlan, Warmup
 
 if TYPE_CHECKING:
     from flyball.bench.measure import Measurement, Subject

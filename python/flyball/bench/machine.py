@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from flyball.bench.record import HostSeen, MachineRecord, SoftwareRecord
-from flyball.engine import build_info, machine
 from flyball.errors import RefusedError
+from flyball.native.machine import build_info, machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

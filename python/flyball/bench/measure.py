@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 from flyball.bench.machine import HostWatch
 from flyball.bench.record import MemorySample, SubjectRecord, Window
 from flyball.bench.stages import scrape, server_side
-from flyball.engine import LoadRun
 from flyball.errors import UnavailableError
+from flyball.native.load import LoadRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from flyball.bench.process import Process
     from flyball.bench.record import BenchRecord, HostSeen, Phase
-    from flyball.engine import LoadPlan
+    from flyball.native.load_documents import LoadPlan
 
 _POLL_S = 0.1
 _POLL_WARMING_S = 0.01

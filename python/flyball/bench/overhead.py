@@ -9,7 +9,7 @@ from typing import Literal
 from flyball.bench.process import Process
 from flyball.bench.record import Overhead
 from flyball.bench.run import run_load
-from flyball.engine import Arrivals, LoadPlan, Warmup
+from flyball.native.load_documents import Arrivals, LoadPlan, Warmup
 
 _AT_RATE = 1000.0
 _CONNECTIONS = 32

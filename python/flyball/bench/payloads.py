@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flyball.client.metadata import TensorMetadata
-from flyball.client.tensors import Array, as_array, datatype_of
 from flyball.errors import ModelRefusedError, RefusedError, UsageError
-from flyball.rows_file import Untyped
+from flyball.rows.rows_file import Untyped
+from flyball.rows.tensors import Array, as_array, datatype_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from flyball.bench.scenario import MakerName, ModelSource, PayloadSource
-    from flyball.rows_file import Record
+    from flyball.rows.rows_file import Record
 
     Inputs = Sequence[TensorMetadata]
     Row = dict[str, Array]
@@ -176,7 +176,7 @@ def _rows(source: PayloadSource, inputs: Inputs, maker: MakerName | None, told: 
         case "maker":
             if maker is None:
                 raise UsageError("payloads come from the maker, and the model has none", next_step="set source: signature")
-            from flyball.bench.models import maker_rows
+            from flyball.bench.models.make import maker_rows
 
             return _of_only_input(inputs, maker_rows(maker, source.count, source.seed))
         case "file":

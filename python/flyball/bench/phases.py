@@ -16,7 +16,7 @@ from flyball.bench.record import RateKept
 from flyball.bench.search import Bisection, Bracket
 from flyball.bench.statistics import STEAL_MAX, figures, mean_interval
 from flyball.bench.trace import read_trace
-from flyball.engine import Arrivals, LoadPlan, Warmup
+from flyball.native.load_documents import Arrivals, LoadPlan, Warmup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

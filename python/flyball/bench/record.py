@@ -17,8 +17,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from flyball.bench.scenario import Contract, Scenario
-from flyball.engine import LoadPlan, LoadResult
 from flyball.errors import FlyballError, RefusedError
+from flyball.native.load_documents import LoadPlan, LoadResult
 
 _FORMAT = "flyball-bench/"
 

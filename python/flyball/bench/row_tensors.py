@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from flyball.client.tensors import Array, as_array
 from flyball.errors import RefusedError
-from flyball.rows_file import Untyped, open_rows
+from flyball.rows.rows_file import Untyped, open_rows
+from flyball.rows.tensors import Array, as_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from flyball.client import TensorMetadata
-    from flyball.rows_file import Record
+    from flyball.rows.rows_file import Record
 
 _WHOLE = {f"INT{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)} | {
     f"UINT{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)

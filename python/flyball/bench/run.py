@@ -8,8 +8,9 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from flyball.engine import LoadPlan, LoadResult, LoadRun
 from flyball.errors import FlyballError
+from flyball.native.load import LoadRun
+from flyball.native.load_documents import LoadPlan, LoadResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from flyball.names import NAME_PATTERN
+from flyball.documents.names import NAME_PATTERN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

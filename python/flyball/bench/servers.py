@@ -36,7 +36,7 @@ def serving(
     command = [sys.executable, "-m", "flyball", "serve", f"{name}={model}", "--listen", "127.0.0.1:0"]
     with Process(command, cpus=cpus) as server:
         cold_start_s = first_answer(server.url, name, payloads.split(b"\n", 1)[0], started=server.started)
-        from flyball.engine import build_info
+        from flyball.native.machine import build_info
 
         record = SubjectRecord(
             name=label,

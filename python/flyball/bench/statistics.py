@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from flyball.bench.record import Window
-from flyball.bench.resampling import RESOLUTION, Resampled, resample
-from flyball.engine import LoadResult, read_histograms
 from flyball.errors import MissingExtraError, UsageError
+from flyball.native.load import read_histograms
+from flyball.native.load_documents import LoadResult
+from flyball.statistics.resampling import RESOLUTION, Resampled, resample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

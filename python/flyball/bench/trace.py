@@ -8,9 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flyball.errors import ConfigRefusedError
-from flyball.faults import Fault, LineFault
-from flyball.rows_file import SUFFIXES, Record, open_rows, open_text, parquet_file, readable
+from flyball.errors import ConfigRefusedError, Fault, LineFault
+from flyball.rows.rows_file import SUFFIXES, Record, open_rows, open_text, parquet_file, readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

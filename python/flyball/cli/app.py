@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flyball.cli.output import report
+from flyball.cli.printable import printing
 from flyball.errors import FlyballError, UsageError
-from flyball.printable import printing
 
 if TYPE_CHECKING:
     from collections.abc import Callable

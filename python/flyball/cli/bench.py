@@ -74,7 +74,7 @@ def run(
         _again(source, as_json)
         return
     from flyball.bench.documents import read_scenario
-    from flyball.bench.whole import run_scenario
+    from flyball.bench.scenario_run import run_scenario
 
     wanted = read_scenario(scenario or "")
     if quick:
@@ -100,7 +100,7 @@ def compare(
 ) -> None:
     """Say whether B differs from A, or that no difference is shown."""
     from flyball.bench.compare import compare_records
-    from flyball.bench.pairs import Load, compare_live
+    from flyball.bench.live import Load, compare_live
     from flyball.bench.record import BenchRecord
     from flyball.bench.report.comparison import comparison_document, print_comparison
     from flyball.cli.output import console, print_json
@@ -135,7 +135,7 @@ def gate(
 ) -> None:
     """Hold a server to its latency contract; the exit code is 4 where it is broken or not proven."""
     from flyball.bench.documents import read_contract
-    from flyball.bench.pairs import gate_live
+    from flyball.bench.live import gate_live
     from flyball.cli.output import console, print_json
     from flyball.errors import GateRefusedError
 

@@ -14,7 +14,7 @@ import typer
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
-    from flyball.config.callers import Caller
+    from flyball.documents.config.callers import Caller
 
 caller = typer.Typer(name="caller", help="Say who may call a server, and how much.", no_args_is_help=True)
 
@@ -45,7 +45,7 @@ def add(
 
     `anonymous` stands for callers that are not known, and gets no key.
     """
-    from flyball.config.callers import ANONYMOUS, new_key
+    from flyball.documents.config.callers import ANONYMOUS, new_key
 
     callers = _read(file, new=True)
     if any(known["name"] == name for known in callers):
@@ -87,7 +87,7 @@ def rotate(
     drop_old: Annotated[bool, typer.Option("--drop-old", help="Make no key; drop all but the newest.")] = False,
 ) -> None:
     """Give a caller another key, valid beside the old one; later, with --drop-old, take the old one away."""
-    from flyball.config.callers import new_key
+    from flyball.documents.config.callers import new_key
 
     callers = _read(file)
     entry = _one(callers, name, file)
@@ -107,7 +107,7 @@ def show(file: _File = _DEFAULT, json: Annotated[bool, typer.Option("--json", he
     from rich.table import Table
 
     from flyball.cli.output import console, print_json
-    from flyball.config.callers import read_callers
+    from flyball.documents.config.callers import read_callers
 
     callers = read_callers(file).callers
     if json:
@@ -136,7 +136,7 @@ def _row(entry: Caller) -> list[str]:
 
 
 def _read(file: Path, *, new: bool = False) -> list[dict[str, Any]]:
-    from flyball.config.callers import read_callers
+    from flyball.documents.config.callers import read_callers
 
     if new and not file.exists():
         return []
@@ -151,7 +151,7 @@ def _one(callers: list[dict[str, Any]], name: str, file: Path) -> dict[str, Any]
 
 
 def _write(file: Path, callers: list[dict[str, Any]]) -> None:
-    from flyball.config.callers import checked, write_callers
+    from flyball.documents.config.callers import checked, write_callers
 
     write_callers(file, checked({"callers": callers}, file))
 

@@ -10,10 +10,9 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from flyball.errors import FlyballError
-    from flyball.faults import LineFault
-    from flyball.spec.check import Checked
-    from flyball.spec.root import Spec
+    from flyball.decision.compile.check import Checked
+    from flyball.decision.spec.spec import Spec
+    from flyball.errors import FlyballError, LineFault
 
     _Result = tuple[Spec, Checked, list[LineFault]] | FlyballError
 
@@ -46,8 +45,8 @@ def check(
 
 
 def _checked(path: Path) -> _Result:
+    from flyball.decision.decision import Decision
     from flyball.errors import RefusedError
-    from flyball.spec import Decision
 
     try:
         decision = Decision.load(path)

@@ -27,7 +27,7 @@ def control(
     ] = None,
 ) -> None:
     """Keep a folder at what a registry says, for servers that watch it: flyballd --snapshot DIR/index.json --watch."""
-    from flyball.cli.following import loop_of
+    from flyball.cli.follow import loop_of
     from flyball.control.planes import FolderPlane
 
     signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

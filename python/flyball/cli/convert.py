@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flyball.cli.finite import finite
-from flyball.cli.listening import Listen
+from flyball.cli.listen_options import Listen
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from flyball.convert import Converted
+    from flyball.models.convert import Converted
 
 
 _Data = Annotated[
@@ -83,8 +83,8 @@ def convert(
       flyball convert churn.ubj --data customers.csv --score 2 --out churn
     """
     from flyball.cli.output import console, print_json
-    from flyball.convert import Terms
-    from flyball.convert import convert as convert_model
+    from flyball.models.convert import Terms
+    from flyball.models.convert import convert as convert_model
 
     err = console(stderr=True)
     trusted = _trusts(err, source, trust_pickle)
@@ -107,7 +107,7 @@ def _trusts(err: Console, source: str, trusted: bool) -> bool:
     """Warn of a pickle, always; without the flag it is asked for on a terminal, and refused elsewhere."""
     import sys
 
-    from flyball.convert.sources import RUNS_CODE, kind_of
+    from flyball.models.convert.file_kinds import RUNS_CODE, kind_of
 
     if not Path(source).is_file() or kind_of(Path(source)) not in RUNS_CODE:
         return False

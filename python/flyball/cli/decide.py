@@ -40,7 +40,7 @@ def decide(
 
 def _decided(decision: str, row: dict[str, Any], url: str, asked: dict[str, Any]) -> Decided:
     if decision.endswith((".yaml", ".yml", ".json")):
-        from flyball.spec import Decision
+        from flyball.decision.decision import Decision
 
         with Decision.load(decision) as local:
             return local.decide(row, **asked)

@@ -26,7 +26,7 @@ def demo(
     keep: Annotated[bool, typer.Option(help="Leave the server up afterwards, until Ctrl-C.")] = False,
 ) -> None:
     """See it work: train, convert, serve, load and compare, in about a minute."""
-    from flyball.bench.models import missing_demo
+    from flyball.bench.models.extras import missing_demo
     from flyball.cli.output import console
 
     out = console()
@@ -47,7 +47,7 @@ def demo(
 
 def _prepared(out: Console) -> tuple[Path, bytes]:
     """The model and its payloads; made once, then reused."""
-    from flyball.bench.models import fraud_rows, make_fraud_gbdt
+    from flyball.bench.models.fraud import fraud_rows, make_fraud_gbdt
     from flyball.bench.payloads import make_payloads
 
     model, payloads = _FOLDER / f"{_MODEL}.onnx", _FOLDER / "payloads.jsonl"
@@ -87,8 +87,8 @@ def _server(name: str, command: list[str], payloads: bytes, seconds: float, prog
     from flyball.bench.run import first_answer, run_load
     from flyball.bench.stages import mean_batch_rows, metrics
     from flyball.bench.table import Row
-    from flyball.engine import LoadPlan, LoadResult, Warmup
     from flyball.errors import ServerFaultError
+    from flyball.native.load_documents import LoadPlan, LoadResult, Warmup
 
     server_cpus, generator_cpus = split_cpus()
     step = progress.begin(name, 2 * seconds)
@@ -128,7 +128,7 @@ def _server(name: str, command: list[str], payloads: bytes, seconds: float, prog
 
 
 def _bare(model: Path, payloads: bytes, seconds: float, progress: Progress) -> Row:
-    from flyball.bench.bare import measure_bare
+    from flyball.bench.bare_loop import measure_bare
     from flyball.bench.process import on_cpus, split_cpus
     from flyball.bench.table import Row
 
@@ -142,7 +142,7 @@ def _bare(model: Path, payloads: bytes, seconds: float, progress: Progress) -> R
 def _tell(out: Console, rows: list[Row], model: Path) -> None:
     from flyball.bench.process import split_cpus
     from flyball.bench.table import notes, results_table
-    from flyball.engine import build_info
+    from flyball.native.machine import build_info
 
     server_cpus, generator_cpus = split_cpus()
     shared = "shared with the generator" if server_cpus == generator_cpus else "the generator elsewhere"

@@ -20,7 +20,7 @@ def doctor(
     from flyball.cli.output import console, print_json
 
     if ort_path:
-        from flyball.engine import ort_library
+        from flyball.native.boundary import ort_library
 
         library = str(ort_library())
         print_json({"ort_path": library}) if json else typer.echo(library)
@@ -47,7 +47,7 @@ def doctor(
 
 
 def _runtime() -> list[Finding]:
-    from flyball.engine import ort_library
+    from flyball.native.boundary import ort_library
 
     try:
         return [Finding("ONNX Runtime", True, str(ort_library()), needed=True)]
@@ -57,8 +57,8 @@ def _runtime() -> list[Finding]:
 
 def _native() -> list[Finding]:
     from flyball.bench.table import size
-    from flyball.config import ServerConfig
-    from flyball.engine import build_info, machine
+    from flyball.documents.config.server import ServerConfig
+    from flyball.native.machine import build_info, machine
 
     try:
         build, here = build_info(), machine()

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from flyball.explain_latency import Explanation, OperatorLine
+    from flyball.models.profile import Explanation, OperatorLine
 
 
 def explain_latency(
@@ -42,15 +42,15 @@ def explain_latency(
     Trees, texts and loops have no floor, because their work depends on the values: give them real rows by --data.
     """
     from flyball.cli.output import print_json
-    from flyball.explain_latency import explain
+    from flyball.models.profile import explain
 
     if plot is not None:
-        from flyball.explain_latency.plot import check_plot_file
+        from flyball.models.profile.plot import check_plot_file
 
         check_plot_file(plot)
     told = explain(model, rows=rows, data=data)
     if plot is not None:
-        from flyball.explain_latency.plot import write_plot
+        from flyball.models.profile.plot import write_plot
 
         write_plot(told, plot, model.name, top)
     if json:
@@ -109,7 +109,7 @@ def _cells(line: OperatorLine) -> list[str]:
     from rich.markup import escape
 
     from flyball.bench.table import latency, percent, size
-    from flyball.explain_latency.bookkeeping import RESOLUTION_US
+    from flyball.models.profile.profiler_overhead import RESOLUTION_US
 
     floor = "< 0.01 µs" if line.floor_us is not None and line.floor_us < 0.005 else latency(line.floor_us)
     times = "—" if line.times_floor is None else f"{line.times_floor:.1f}" if line.times_floor < 100 else "> 100"

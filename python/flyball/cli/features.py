@@ -13,8 +13,8 @@ from flyball.errors import NotFoundError, UsageError
 if TYPE_CHECKING:
     from collections import Counter
 
-    from flyball.features import Target
-    from flyball.spec.backfill import PastEvent, WindowsToFill
+    from flyball.decision.backfill import PastEvent, WindowsToFill
+    from flyball.feature_store.target import Target
 
 features = typer.Typer(name="features", help="Fill stores of features, and look at them.", no_args_is_help=True)
 
@@ -49,7 +49,7 @@ def push(
     """
     from flyball.cli.output import console, print_json
     from flyball.cli.progress import progress_on
-    from flyball.features import push as push_rows
+    from flyball.feature_store.push import push as push_rows
 
     target = _target(to, to_env, "--to")
     if expire_s is not None and target.store is not None:
@@ -112,8 +112,8 @@ def backfill(
 
     from flyball.cli.output import console, print_json
     from flyball.cli.progress import progress_on
-    from flyball.spec import Decision
-    from flyball.spec.backfill import WindowsToFill, events_of_rows
+    from flyball.decision.backfill import WindowsToFill, events_of_rows
+    from flyball.decision.decision import Decision
 
     if (data is None) == (journal is None):
         raise UsageError(
@@ -160,7 +160,7 @@ def get(
 ) -> None:
     """Show one record as decisions would find it."""
     from flyball.cli.output import console, print_json
-    from flyball.features import get as get_record
+    from flyball.feature_store.target import get as get_record
 
     target = _target(source, source_env, "--from")
     record = get_record(target, set_name, key)
@@ -180,8 +180,8 @@ def _recorded(
     windows: WindowsToFill, journal: Path, since: str | None, until: str | None, kek: str | None, left_out: Counter[str]
 ) -> list[PastEvent]:
     from flyball.cli.decisions.options import open_log
-    from flyball.decisions.filters import instant
-    from flyball.decisions.past_events import events_of_journal
+    from flyball.decision_log.read.filters import instant
+    from flyball.decision_log.read.past_events import events_of_journal
 
     begin, end = (None if told is None else instant(told) for told in (since, until))
     return events_of_journal(windows, open_log(journal, kek, reveal=True), begin, end, left_out)
@@ -194,7 +194,7 @@ def _moment(unix_ms: int) -> str:
 
 
 def _target(place: str | None, variable: str | None, option: str) -> Target:
-    from flyball.features import Target
+    from flyball.feature_store.target import Target
 
     if (place is None) == (variable is None):
         raise UsageError(

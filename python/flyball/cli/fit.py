@@ -25,8 +25,8 @@ def fit(
     computed here as servers do, and a column that says something else is refused.
     """
     from flyball.cli.output import print_json
-    from flyball.spec.fitting import fit_spec
-    from flyball.spec.read import read_spec
+    from flyball.decision.spec.read import read_spec
+    from flyball.decision.training.training_rows import fit_spec
 
     spec, origin = read_spec(decision)
     fitted = fit_spec(spec, decision.parent, origin, data, target=target)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flyball.cli.listening import Listen
-from flyball.cli.registry.describing import Owner, Purpose, Tier, card_of
+from flyball.cli.listen_options import Listen
+from flyball.cli.registry.card_options import Owner, Purpose, Tier, card_of
 from flyball.cli.registry.options import WHERE, As, AsJson, Reason, Where, actor, behind_http, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from flyball.registry.acting import Acting
+    from flyball.registry.acts.interface import Acting
     from flyball.registry.imports.found import Found
     from flyball.registry.views import VersionDetail
 
@@ -125,7 +125,7 @@ def _taken(
 
 def _tell(taken: Sequence[VersionDetail], found: Sequence[Found], *, json: bool) -> None:
     from flyball.cli.output import print_json
-    from flyball.cli.registry.telling import next_step, say, short, size, waits_for
+    from flyball.cli.registry.text import next_step, say, short, size, waits_for
 
     if json:
         print_json({"imported": [version.model_dump(mode="json") for version in taken]})

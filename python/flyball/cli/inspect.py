@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flyball.cli.printable import printable
 from flyball.cli.repository import ModelRepository
 from flyball.errors import UsageError
-from flyball.printable import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from flyball.engine import Inspection, TensorSpec
+    from flyball.native.model_documents import Inspection, TensorSpec
 
 
 def inspect(
@@ -40,7 +40,7 @@ def inspect(
 
 def _inspect_model(model: Path, rows_max: int, json: bool) -> None:
     from flyball.cli.output import console, print_json
-    from flyball.engine import inspect as inspect_model
+    from flyball.native.models import inspect as inspect_model
 
     found = inspect_model(model, rows_max)
     if json:
@@ -67,7 +67,7 @@ def _inspect_model(model: Path, rows_max: int, json: bool) -> None:
 def _inspect_repository(repository: Path, json: bool) -> None:
     from flyball.cli.output import console, print_json
     from flyball.cli.repository import show
-    from flyball.repository import read_repository
+    from flyball.triton.compile import read_repository
 
     report = read_repository(repository).report
     if json:

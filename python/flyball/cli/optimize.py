@@ -11,9 +11,9 @@ from flyball.cli.finite import finite
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
-    from flyball.optimize.report import Result
-    from flyball.optimize.run import Budget
-    from flyball.optimize.subject import Subject
+    from flyball.models.optimize.report import Result
+    from flyball.models.optimize.run import Budget
+    from flyball.models.optimize.subject import Subject
 
 _BUDGETS = {"p99": "p99_ms", "size": "size_mb", "memory": "memory_mb"}
 
@@ -66,13 +66,13 @@ def optimize(
     """
     from flyball.cli.output import console, print_json
     from flyball.cli.progress import progress_on
-    from flyball.equivalence.gate import Bars
-    from flyball.model_runs import Model
-    from flyball.optimize.all_steps import optimise
-    from flyball.optimize.rows import read_rows
-    from flyball.optimize.run import Run
-    from flyball.optimize.subject import subject_of
-    from flyball.optimize.work import Work
+    from flyball.models.equivalence.gate import Bars
+    from flyball.models.optimize.all_steps import optimise
+    from flyball.models.optimize.rows import read_rows
+    from flyball.models.optimize.run import Run
+    from flyball.models.optimize.subject import subject_of
+    from flyball.models.optimize.work_folder import Work
+    from flyball.native.model_runs import Model
 
     found = subject_of(subject, output=output, thresholds=threshold or [])
     rows = read_rows(data, found, Model(found.model).facts.inputs, labels=labels, segments=segments)
@@ -90,7 +90,7 @@ def optimize(
 
 def _budget(said: list[str], subject: Subject) -> Budget:
     """As asked for; the p99 else as the decision promises it."""
-    from flyball.optimize.run import Budget
+    from flyball.models.optimize.run import Budget
 
     found: dict[str, Any] = {} if subject.promised_p99_ms is None else {"p99_ms": subject.promised_p99_ms}
     for one in said:

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from flyball.printable import printable, printable_lines, unescaped
+from flyball.cli.printable import printable, printable_lines, unescaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,6 +85,7 @@ def report(error: FlyballError, *, as_json: bool = False) -> None:
 def warn_of_root(command: str) -> None:
     """Say so where a server was started with rights that it does not need."""
     if os.geteuid() == 0:
+        from flyball.documents.log import log
+
         advice = "start it as another user: User= in a systemd unit, docker run --user 65532"
-        line = {"level": "WARN", "message": f"{command} runs as root, and needs no such rights; {advice}"}
-        sys.stderr.write(json.dumps(line) + "\n")
+        log("WARN", f"{command} runs as root, and needs no such rights; {advice}")

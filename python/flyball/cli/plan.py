@@ -17,7 +17,7 @@ def plan(
 
     from flyball.cli.check import serve_command, show_warnings, warning_document
     from flyball.cli.output import console, print_json
-    from flyball.spec import Decision
+    from flyball.decision.decision import Decision
 
     decision = Decision.load(file)
     stages, warnings = decision.check().stages, decision.warnings(file)

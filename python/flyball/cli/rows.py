@@ -6,8 +6,8 @@ import csv
 import json
 from typing import TYPE_CHECKING, Any
 
-from flyball.client.tensors import Array, as_array, decode_data
 from flyball.errors import InvalidInputError, ServerFaultError
+from flyball.rows.tensors import Array, as_array, decode_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from flyball.spec.score import Scored
+    from flyball.decision.score.score import Scored
 
 
 def score(
@@ -29,8 +29,8 @@ def score(
     """
     from flyball.cli.output import console, print_json
     from flyball.cli.progress import progress_on
-    from flyball.spec import Decision
-    from flyball.spec.score import score_file
+    from flyball.decision.decision import Decision
+    from flyball.decision.score.score import score_file
 
     loaded = Decision.load(decision)
     began = time.monotonic()

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flyball.cli.compacting import CompactEvery, Keep, schedule_of
-from flyball.cli.following import AdminListen, PublisherKey, RegistryHome, State, follower_of
-from flyball.cli.listening import (
+from flyball.cli.compaction import CompactEvery, Keep, schedule_of
+from flyball.cli.follow import AdminListen, PublisherKey, RegistryHome, State, follower_of
+from flyball.cli.listen_options import (
     AllowAnonymous,
     AllowModelControl,
     AllowSharedMemory,
@@ -42,18 +42,19 @@ from flyball.cli.listening import (
     Watch,
     flag_of,
 )
+from flyball.cli.model_sources import source_of
 from flyball.cli.repository import ModelRepository
 from flyball.cli.signals import Signals
-from flyball.cli.sources import source_of
 from flyball.cli.terms import BatchRowsMax, BatchSize, BatchWindowMs, DeadlineMs, QueueWaitMsMax, terms_of
+from flyball.documents.log import log
 from flyball.errors import FlyballError, ModelRefusedError, ServerFaultError, SnapshotRefusedError, UsageError
 
 if TYPE_CHECKING:
-    from flyball.cli.sources import Source
-    from flyball.config import ServerConfig
-    from flyball.decisions.beside import Schedule
-    from flyball.engine import Server
-    from flyball.snapshot import Bundle
+    from flyball.cli.model_sources import Source
+    from flyball.decision_log.retention.background import Schedule
+    from flyball.documents.config.server import ServerConfig
+    from flyball.documents.snapshot import Bundle
+    from flyball.native.server import Server
 
 _POLL_S = 1.0
 _DRAIN_POLL_S = 0.05
@@ -148,7 +149,7 @@ def _run(
     """From the source's first snapshot to the signal that ends the server."""
     bundle = source.read()
     signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    from flyball.engine import Server
+    from flyball.native.server import Server
 
     server = Server(settings, bundle.to_bytes(), source.on_load if settings.allow_model_control else None)
     _stop_if_interrupted(server, signals)
@@ -175,9 +176,9 @@ def _text(path: Path | None) -> str | None:
 
 
 def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
-    from flyball.config import ServerConfig, read_server_config
-    from flyball.engine import check_config
-    from flyball.faults import Fault
+    from flyball.documents.config.server import ServerConfig, read_server_config
+    from flyball.errors import Fault
+    from flyball.native.checks import check_config
 
     written = (read_server_config(path) if path else ServerConfig()).model_dump()
     written.update({key: value for key, value in flags.items() if value is not None})
@@ -193,7 +194,7 @@ def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
 
 def _closer(models: list[str] | None, decisions: list[Path] | None, bundle: Bundle) -> dict[str, tuple[str, str]]:
     """Each deployment's verb and file for a closer look: the file as a person typed it, else as its snapshot says."""
-    from flyball.snapshot import ModelSource, parse
+    from flyball.documents.snapshot import ModelSource, parse
 
     files = {}
     for document in bundle.documents:
@@ -205,7 +206,7 @@ def _closer(models: list[str] | None, decisions: list[Path] | None, bundle: Bund
     typed = map(ModelSource.from_argument, models or [])
     files |= {source.name: ("inspect", str(source.path)) for source in typed}
     if decisions:
-        from flyball.spec import Decision
+        from flyball.decision.decision import Decision
 
         files |= {Decision.load(path).name: ("check", str(path)) for path in decisions}
     return files
@@ -253,7 +254,7 @@ def _apply_again(server: Server, source: Source) -> None:
     try:
         server.apply(source.read().to_bytes())
     except (FlyballError, OSError) as error:
-        sys.stderr.write(json.dumps({"level": "ERROR", "message": "snapshot refused", "reason": str(error)}) + "\n")
+        log("ERROR", "snapshot refused", reason=str(error))
 
 
 def _drain(server: Server, signals: Signals) -> None:

@@ -15,8 +15,8 @@ from flyball.cli.terms import BatchRowsMax, BatchSize, BatchWindowMs, DeadlineMs
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
-    from flyball.repository import RepositoryReport
-    from flyball.snapshot import Bundle, Terms
+    from flyball.documents.snapshot import Bundle, Terms
+    from flyball.triton.report import RepositoryReport
 
 
 def snapshot(
@@ -77,8 +77,8 @@ def snapshot(
 def _packed_decisions(
     decisions: list[Path], models: list[str] | None, out: Path, generation: int, terms: Terms | None
 ) -> Bundle:
-    from flyball.spec import Decision
-    from flyball.spec.pack import pack_decisions
+    from flyball.decision.compile.pack import pack_decisions
+    from flyball.decision.decision import Decision
 
     compiled = [Decision.load(path).check().compiled for path in decisions]
     return pack_decisions(compiled, out, models or [], generation=generation, terms=terms)
@@ -87,11 +87,11 @@ def _packed_decisions(
 def _packed(
     models: list[str] | None, repository: Path | None, out: Path, generation: int, terms: Terms | None
 ) -> tuple[Bundle, RepositoryReport | None]:
-    from flyball.snapshot import pack_models
+    from flyball.documents.snapshot import pack_models
 
     if repository is None:
         return pack_models(models or [], out, generation=generation, terms=terms), None
-    from flyball.repository import read_repository, refuse_if_none_is_served
+    from flyball.triton.compile import read_repository, refuse_if_none_is_served
 
     found = read_repository(repository, terms)
     refuse_if_none_is_served(found.report)

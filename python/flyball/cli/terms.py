@@ -12,7 +12,7 @@ import typer
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
-    from flyball.snapshot import Terms
+    from flyball.documents.snapshot import Terms
 
 DeadlineMs = Annotated[
     int | None,
@@ -62,8 +62,8 @@ def terms_of(
     queue_wait_ms_max: int | None,
 ) -> Terms | None:
     """The terms that the flags ask for, None where there is none; raises with every flag that is not allowed."""
-    from flyball.faults import Fault
-    from flyball.snapshot import Terms, check
+    from flyball.documents.snapshot import Terms, check
+    from flyball.errors import Fault
 
     if (batch_size is None) != (batch_window_ms is None):
         given, other = ("size", "window-ms") if batch_window_ms is None else ("window-ms", "size")

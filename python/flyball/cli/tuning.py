@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flyball.engine import Machine
+    from flyball.native.server_documents import Machine
 
 _FILES_BESIDE_CONNECTIONS = 256  # listeners and event queues of the lanes, model files while they load
 

@@ -13,12 +13,12 @@ from urllib.parse import quote, urlsplit
 
 import numpy as np
 
+from flyball.client.annotations import Erased, Truth, hold_of, outcome_of, recorded_from
 from flyball.client.deadline import Deadline
 from flyball.client.decisions import ROWS_MAX, DecideCall, Decided, DecidedRow, decided_from, rows_from
 from flyball.client.fields import plain_row
-from flyball.client.tensors import Array, InferCall, as_array, encode
-from flyball.client.told import Erased, Truth, hold_of, outcome_of, recorded_from
 from flyball.errors import InvalidInputError, UsageError
+from flyball.rows.tensors import Array, InferCall, as_array, encode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

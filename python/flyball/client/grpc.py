@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from flyball.client.grpc_decisions import document_of, request_of
 from flyball.client.metadata import ModelMetadata
-from flyball.client.tensors import Array, InferCall, Tensor, decode
 from flyball.errors import MissingExtraError, ServerFaultError, UnavailableError, UnreachableError, UsageError, from_grpc
+from flyball.rows.tensors import Array, InferCall, Tensor, decode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,7 +17,6 @@ from urllib3.exceptions import TimeoutError as WaitError
 
 from flyball.client.deadline import ATTEMPTS_MAX, Deadline, pause_before
 from flyball.client.metadata import ModelMetadata
-from flyball.client.tensors import Array, InferCall, Tensor, decode, decode_data
 from flyball.client.unix_socket import pool_to
 from flyball.errors import (
     FlyballError,
@@ -29,6 +28,7 @@ from flyball.errors import (
     from_http,
     from_problem,
 )
+from flyball.rows.tensors import Array, InferCall, Tensor, decode, decode_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

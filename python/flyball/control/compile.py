@@ -10,21 +10,21 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flyball.artifacts import fetch_package
-from flyball.control.fetching import FetchingError
+from flyball.artifacts.packages import fetch_package
+from flyball.control.fetches import FetchingError
+from flyball.documents.snapshot.models import FORMAT, Slo, Terms
+from flyball.documents.snapshot.store import Bundle, canonical, digest_of
 from flyball.errors import ArtifactsUnavailableError, FlyballError, RefusedError, SignatureError
-from flyball.registry.event import GENESIS, Head
-from flyball.registry.served import PackageFolder, home_of, served
+from flyball.registry.events.event import GENESIS, Head
+from flyball.registry.packages.deployment import PackageFolder, home_of, served
 from flyball.signing.index import sign_index
-from flyball.snapshot.models import FORMAT, Slo, Terms
-from flyball.snapshot.store import Bundle, canonical, digest_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from flyball.control.fetching import Fetches
-    from flyball.registry.opened import Opened
-    from flyball.registry.state import Candidate, NameState, Placement, Version
+    from flyball.control.fetches import Fetches
+    from flyball.registry.events.state import Candidate, NameState, Placement, Version
+    from flyball.registry.handle import RegistryHandle
     from flyball.signing.keys import PrivateKey
 
 REVOKED = "revoked"
@@ -74,7 +74,7 @@ class Snapshot:
 class Compiler:
     """Compiles one environment again and again; what did not change is not made anew."""
 
-    def __init__(self, opened: Opened, environment: str, folder: Path, fetches: Fetches | None = None) -> None:
+    def __init__(self, opened: RegistryHandle, environment: str, folder: Path, fetches: Fetches | None = None) -> None:
         """`fetches`: where packages are fetched; without, a name waits for its own, and all that come after it do."""
         self._opened, self._environment, self._folder, self._fetches = opened, environment, folder, fetches
         self._made: dict[object, bytes] = {}

@@ -11,28 +11,28 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from flyball.control.latency import latency
-from flyball.engine import prove
-from flyball.equivalence.certificate import CERTIFICATE, read_certificate
 from flyball.errors import FlyballError, SignatureError
-from flyball.registry.acts import Subject
-from flyball.registry.certified import reach
-from flyball.registry.meta import META, read_meta
-from flyball.registry.rules import Gate
-from flyball.registry.scanning import scan_package
-from flyball.registry.served import served
+from flyball.models.equivalence.certificate import CERTIFICATE, read_certificate
+from flyball.native.models import prove
+from flyball.registry.acts.registry import Subject
+from flyball.registry.acts.rules import Gate
+from flyball.registry.packages.certified import reach
+from flyball.registry.packages.deployment import served
+from flyball.registry.packages.meta import META, read_meta
+from flyball.registry.packages.scan import scan_package
 
 if TYPE_CHECKING:
-    from flyball.registry.meta import Meta
-    from flyball.registry.served import PackageFolder, Served
+    from flyball.registry.packages.deployment import PackageFolder, Served
+    from flyball.registry.packages.meta import Meta
 
 _WORDS_MAX = 1000
 
 
 def run_gates(subject: Subject) -> list[Gate]:
     """All of them. The slow one runs only where the others leave a promotion possible."""
-    package = subject.opened.folder(subject.name, subject.version)
+    package = subject.handle.folder(subject.name, subject.version)
     meta = read_meta((package.folder / META).read_bytes())
-    shown = served(package, subject.opened.references(subject.version))
+    shown = served(package, subject.handle.references(subject.version))
     found = [_signatures(subject, package, shown), _scan(package), _validation(meta)]
     if all(gate.passed or not gate.firm for gate in found):
         found.append(_probe(package))
@@ -47,7 +47,7 @@ def _signatures(subject: Subject, package: PackageFolder, shown: Served) -> Gate
     """Every question that a server puts at load, put here first."""
     from flyball.signing.trust import Deployed, Package
 
-    opened, version = subject.opened, subject.version
+    opened, version = subject.handle, subject.version
     references = opened.references(version)
     digests = shown.digests
     deployed = Deployed(
@@ -74,8 +74,8 @@ def _signatures(subject: Subject, package: PackageFolder, shown: Served) -> Gate
 
 
 def _bundle(subject: Subject, ref: str) -> bytes | None:
-    _, version = subject.opened.find(ref)
-    return None if version.bundle is None else subject.opened.store.read(version.bundle)
+    _, version = subject.handle.find(ref)
+    return None if version.bundle is None else subject.handle.store.read(version.bundle)
 
 
 def _scan(package: PackageFolder) -> Gate:

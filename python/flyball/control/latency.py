@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball.errors import FlyballError, InvalidInputError
-from flyball.registry.meta import DECISION, SAMPLES
-from flyball.registry.rules import Gate
-from flyball.registry.served import main_model, resolved
+from flyball.registry.acts.rules import Gate
+from flyball.registry.packages.deployment import main_model, resolved
+from flyball.registry.packages.meta import DECISION, SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from flyball.bench.record import BenchRecord
-    from flyball.registry.acts import Subject
-    from flyball.registry.meta import LatencyContract
-    from flyball.registry.served import PackageFolder
+    from flyball.registry.acts.registry import Subject
+    from flyball.registry.packages.deployment import PackageFolder
+    from flyball.registry.packages.meta import LatencyContract
 
 _MEASURE_MARGIN_S = 180.0
 _WORDS_MAX = 1000
@@ -59,7 +59,7 @@ def latency(subject: Subject, package: PackageFolder, contract: LatencyContract)
             kept, words = False, str(error)
         record = next(iter(sorted(folder.glob("record/*.json"))), None)
         if record is not None:
-            evidence["record"] = subject.opened.store.put_bytes(record.read_bytes()).digest
+            evidence["record"] = subject.handle.store.put_bytes(record.read_bytes()).digest
             evidence |= _figures(record)
     return Gate("latency", passed=kept, words=(words or _kept(promise, evidence))[:_WORDS_MAX], evidence=evidence)
 
@@ -81,7 +81,7 @@ def _prepared(subject: Subject, package: PackageFolder, folder: Path) -> _Measur
         raise InvalidInputError(
             f"{package.ref} has a latency contract and no samples, so its decision cannot be asked", next_step=_NO_SAMPLES
         )
-    whole, shared = _alone(package, subject.opened.references(subject.version))
+    whole, shared = _alone(package, subject.handle.references(subject.version))
     (folder / DECISION).write_text(whole)
     serve += ["--decision", str(folder / DECISION), "--journal-folder", str(folder / "journal")]
     known = {"decision": subject.name, "rows": len(rows), **({"windows_not_shared": shared} if shared else {})}
@@ -93,7 +93,7 @@ def _alone(package: PackageFolder, references: Mapping[str, PackageFolder]) -> t
 
     Windows that replicas share would count the samples of every promotion among the events that callers sent.
     """
-    from flyball.spec.written import yaml_of
+    from flyball.decision.spec.write import yaml_of
 
     spec, _ = resolved(package, references)
     shared = [name for name, one in spec.features.items() if one.window is not None and one.window.source is not None]

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import urllib3
 
-from flyball.engine import Deployments
+from flyball.native.server_documents import Deployments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from flyball.engine import Server
-    from flyball.snapshot import Bundle
+    from flyball.documents.snapshot import Bundle
+    from flyball.native.server import Server
 
 _ASK_S = 0.5
 _ANSWER_BYTES_MAX = 4 << 20

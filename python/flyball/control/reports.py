@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flyball.control.fetching import FETCHING
-from flyball.registry.events import now_us
-from flyball.registry.nodes import WAITING, NodeReport
-from flyball.snapshot.store import digest_of
+from flyball.control.fetches import FETCHING
+from flyball.documents.snapshot.store import digest_of
+from flyball.registry.events.log import now_us
+from flyball.registry.tables.nodes import WAITING, NodeReport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flyball.control.compile import Snapshot
-    from flyball.engine import Deployments, DeploymentState
+    from flyball.native.server_documents import Deployments, DeploymentState
 
 _NOT_SEEN = "it has not seen this snapshot yet"
 _NOT_THERE = "not_serving: it was neither loaded nor refused; somebody may have unloaded it"

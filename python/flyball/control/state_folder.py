@@ -11,13 +11,13 @@ import fcntl
 import time
 from typing import TYPE_CHECKING
 
-from flyball.control.proven import Proven
-from flyball.durable_file import making_folder, open_private, private_folder, read_json, write_bytes, write_json
+from flyball.control.acknowledged import Proven
+from flyball.documents.durable_file import making_folder, open_private, private_folder, read_json, write_bytes, write_json
+from flyball.documents.snapshot import Bundle, parse
+from flyball.documents.snapshot.store import SIGNATURE_FILE, digest_of
 from flyball.errors import FlyballError, LockedError, RefusedError, SignatureError, UsageError
-from flyball.registry.package_cache import drop_unused, used
-from flyball.registry.served import PACKAGES
-from flyball.snapshot import Bundle, parse
-from flyball.snapshot.store import SIGNATURE_FILE, digest_of
+from flyball.registry.packages.cache import drop_unused, used
+from flyball.registry.packages.deployment import PACKAGES
 
 if TYPE_CHECKING:
     from collections.abc import Collection

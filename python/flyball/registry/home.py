@@ -14,11 +14,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from flyball.durable_file import open_private, private_folder
-from flyball.errors import RegistryRefusedError
-from flyball.faults import Allowed, LineFault, faults_of
-from flyball.field_types import Name
-from flyball.yaml_lines import BrokenYamlError, read_marked
+from flyball.documents.durable_file import open_private, private_folder
+from flyball.documents.faults import Allowed, faults_of
+from flyball.documents.field_types import Name
+from flyball.documents.yaml_lines import BrokenYamlError, read_marked
+from flyball.errors import LineFault, RegistryRefusedError
 
 DEFAULT_FOLDER = Path(".flyball/registry")
 VARIABLE = "FLYBALL_REGISTRY"

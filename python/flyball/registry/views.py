@@ -1,7 +1,7 @@
 """What a registry shows: the documents that its readers get, in this process and over HTTP alike.
 
-The admin API's OpenAPI document is made from these, and `remote.py` reads its answers with them. Must not know how any of it
-is stored.
+The admin API's OpenAPI document is made from these, and `remote/registry.py` reads its answers with them.
+Must not know how any of it is stored.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from flyball.registry.acting import Authenticated
+from flyball.registry.acts.interface import Authenticated
 
 State = Literal["registered", "signed", "approved", "rejected", "revoked", "retired"]
 Tier = Literal["low", "standard", "high"]

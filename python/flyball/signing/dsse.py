@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from flyball.engine import boundary
+from flyball.native.boundary import boundary, native
 from flyball.signing import keys
 from flyball.signing.strict import encode_base64
 
@@ -73,9 +73,7 @@ def signature_of(payload_type: str, payload: bytes, key: keys.PrivateKey) -> Sig
 def read_envelope(kind: EnvelopeKind, data: bytes) -> Envelope:
     """The envelope in these bytes, which is well formed; its signatures are not verified."""
     with boundary():
-        from flyball import _native
-
-        payload = _native.signed_payload(kind, data)
+        payload = native.signed_payload(kind, data)
     document = json.loads(data)
     listed = tuple(Signature(one["keyid"], base64.b64decode(one["sig"])) for one in document["signatures"])
     return Envelope(document["payloadType"], payload, listed)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from flyball.engine import boundary
+from flyball.native.boundary import boundary, native
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,6 +45,4 @@ def manifest_of(folder: Path, *, whole: bool = False) -> Manifest:
     No link is followed, and names that a bundle cannot carry are refused.
     """
     with boundary():
-        from flyball import _native
-
-        return Manifest(json.loads(_native.package_files(str(folder), whole)))
+        return Manifest(json.loads(native.package_files(str(folder), whole)))

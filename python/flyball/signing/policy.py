@@ -11,8 +11,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from flyball.engine import boundary
 from flyball.errors import SignatureError, UsageError
+from flyball.native.boundary import boundary, native
 from flyball.signing import keys
 from flyball.signing.keys import PublicKey
 from flyball.signing.strict import is_digest, is_hex, written
@@ -130,9 +130,7 @@ class TrustPolicy(Signed):
         document = {**self.document(), "serial": self.serial + 1, "issued": written(now), **changes}
         try:
             with boundary():
-                from flyball import _native
-
-                _native.check_trust_policy(json.dumps(document).encode())
+                native.check_trust_policy(json.dumps(document).encode())
         except SignatureError as error:
             raise UsageError(f"that is no trust policy: {error.words}", next_step="flyball trust show") from error
         return type(self).model_validate(document)

@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import Field
 
-from flyball.engine import boundary
 from flyball.errors import UsageError
+from flyball.native.boundary import boundary, native
 from flyball.signing import dsse, keys
 from flyball.signing.policy import Signed, Tier
 
@@ -77,26 +77,20 @@ def make_release(predicate: dict[str, Any], subjects: dict[str, str], key: keys.
     document = {"_type": STATEMENT_TYPE, "subject": listed, "predicateType": PREDICATE_TYPE, "predicate": stated}
     payload = json.dumps(document, indent=2).encode("ascii")
     with boundary():
-        from flyball import _native
-
-        _native.check_release_statement(payload)
+        native.check_release_statement(payload)
     return dsse.sign(PAYLOAD_TYPE, payload, key).text()
 
 
 def read_release(data: bytes) -> Statement:
     """What a release says, whoever signed it: for those who are asked to approve it."""
     with boundary():
-        from flyball import _native
-
-        return Statement.model_validate_json(_native.release_statement(data))
+        return Statement.model_validate_json(native.release_statement(data))
 
 
 def check_place(data: bytes, now: int, environment: str) -> None:
     """Refuse a release that does not hold now, or not there, whoever signed it."""
     with boundary():
-        from flyball import _native
-
-        _native.check_release_place(data, now, environment)
+        native.check_release_place(data, now, environment)
 
 
 def approval(data: bytes, key: keys.PrivateKey) -> dsse.Signature:

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flyball.engine import boundary
+from flyball.native.boundary import boundary, native
 from flyball.signing import dsse, keys
 from flyball.signing.policy import TrustPolicy
 from flyball.signing.release import Release, read_release
@@ -57,9 +57,7 @@ class Trust:
     def __init__(self, data: bytes | None, roots: Sequence[keys.PublicKey], now: int, lowest_serial: int = 0) -> None:
         """The policy in an envelope, where a root key signed it and no newer one was taken before."""
         with boundary():
-            from flyball import _native
-
-            self._trust = _native.Trust(data, _pems(roots), now, lowest_serial)
+            self._trust = native.Trust(data, _pems(roots), now, lowest_serial)
         self.policy = TrustPolicy.model_validate_json(dsse.read_envelope("policy", data or b"").payload)
 
     def key(self, hint: str, now: int) -> Signer:
@@ -104,9 +102,7 @@ class Trust:
 def open_policy(data: bytes, roots: Sequence[keys.PublicKey] | None) -> TrustPolicy:
     """The policy that a root key signed, in force or not; without roots its signatures are not verified."""
     with boundary():
-        from flyball import _native
-
-        return TrustPolicy.model_validate_json(_native.trust_policy(data, None if roots is None else _pems(roots)))
+        return TrustPolicy.model_validate_json(native.trust_policy(data, None if roots is None else _pems(roots)))
 
 
 def sign_policy(policy: TrustPolicy, roots: Iterable[keys.PrivateKey]) -> bytes:

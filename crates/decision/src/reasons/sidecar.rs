@@ -1,4 +1,4 @@
-//! The file beside a model that has its trees with their covers, which ONNX does not carry. `python/flyball/explain`
+//! The file beside a model that has its trees with their covers, which ONNX does not carry. `python/flyball/models/attribution`
 //! writes it; docs/reference/explain-sidecar.md describes it. Every reading is checked and bounded, because the file
 //! comes from outside. Knows nothing of contributions.
 
@@ -72,9 +72,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Sidecar, String> {
         return Err(format!("a file of at most {BYTES_MAX} bytes; it has {}", bytes.len()));
     }
     let sidecar: Sidecar = serde_json::from_slice(bytes)
-        .map_err(|error| format!("a file as flyball.explain writes it; {error}"))?;
+        .map_err(|error| format!("a file as flyball.models.attribution writes it; {error}"))?;
     if sidecar.format != FORMAT {
-        return Err(format!("format \"{FORMAT}\"; write the file again with this flyball.explain"));
+        return Err(format!("format \"{FORMAT}\"; write the file again with this flyball.models.attribution"));
     }
     if !(1..=COLUMNS_MAX).contains(&sidecar.columns) {
         return Err(format!("1 to {COLUMNS_MAX} columns; it has {}", sidecar.columns));

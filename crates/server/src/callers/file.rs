@@ -1,5 +1,5 @@
-//! The callers' file: JSON, checked as a whole, every fault told at once. `python/flyball/config/callers.py` writes it. Knows
-//! nothing of connections.
+//! The callers' file: JSON, checked as a whole, every fault told at once. `python/flyball/documents/config/callers.py` writes
+//! it. Knows nothing of connections.
 
 use crate::config::ConfigFault;
 use flyball_core::snapshot::strict_json;

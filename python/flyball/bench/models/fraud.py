@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flyball.bench.models.making import missing_demo
-from flyball.onnx_graph import tidied
+from flyball.bench.models.extras import missing_demo
+from flyball.documents.onnx_graph import tidied
 
 if TYPE_CHECKING:
     from pathlib import Path

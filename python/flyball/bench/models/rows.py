@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flyball.bench.models.making import IR_VERSION, OPSET, missing_demo
+from flyball.bench.models.extras import IR_VERSION, OPSET, missing_demo
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flyball.bench.models.making import IR_VERSION, OPSET, missing_demo, without_advice
+from flyball.bench.models.extras import IR_VERSION, OPSET, missing_demo, without_advice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from flyball.bench.report import words
+from flyball.bench.report import texts
 from flyball.bench.report.comparison import comparison_document
 from flyball.bench.report.summary import summarise
 from flyball.bench.statistics import QUANTILES, Comparison
@@ -22,8 +22,8 @@ def report_document(record: BenchRecord | Summary) -> dict[str, Any]:
     record = summary.record
     comparison = summary.comparison
     return {
-        "name": words.name_of(record),
-        "setting": words.setting(summary),
+        "name": texts.name_of(record),
+        "setting": texts.setting(summary),
         "status": record.status,
         "partial_reason": record.partial_reason,
         "created_at": record.created_at.isoformat(),
@@ -36,9 +36,9 @@ def report_document(record: BenchRecord | Summary) -> dict[str, Any]:
         "breakdowns": [_breakdown(breakdown) for breakdown in summary.breakdowns],
         "soaks": [_soak(soak) for soak in summary.soaks],
         "comparison": comparison_document(comparison) if isinstance(comparison, Comparison) else comparison,
-        "warnings": words.warnings(summary),
-        "notes": words.notes(summary),
-        "host": words.host(record),
+        "warnings": texts.warnings(summary),
+        "notes": texts.notes(summary),
+        "host": texts.host(record),
     }
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flyball.bench.report import words
+from flyball.bench.report import texts
 from flyball.bench.report.drawing import drawing, look, svg
 from flyball.bench.report.plots import plots_of
 from flyball.bench.report.summary import summarise
@@ -62,11 +62,11 @@ def _context(summary: Summary, raw: Path | None) -> dict[str, Any]:
     return {
         "record": record,
         "summary": summary,
-        "words": words,
-        "name": words.name_of(record),
-        "setting": words.setting(summary),
-        "partial": words.partial(record),
-        "rate_heading": words.rate_heading(summary),
+        "words": texts,
+        "name": texts.name_of(record),
+        "setting": texts.setting(summary),
+        "partial": texts.partial(record),
+        "rate_heading": texts.rate_heading(summary),
         "with_errors": any(subject.error_share for subject in summary.subjects),
         "colours": [look(place)["color"] for place in range(len(summary.subjects))],
         "kept_span": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flyball.bench.report import words
+from flyball.bench.report import texts
 from flyball.bench.report.drawing import drawing, png, subscribe
 from flyball.bench.report.plots_latency import draw_percentiles, draw_timelines
 from flyball.bench.report.plots_load import draw_concurrency, draw_kept, draw_rates
@@ -39,8 +39,8 @@ class Plot:
     def figure(self, summary: Summary) -> Figure:
         """The plot with its context, and marked where the record is partial."""
         figure = self.draw(summary)
-        context = " · ".join([words.name_of(summary.record), *words.setting(summary, with_load=self.of_headline)])
-        subscribe(figure, context, words.partial(summary.record))
+        context = " · ".join([texts.name_of(summary.record), *texts.setting(summary, with_load=self.of_headline)])
+        subscribe(figure, context, texts.partial(summary.record))
         return figure
 
 

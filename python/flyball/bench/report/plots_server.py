@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flyball.bench.report import words
+from flyball.bench.report import texts as words
 from flyball.bench.report.drawing import (
     DASHED,
     GRID,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from flyball.bench.report import words
+from flyball.bench.report import texts
 from flyball.bench.report.comparison import print_comparison
 from flyball.bench.report.summary import summarise
 from flyball.bench.table import latency, latency_span, percent, rate, rate_span, size
@@ -32,17 +32,17 @@ def print_report(record: BenchRecord | Summary, out: Console, path: Path | None 
     """Print what a record says; `path` is where it lies."""
     summary = summarise(record)
     record = summary.record
-    if mark := words.partial(record):
+    if mark := texts.partial(record):
         out.print(Text(mark, style="bold yellow"))
-    out.print(Text(" · ".join([words.name_of(record), *words.setting(summary)]), style="bold"))
+    out.print(Text(" · ".join([texts.name_of(record), *texts.setting(summary)]), style="bold"))
     _print_headline(summary, out)
     _print_details(summary, out)
-    for warning in words.warnings(summary):
+    for warning in texts.warnings(summary):
         out.print(Text.assemble(("Warning: ", "yellow"), warning))
-    for note in words.notes(summary):
+    for note in texts.notes(summary):
         out.print(Text(note, style="dim"))
-    out.print(Text(words.overhead(record), style="dim"))
-    out.print(Text(words.host(record), style="dim"))
+    out.print(Text(texts.overhead(record), style="dim"))
+    out.print(Text(texts.host(record), style="dim"))
     if path is not None:
         again = f"flyball bench --from {path}"
         together = len(str(path)) + len(again) + 24 <= out.width
@@ -59,20 +59,20 @@ def _print_headline(summary: Summary, out: Console) -> None:
     if out.measure(table, options=out.options.update_width(_UNBOUNDED)).maximum > out.width:
         table.padding = (0, 1, 0, 0)  # one space between columns instead of two
     out.print(table)
-    for line in words.captions(summary):
+    for line in texts.captions(summary):
         out.print(Text(line, style="dim"))
 
 
 def _headline(summary: Summary) -> Table:
-    heading = words.rate_heading(summary)
+    heading = texts.rate_heading(summary)
     with_errors = any(subject.error_share for subject in summary.subjects)
     heads = ["\n".join(heading)] if heading else []
-    heads += [f"\n{name}" for name in words.QUANTILE_NAMES.values()]
+    heads += [f"\n{name}" for name in texts.QUANTILE_NAMES.values()]
     heads += ["\nerrors"] * with_errors + ["cold\nstart", "\nmemory"]
     table = _table("", *heads)
     for subject in summary.subjects:
         cells = [_rate_cell(subject, summary)] if heading else []
-        cells += [_latency_cell(subject.latency_us.get(key)) for key in words.QUANTILE_NAMES]
+        cells += [_latency_cell(subject.latency_us.get(key)) for key in texts.QUANTILE_NAMES]
         cells += [Text(percent(subject.error_share))] * with_errors
         cold_start_s = subject.told.cold_start_s
         cells += [Text(latency(None if cold_start_s is None else cold_start_s * 1e6)), Text(size(subject.told.memory_bytes))]
@@ -131,7 +131,7 @@ def _print_details(summary: Summary, out: Console) -> None:
     if summary.soaks:
         out.print(Text("\nMemory under load", style="bold"))
     for soak in summary.soaks:
-        out.print(Text(f"{soak.subject}: {words.soak(soak)}"))
+        out.print(Text(f"{soak.subject}: {texts.soak(soak)}"))
     if len(summary.subjects) > _DETAILED_MAX and any(sweeps.values()):
         out.print(Text(f"{' and '.join(title for title in sweeps if sweeps[title])}: on the page and in the plots."))
     out.print()

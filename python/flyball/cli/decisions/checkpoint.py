@@ -16,7 +16,7 @@ def checkpoint(journal: Folder = FOLDER, json: AsJson = False) -> None:
     flyball decisions verify --checkpoint elsewhere/today.note
     """
     from flyball.cli.output import print_json
-    from flyball.decisions.checkpoints import last
+    from flyball.decision_log.proof.checkpoints import last
 
     found = last(open_log(journal))
     if found is None:

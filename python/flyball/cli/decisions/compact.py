@@ -37,14 +37,14 @@ def compact(
         return
     import subprocess
 
-    from flyball.decisions.beside import compact_command
+    from flyball.decision_log.retention.background import compact_command
 
     command = [*compact_command(journal, keep), *(["--json"] if json else [])]
     raise typer.Exit(subprocess.run(command, check=False).returncode)
 
 
 def _work(journal: Path, keep: str | None, json: bool) -> None:
-    from flyball.decisions.beside import give_way
+    from flyball.decision_log.retention.background import give_way
 
     # A server's child inherits the mask that keeps signals away from the data plane.
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
@@ -55,8 +55,8 @@ def _work(journal: Path, keep: str | None, json: bool) -> None:
     from flyball.cli.progress import progress_on
 
     try:
-        from flyball.decisions.compact import compact as run
-        from flyball.decisions.retention import oldest_kept, retire
+        from flyball.decision_log.retention.compact import compact as run
+        from flyball.decision_log.retention.retire import oldest_kept, retire
     except ImportError as error:
         raise MissingExtraError(
             f"compaction needs pyarrow ({error})", next_step="install it:  pip install 'flyball[journal]'"

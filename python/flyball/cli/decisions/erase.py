@@ -43,8 +43,8 @@ def erase(
     from dataclasses import asdict
 
     from flyball.cli.output import console, counted, print_json
-    from flyball.decisions.erase import Beside, subject_of
-    from flyball.decisions.erase import erase as run
+    from flyball.decision_log.retention.erase import Beside, subject_of
+    from flyball.decision_log.retention.erase import erase as run
 
     beside = Beside(feature_key or [], features_folder, store or [])
     erased = run(subject_of(subject), by=by, why=why, url=url, folder=journal, kek=kek, key=key, beside=beside)

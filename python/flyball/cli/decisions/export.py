@@ -34,8 +34,8 @@ def export(
     from dataclasses import asdict
 
     from flyball.cli.output import console, counted, print_json
-    from flyball.decisions.export import export as run
-    from flyball.decisions.telling import checked_id, seal
+    from flyball.decision_log.annotations import checked_id, seal
+    from flyball.decision_log.proof.export import export as run
 
     wanted = checked_id(decision_id)
     if url is not None and not seal(url):

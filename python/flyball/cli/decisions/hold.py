@@ -11,7 +11,7 @@ import typer
 from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Key, Url, open_log
 
 if TYPE_CHECKING:
-    from flyball.decisions.holds import Hold
+    from flyball.decision_log.retention.holds import Hold
 
 _DEADLINE_MS = 600_000  # all of the log is read
 
@@ -36,7 +36,7 @@ def hold(
 ) -> None:
     """Keep records though their time is over, and refuse to erase their subjects, until it is released."""
     from flyball.cli.output import console
-    from flyball.decisions.filters import instant
+    from flyball.decision_log.read.filters import instant
 
     limits = since and instant(since), until and instant(until)
     if url is not None:
@@ -72,7 +72,7 @@ def holds(url: Url = None, journal: Folder = FOLDER, json: AsJson = False) -> No
     from dataclasses import asdict
 
     from flyball.cli.output import console, print_json
-    from flyball.decisions.holds import holds_in_force
+    from flyball.decision_log.retention.holds import holds_in_force
 
     if url is not None:
         _remote_holds(url, json)
@@ -120,7 +120,7 @@ def _day(unix_ns: int) -> str:
 
 
 def _append(journal: Path, kek: str | None, key: Path | None, event: dict[str, Any]) -> None:
-    from flyball.journal import Journal
+    from flyball.native.journal import Journal
 
     open_log(journal)  # a journal that is not there is not begun by a hold
     with Journal(journal, kek=kek, key=key) as writer:

@@ -11,7 +11,7 @@ import typer
 from flyball.errors import InvalidInputError, JournalRefusedError, UsageError
 
 if TYPE_CHECKING:
-    from flyball.decisions.whole_log import WholeLog
+    from flyball.decision_log.read.whole_log import WholeLog
 
 FOLDER = Path("journal")
 
@@ -55,7 +55,7 @@ Reveal = Annotated[bool, typer.Option("--reveal", help="Open what is personal, b
 
 def open_log(folder: Path, kek: str | None = None, *, reveal: bool = False) -> WholeLog:
     """The log, compacted or not; personal values are opened only where that was asked for."""
-    from flyball.decisions.whole_log import WholeLog
+    from flyball.decision_log.read.whole_log import WholeLog
 
     return WholeLog(folder, kek=kek, reveal=reveal)
 

@@ -40,8 +40,8 @@ def outcome(
     """Tell the truth about decisions, late and more than once; the last one told counts. Records in the same chain."""
     from flyball.cli.output import console, print_json
     from flyball.cli.progress import progress_on
-    from flyball.decisions.records import find
-    from flyball.decisions.telling import outcome_document, tell_outcomes
+    from flyball.decision_log.annotations import outcome_document, tell_outcomes
+    from flyball.decision_log.read.records import find
 
     if (file is None) == (decision_id is None) or (decision_id is not None and truth is None):
         raise UsageError(
@@ -72,7 +72,7 @@ def outcome(
 
 def _read(file: Path, decision: str | None, when: str | None, source: str | None) -> list[Json]:
     """All rows, so that nothing is told where one is wrong; a column that is not there, by what the options say."""
-    from flyball.decisions.telling import outcome_document
+    from flyball.decision_log.annotations import outcome_document
 
     found: list[Json] = []
     with file.open(newline="", encoding="utf-8-sig") as text:

@@ -47,9 +47,9 @@ def push(
 
     from flyball.cli.output import console, counted, print_json
     from flyball.cli.progress import progress_on
-    from flyball.decisions.cloud_events import flyball_events, kserve_events
-    from flyball.decisions.push import Receiver
-    from flyball.decisions.push import push as run
+    from flyball.decision_log.cloud_events import flyball_events, kserve_events
+    from flyball.decision_log.push import Receiver
+    from flyball.decision_log.push import push as run
 
     receiver = Receiver(to, timeout_s, give_up_s, _headers(header_env))
     with progress_on(console(stderr=True)) as progress:

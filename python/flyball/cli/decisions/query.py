@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Reveal, open_log
+from flyball.cli.printable import printable
 from flyball.errors import MissingExtraError, UsageError
-from flyball.printable import printable
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from flyball.decisions.filters import Filters
-    from flyball.decisions.query import Answer
-    from flyball.journal import JournalLog
+    from flyball.decision_log.read.filters import Filters
+    from flyball.decision_log.read.query import Answer
+    from flyball.native.journal import JournalLog
 
 _Decision = Annotated[str | None, typer.Option(metavar="NAME", help="Of this decision.", show_default=False)]
 _Since = Annotated[
@@ -67,7 +67,7 @@ def query(
 
     With --json a line is a row.
     """
-    from flyball.decisions.query import by_filters, by_sql
+    from flyball.decision_log.read.query import by_filters, by_sql
 
     if columns:
         _columns(json=json)
@@ -93,7 +93,7 @@ def query(
 
 
 def _filters(log: JournalLog, told: dict[str, str | None]) -> Filters:
-    from flyball.decisions.filters import Filters, instant
+    from flyball.decision_log.read.filters import Filters, instant
 
     since, until, subject = told["since"], told["until"], told["subject"]
     return Filters(
@@ -155,10 +155,10 @@ def _columns(*, json: bool) -> None:
     from rich.table import Table
 
     from flyball.cli.output import console, print_json
-    from flyball.decisions.views import JOINED, PARTS
+    from flyball.decision_log.read.views import JOINED, PARTS
 
     try:
-        from flyball.decisions.columns import COLUMNS
+        from flyball.decision_log.read.columns import COLUMNS
     except ImportError as error:
         raise MissingExtraError(
             f"queries need DuckDB and pyarrow ({error})", next_step="install them:  pip install 'flyball[journal]'"

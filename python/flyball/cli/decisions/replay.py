@@ -14,8 +14,8 @@ from flyball.errors import NotFoundError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from flyball.decisions.replay import Selection
-    from flyball.journal import JournalLog
+    from flyball.decision_log.replay.replay import Selection
+    from flyball.native.journal import JournalLog
 
 _NOT_THE_SAME = 4
 
@@ -56,8 +56,8 @@ def replay(
     Each comes out bit-exact, within tolerance, different, erased or cannot be told, and why. Ends with 0 only where all
     are bit-exact or within tolerance; with 4 otherwise.
     """
-    from flyball.decisions.filters import instant
-    from flyball.decisions.replay import Selection
+    from flyball.decision_log.read.filters import instant
+    from flyball.decision_log.replay.replay import Selection
 
     if settings and (candidate is not None or decision_id is None):
         raise UsageError("--set is for one decision", next_step="flyball decisions replay ID --set NAME=VALUE")
@@ -83,9 +83,9 @@ def replay(
 
 def _same(log: JournalLog, selection: Selection, models: Path | None, tolerance: float, json: bool) -> None:
     from flyball.cli.output import console, print_json
-    from flyball.decisions.replay import replay, selected
-    from flyball.decisions.replay_report import replay_document, replay_lines
-    from flyball.decisions.replay_served import Deployments
+    from flyball.decision_log.replay.deployments import Deployments
+    from flyball.decision_log.replay.replay import replay, selected
+    from flyball.decision_log.replay.report import replay_document, replay_lines
 
     with closing(Deployments(log, models)) as deployments, _progress(log, "replay") as told:
         found = replay(log, selected(log, selection), deployments, tolerance=tolerance, told=told)
@@ -104,10 +104,10 @@ def _what_if(
     log: JournalLog, selection: Selection, settings: list[str], models: Path | None, tolerance: float, json: bool
 ) -> None:
     from flyball.cli.output import console, print_json
-    from flyball.decisions.replay import Runtimes, selected
-    from flyball.decisions.replay_report import what_if_document, what_if_lines
-    from flyball.decisions.replay_served import Deployments
-    from flyball.decisions.what_if import what_if
+    from flyball.decision_log.replay.deployments import Deployments
+    from flyball.decision_log.replay.replay import Runtimes, selected
+    from flyball.decision_log.replay.report import what_if_document, what_if_lines
+    from flyball.decision_log.replay.what_if import what_if
 
     (record,) = selected(log, selection)
     with closing(Deployments(log, models)) as deployments:
@@ -131,13 +131,13 @@ def _candidate(
     from dataclasses import replace
 
     from flyball.cli.output import console, print_json
-    from flyball.decisions.candidate import tried
-    from flyball.decisions.candidate_report import trial_lines, write_page
-    from flyball.decisions.flips import figures
-    from flyball.decisions.replay import selected
-    from flyball.decisions.replay_report import trial_document
-    from flyball.decisions.truths import truths_of
-    from flyball.spec import Decision
+    from flyball.decision.decision import Decision
+    from flyball.decision_log.read.truths import truths_of
+    from flyball.decision_log.replay.candidate import tried
+    from flyball.decision_log.replay.candidate_report import trial_lines, write_page
+    from flyball.decision_log.replay.flips import figures
+    from flyball.decision_log.replay.replay import selected
+    from flyball.decision_log.replay.report import trial_document
 
     loaded = Decision.load(candidate)
     selection = replace(selection, decision=selection.decision or loaded.name)

@@ -23,7 +23,7 @@ from flyball.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from flyball.journal import JournalLog
+    from flyball.native.journal import JournalLog
 
     Json = dict[str, Any]
 
@@ -56,8 +56,8 @@ def waiting(
     if context.invoked_subcommand is not None:
         return
     from flyball.cli.output import console, print_json
-    from flyball.decisions.filters import instant
-    from flyball.decisions.reviews import waiting as waiting_now
+    from flyball.decision_log.read.filters import instant
+    from flyball.decision_log.read.reviews import waiting as waiting_now
 
     since_ns = None if since is None else instant(since)
     log = open_log(journal)
@@ -90,7 +90,7 @@ def override(
 ) -> None:
     """Override a decision: what it is instead, who says so, and why."""
     from flyball.cli.output import console, print_json
-    from flyball.decisions.telling import checked_id, tell_override
+    from flyball.decision_log.annotations import checked_id, tell_override
 
     wanted = checked_id(decision_id)
     named = _known(wanted, decision, outcome, journal, url)
@@ -111,8 +111,8 @@ def _known(decision_id: str, decision: str | None, outcome: str, journal: Path, 
 
     Refuses an id that the log does not have, another decision's name, and an outcome that the policy does not have.
     """
-    from flyball.decisions.replay import decision_record
-    from flyball.decisions.reviews import outcomes_of
+    from flyball.decision_log.read.reviews import outcomes_of
+    from flyball.decision_log.replay.replay import decision_record
 
     log = log_at_hand(journal, url)
     if log is None:
@@ -127,7 +127,7 @@ def _known(decision_id: str, decision: str | None, outcome: str, journal: Path, 
 
 def _instead(log: JournalLog, record: Json) -> str:
     """An outcome that a person could settle it with: another one of its own policy."""
-    from flyball.decisions.reviews import outcomes_of
+    from flyball.decision_log.read.reviews import outcomes_of
 
     return next((name for name in outcomes_of(log, record) or () if name != record["outcome"]), "NAME")
 
@@ -138,7 +138,7 @@ def _told(record: Json) -> Json:
 
 
 def _line(record: Json) -> str:
-    from flyball.decisions.replay_report import judged
+    from flyball.decision_log.replay.report import judged
 
     score = record.get("score")
     reasons = ", ".join(

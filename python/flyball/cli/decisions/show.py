@@ -24,9 +24,9 @@ def show(
     from dataclasses import asdict
 
     from flyball.cli.output import console, print_json
-    from flyball.decisions.reason_texts import reason_texts
-    from flyball.decisions.records import erasure, find
-    from flyball.decisions.show import lines, prove
+    from flyball.decision_log.read.reason_texts import reason_texts
+    from flyball.decision_log.read.records import erasure, find
+    from flyball.decision_log.read.show import lines, prove
 
     log = open_log(journal, kek, reveal=reveal)
     history = find(log, decision_id)

@@ -42,7 +42,7 @@ def tail(
         raise UsageError(f"{unknown[0]!r} is no kind of record", next_step=f"those are: {', '.join(_KINDS)}")
 
     from flyball.cli.output import console
-    from flyball.decisions.tail import follow
+    from flyball.decision_log.read.tail import follow
 
     out = console()
     for record in islice(follow(open_log(journal), kinds=kind, decision=decision, last=last), most):

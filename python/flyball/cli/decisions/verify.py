@@ -12,7 +12,8 @@ from flyball.cli.decisions.options import FOLDER, AsJson, Folder, open_log
 from flyball.errors import EvidenceError, JournalRefusedError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from flyball.journal import JournalLog, Verified
+    from flyball.native.journal import JournalLog
+    from flyball.native.journal_documents import Verified
 
 _SHOWN = 50
 
@@ -62,8 +63,8 @@ def _one(log: JournalLog, decision_id: str, json: bool) -> None:
     from dataclasses import asdict
 
     from flyball.cli.output import console, print_json
-    from flyball.decisions.records import find
-    from flyball.decisions.show import proof_line, prove
+    from flyball.decision_log.read.records import find
+    from flyball.decision_log.read.show import proof_line, prove
 
     history = find(log, decision_id)
     proven = prove(log, history.decision)
@@ -146,7 +147,7 @@ def _extent(verified: Verified) -> None:
 
 
 def _note(path: Path) -> str:
-    from flyball.decisions.checkpoints import parse
+    from flyball.decision_log.proof.checkpoints import parse
 
     with suppress(UnicodeDecodeError):
         # What is no note at all says nothing about the journal; a forged one does.

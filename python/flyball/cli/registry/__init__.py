@@ -8,14 +8,14 @@ from __future__ import annotations
 import typer
 
 from flyball.cli.registry.alias import alias
-from flyball.cli.registry.carry import export, fetch, import_
 from flyball.cli.registry.forget import forget
 from flyball.cli.registry.gc import gc
 from flyball.cli.registry.history import at, history
 from flyball.cli.registry.init import init
 from flyball.cli.registry.key import key
-from flyball.cli.registry.listing import listing
+from flyball.cli.registry.list import listing
 from flyball.cli.registry.show import show
+from flyball.cli.registry.transfer import export, fetch, import_
 from flyball.cli.registry.verify import rebuild, verify
 
 __all__ = ["registry"]

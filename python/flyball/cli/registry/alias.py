@@ -27,7 +27,7 @@ def alias(
     flyball registry alias fraud champion 7
     """
     from flyball.cli.output import print_json
-    from flyball.cli.registry.telling import next_step, say
+    from flyball.cli.registry.text import next_step, say
 
     if (version is None) != remove:
         raise UsageError("an alias leads to a version or is taken away", next_step="give a VERSION or --remove")

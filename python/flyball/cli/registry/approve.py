@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from flyball.cli.registry.live import kept
 from flyball.cli.registry.options import (
     WHERE,
     As,
@@ -17,6 +16,7 @@ from flyball.cli.registry.options import (
     opened,
     ref_of,
 )
+from flyball.cli.registry.wait import kept
 
 
 def approve(
@@ -35,8 +35,8 @@ def approve(
         flyball approve fraud@7 --key grace.pem
     """
     from flyball.cli.output import print_json
-    from flyball.cli.registry.telling import approvals, next_step, say, waits_for
-    from flyball.registry.signatures import approval
+    from flyball.cli.registry.text import approvals, next_step, say, waits_for
+    from flyball.registry.acts.signatures import approval
     from flyball.signing.keys import load_private
 
     ref = ref_of(name, version)
@@ -68,7 +68,7 @@ def reject(
     flyball reject fraud@7 --reason "no validation report"
     """
     from flyball.cli.output import print_json
-    from flyball.cli.registry.telling import next_step, say
+    from flyball.cli.registry.text import next_step, say
 
     ref = ref_of(name, version)
     with opened(registry) as found:

@@ -23,7 +23,7 @@ def forget(
         flyball registry forget web-3 --reason "taken down"
     """
     from flyball.cli.output import print_json
-    from flyball.cli.registry.telling import next_step, say
+    from flyball.cli.registry.text import next_step, say
 
     with opened(registry) as found:
         receipt = found.forget(node, actor=actor(by), reason=reason)

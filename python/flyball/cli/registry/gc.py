@@ -23,7 +23,7 @@ def gc(
     What any event names is kept, whatever became of its version: history stays provable.
     """
     from flyball.cli.output import counted, print_json
-    from flyball.cli.registry.telling import next_step, say, size
+    from flyball.cli.registry.text import next_step, say, size
 
     with home(registry) as found:
         sweep = found.sweep(grace=timedelta(hours=grace_hours), remove=remove)

@@ -32,7 +32,7 @@ def history(
         flyball registry history fraud
     """
     from flyball.cli.output import console
-    from flyball.cli.registry.telling import events, next_step, say
+    from flyball.cli.registry.text import events, next_step, say
 
     with opened(registry) as found:
         shown = found.history(name, after=after, limit=most)
@@ -62,7 +62,7 @@ def at(
         flyball registry at 2026-03-01T12:00Z fraud
     """
     from flyball.cli.output import console, print_json
-    from flyball.cli.registry.telling import moment, next_step, placements, say, unlike
+    from flyball.cli.registry.text import moment, next_step, placements, say, unlike
 
     when = moment_of(time)
     with opened(registry) as found:
@@ -82,7 +82,7 @@ def at(
 
 def moment_of(told: str) -> datetime | None:
     """A time as people write it, none for now; without a zone it is UTC."""
-    from flyball.decisions.filters import instant
+    from flyball.decision_log.read.filters import instant
 
     if told in ("now", "0s"):
         return None

@@ -53,11 +53,11 @@ def init(
         flyball registry init prod --database env:REGISTRY_URL --artifacts s3://models/registry
     """
     from flyball.cli.output import print_json
-    from flyball.cli.registry.telling import next_step, say
+    from flyball.cli.registry.text import next_step, say
 
     try:
-        from flyball.registry.database import Database
         from flyball.registry.home import Home
+        from flyball.registry.tables.database import Database
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"the registry needs {error.name}, which is not here", next_step="install it:  pip install 'flyball[registry]'"
@@ -82,7 +82,8 @@ def init(
 def _settings(chosen: dict[str, Any]) -> RegistrySettings:
     from pydantic import ValidationError
 
-    from flyball.faults import Fault, faults_of
+    from flyball.documents.faults import faults_of
+    from flyball.errors import Fault
     from flyball.registry.home import RegistrySettings
 
     try:

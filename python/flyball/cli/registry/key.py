@@ -56,7 +56,7 @@ def add(
 def show(registry: Home = WHERE, json: AsJson = False) -> None:
     """Show whose keys are valid. Keys are not kept, only their hashes."""
     from flyball.cli.output import console, print_json
-    from flyball.cli.registry.telling import moment, next_step, row, say, table
+    from flyball.cli.registry.text import moment, next_step, row, say, table
 
     with home(registry) as home_registry:
         keys = home_registry.keys()
@@ -78,7 +78,7 @@ def show(registry: Home = WHERE, json: AsJson = False) -> None:
 def remove(name: _Name, reason: Reason = "", by: As = None, registry: Home = WHERE, json: AsJson = False) -> None:
     """Take a key back; the next request with it is refused."""
     from flyball.cli.output import print_json
-    from flyball.cli.registry.telling import say
+    from flyball.cli.registry.text import say
 
     with home(registry) as found:
         found.remove_key(name, actor=actor(by), reason=reason)

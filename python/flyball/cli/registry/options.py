@@ -16,10 +16,10 @@ from flyball.errors import MissingExtraError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from flyball.registry.acting import Acting, Actor
-    from flyball.registry.acts import Subject
-    from flyball.registry.at_home import HomeRegistry
-    from flyball.registry.rules import Gate
+    from flyball.registry.acts.interface import Acting, Actor
+    from flyball.registry.acts.registry import Subject
+    from flyball.registry.acts.rules import Gate
+    from flyball.registry.local import LocalRegistry
 
 WHERE = ".flyball/registry"
 _INSTALL = "install it:  pip install 'flyball[registry]'"
@@ -93,7 +93,7 @@ def opened(where: str) -> Iterator[Acting]:
         with home(where) as registry:
             yield registry
         return
-    from flyball.registry.remote import RemoteRegistry
+    from flyball.registry.remote.registry import RemoteRegistry
 
     remote = RemoteRegistry(where)
     try:
@@ -103,15 +103,15 @@ def opened(where: str) -> Iterator[Acting]:
 
 
 @contextmanager
-def home(where: str) -> Iterator[HomeRegistry]:
+def home(where: str) -> Iterator[LocalRegistry]:
     """The registry in a folder of this machine; some verbs work nowhere else."""
     if behind_http(where):
         raise UsageError("this works only where the registry is", next_step="run it there, with --registry HOME")
     try:
-        from flyball.registry.at_home import HomeRegistry
+        from flyball.registry.local import LocalRegistry
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"the registry needs {error.name}, which is not here", next_step=_INSTALL) from error
-    registry = HomeRegistry.open(Path(where), gates=_gates)
+    registry = LocalRegistry.open(Path(where), gates=_gates)
     try:
         yield registry
     finally:
@@ -127,7 +127,7 @@ def _gates(subject: Subject) -> list[Gate]:
 
 def actor(named: str | None) -> Actor:
     """Who acts: who was named, whom nobody authenticates, else who runs the command. At home everybody may do all."""
-    from flyball.registry.acting import Actor
+    from flyball.registry.acts.interface import Actor
 
     user = _user()
     return Actor(named) if named and named != user else Actor(user, authenticated="os-user")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flyball.cli.registry.live import Wait, answers, heard_of, tell
 from flyball.cli.registry.options import WHERE, As, AsJson, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
+from flyball.cli.registry.wait import Wait, answers, heard_of, tell
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def promote(
         flyball promote fraud@8 --to production --share 0.05
     """
     from flyball.cli.output import console, print_json
-    from flyball.cli.registry.telling import next_step, say
-    from flyball.registry.acting import Candidate
+    from flyball.cli.registry.text import next_step, say
+    from flyball.registry.acts.interface import Candidate
 
     if share is not None and shadow:
         raise UsageError("a candidate has a share or is in the shadow", next_step="give either --share or --shadow")
@@ -76,7 +76,7 @@ def promote(
 
 
 def _tell(receipt: ReceiptView, to: str, share: float | None, shadow: bool) -> None:
-    from flyball.cli.registry.telling import gates, moment, say
+    from flyball.cli.registry.text import gates, moment, say
 
     placed = f"{receipt.event.name}@{receipt.version}"
     how = f" with {share:.0%} of the requests" if share is not None else " in the shadow" if shadow else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flyball.cli.registry.describing import (
+from flyball.cli.registry.card_options import (
     CardFile,
     Code,
     Data,
@@ -26,14 +26,14 @@ from flyball.cli.registry.describing import (
     lineage_of,
     metrics_of,
 )
-from flyball.cli.registry.live import kept
 from flyball.cli.registry.options import WHERE, As, AsJson, Reason, Where, actor, opened
+from flyball.cli.registry.wait import kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flyball.registry.acting import Acting
-    from flyball.registry.served import PackageFolder
+    from flyball.registry.acts.interface import Acting
+    from flyball.registry.packages.deployment import PackageFolder
     from flyball.registry.views import VersionDetail
 
 _Source = Annotated[
@@ -94,7 +94,7 @@ def register(
 
         flyball register card-fraud --decision card-fraud.yaml --tier high
     """
-    from flyball.registry.packing import Contents, pack
+    from flyball.registry.packages.pack import Contents, pack
 
     said = {
         "owner": owner, "purpose": purpose, "tier": tier, "limits": limits, "validated": validated,
@@ -128,7 +128,7 @@ def register(
 
 def _resolve(registry: Acting, scratch: Path) -> Callable[[str], PackageFolder]:
     """Finds the versions of the registry that a decision asks, each with its files at hand."""
-    from flyball.registry.served import PackageFolder
+    from flyball.registry.packages.deployment import PackageFolder
 
     def resolve(ref: str) -> PackageFolder:
         folder = scratch / "asked" / ref
@@ -141,7 +141,7 @@ def _resolve(registry: Acting, scratch: Path) -> Callable[[str], PackageFolder]:
 
 def _tell(version: VersionDetail, before: VersionDetail | None, json: bool) -> None:
     from flyball.cli.output import print_json
-    from flyball.cli.registry.telling import next_step, say, short, size, waits_for
+    from flyball.cli.registry.text import next_step, say, short, size, waits_for
 
     if json:
         print_json(version.model_dump(mode="json"))
@@ -155,6 +155,6 @@ def _tell(version: VersionDetail, before: VersionDetail | None, json: bool) -> N
 
 def _files(version: VersionDetail) -> dict[str, str]:
     """What is served and proven with, without what is said about it."""
-    from flyball.registry.meta import META
+    from flyball.registry.packages.meta import META
 
     return {file.name: file.digest for file in version.files if file.name != META}

@@ -37,7 +37,7 @@ def revoke(
         flyball revoke fraud@7 --reason "trained on leaked labels"
     """
     from flyball.cli.output import print_json
-    from flyball.cli.registry.telling import next_step, say
+    from flyball.cli.registry.text import next_step, say
 
     ref = ref_of(name, version)
     with opened(registry) as found:
@@ -63,7 +63,7 @@ def retire(
     flyball retire fraud@3
     """
     from flyball.cli.output import print_json
-    from flyball.cli.registry.telling import next_step, say
+    from flyball.cli.registry.text import next_step, say
 
     ref = ref_of(name, version)
     with opened(registry) as found:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from flyball.cli.registry.live import Wait, answers, heard_of, tell
 from flyball.cli.registry.options import WHERE, As, AsJson, Name, Reason, Where, actor, number_of, opened
+from flyball.cli.registry.wait import Wait, answers, heard_of, tell
 
 
 def rollback(
@@ -32,7 +32,7 @@ def rollback(
         flyball rollback fraud
     """
     from flyball.cli.output import print_json
-    from flyball.cli.registry.telling import moment, next_step, say
+    from flyball.cli.registry.text import moment, next_step, say
 
     target = None if to is None else number_of(to)
     with opened(registry) as found:

@@ -26,7 +26,7 @@ def show(name: Ref, version: MaybeVersion = None, registry: Where = WHERE, json:
 def _tell(shown: VersionDetail, places: list[str]) -> None:
     from rich.text import Text
 
-    from flyball.cli.registry.telling import approvals, moment, next_step, say, state, waits_for
+    from flyball.cli.registry.text import approvals, moment, next_step, say, state, waits_for
 
     ref = f"{shown.name}@{shown.number}"
     say(Text.assemble((ref, "bold"), "   ", state(shown.state), f"   {shown.kind}, tier {shown.tier}"))
@@ -50,7 +50,7 @@ def _tell(shown: VersionDetail, places: list[str]) -> None:
 
 def _tell_meta(meta: dict[str, Any]) -> None:
     """The card and the lineage, as far as somebody said something."""
-    from flyball.cli.registry.telling import say
+    from flyball.cli.registry.text import say
 
     lineage = meta.get("lineage") or {}
     said = {
@@ -71,7 +71,7 @@ def _tell_meta(meta: dict[str, Any]) -> None:
 
 def _tell_files(shown: VersionDetail) -> None:
     from flyball.cli.output import console
-    from flyball.cli.registry.telling import row, short, size, table
+    from flyball.cli.registry.text import row, short, size, table
 
     found = table("  file", "size", "digest")
     for file in shown.files:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from flyball.cli.registry.live import kept
 from flyball.cli.registry.options import WHERE, As, AsJson, Key, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
+from flyball.cli.registry.wait import kept
 
 _Environments = Annotated[
     list[str] | None,
@@ -48,8 +48,8 @@ def sign(
         flyball sign fraud@7 --key risk.pem --environment staging --environment production
     """
     from flyball.cli.output import print_json
-    from flyball.cli.registry.telling import next_step, say, waits_for
-    from flyball.registry.signatures import check_same, signed
+    from flyball.cli.registry.text import next_step, say, waits_for
+    from flyball.registry.acts.signatures import check_same, signed
     from flyball.signing.keys import load_private
 
     ref = ref_of(name, version)

@@ -37,7 +37,7 @@ def status(
 
 def _tell(shown: StatusView, name: str | None) -> None:
     from flyball.cli.output import console
-    from flyball.cli.registry.telling import next_step, placements, say, unlike, waits_for
+    from flyball.cli.registry.text import next_step, placements, say, unlike, waits_for
 
     out = console()
     if shown.placements:
@@ -70,7 +70,7 @@ def _nodes(shown: StatusView) -> None:
     from rich.text import Text
 
     from flyball.cli.output import console
-    from flyball.cli.registry.telling import moment, row, short, state, table
+    from flyball.cli.registry.text import moment, row, short, state, table
 
     found = table("server", "environment", "name", "should serve", "state", "serves", "since", "heard of", "why")
     now = datetime.now(UTC)

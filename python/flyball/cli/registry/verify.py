@@ -11,7 +11,7 @@ from flyball.cli.registry.options import WHERE, AsJson, Home, Where, home, opene
 from flyball.errors import RegistryBrokenError
 
 if TYPE_CHECKING:
-    from flyball.registry.acting import Acting
+    from flyball.registry.acts.interface import Acting
 
 
 def verify(
@@ -35,7 +35,7 @@ def verify(
     from rich.text import Text
 
     from flyball.cli.output import counted, print_json
-    from flyball.cli.registry.telling import say
+    from flyball.cli.registry.text import say
 
     with opened(registry) as found:
         shown = found.verify(quick=quick)
@@ -63,11 +63,11 @@ def verify(
 
 def _unlike(registry: Acting, kept: list[str], journal: Path | None) -> list[str]:
     """What was kept elsewhere and is not in the chain."""
-    from flyball.registry.heads import heads_of, read_head, unlike
+    from flyball.registry.events.heads import heads_of, read_head, unlike
 
     heads = {read_head(text) for text in kept}
     if journal is not None:
-        from flyball.decisions.whole_log import WholeLog
+        from flyball.decision_log.read.whole_log import WholeLog
 
         heads |= heads_of(WholeLog(journal).records(kinds=["registry"]))
     return list(unlike(registry, heads))
@@ -76,7 +76,7 @@ def _unlike(registry: Acting, kept: list[str], journal: Path | None) -> list[str
 def rebuild(registry: Home = WHERE, json: AsJson = False) -> None:
     """Make the tables anew from the events alone. Nothing is lost by it: they hold nothing else."""
     from flyball.cli.output import counted, print_json
-    from flyball.cli.registry.telling import next_step, say
+    from flyball.cli.registry.text import next_step, say
 
     with home(registry) as found:
         events = found.rebuild()

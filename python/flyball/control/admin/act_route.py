@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from flyball.control.admin.context import BEARER, gatekeeper_of, let_in, name_of
 from flyball.control.admin.problems import refusal_of, status_of
 from flyball.errors import FlyballError
-from flyball.registry.acting import Actor
+from flyball.registry.acts.interface import Actor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -25,8 +25,8 @@ from flyball.control.admin.bodies import (
 )
 from flyball.control.admin.context import Bodies, NameInPath, Registry, one_of, problems
 from flyball.control.admin.reads import BUNDLE_TYPE, Versions
-from flyball.registry import package_tar
-from flyball.registry.acting import Candidate
+from flyball.registry.acts.interface import Candidate
+from flyball.registry.packages import tar
 from flyball.registry.views import ReceiptView
 
 acts = APIRouter(prefix="/v1", tags=["acts"], route_class=ActRoute)
@@ -45,7 +45,7 @@ _Reason = Annotated[str, Query(max_length=4096, description="why, for whoever re
         "requestBody": {
             "required": True,
             "description": "a tar of the package's folder: plain files, meta.json among them",
-            "content": {package_tar.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+            "content": {tar.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
         }
     },
 )
@@ -58,11 +58,11 @@ async def register(  # noqa: PLR0917 - FastAPI reads a route's parts from its pa
     reason: _Reason = "",
 ) -> ReceiptView:
     """The files are scanned and kept by their digests. `flyball register` makes the folder and sends it."""
-    async with bodies.received(request, package_tar.MEDIA_TYPE) as (body, folder):
+    async with bodies.received(request, tar.MEDIA_TYPE) as (body, folder):
 
         def kept() -> ReceiptView:
             with body.open("rb") as file:
-                package_tar.read(file, folder, bodies.bytes_max)
+                tar.read(file, folder, bodies.bytes_max)
             return registry.register(folder, name, actor=actor, reason=reason)
 
         return await run_in_threadpool(kept)

@@ -21,7 +21,7 @@ from flyball.control.admin.uploads import Uploads
 
 if TYPE_CHECKING:
     from flyball.control.admin.callers import Keeper
-    from flyball.registry.acting import Acting
+    from flyball.registry.acts.interface import Acting
 
 _SIGN_BYTES_MAX = 6 << 20  # a bundle has 4 MiB at most, and a release stands beside it
 _LARGER: dict[re.Pattern[str], int | None] = {

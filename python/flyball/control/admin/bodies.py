@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from flyball.names import NAME_PATTERN
+from flyball.documents.names import NAME_PATTERN
 
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=NAME_PATTERN)]
 Reference = Annotated[

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from flyball.errors import ForbiddenError, UnauthenticatedError
-from flyball.registry.acting import READS, ROLES_OF, Actor
-from flyball.registry.api_keys import owner_of
+from flyball.registry.acts.api_keys import owner_of
+from flyball.registry.acts.interface import READS, ROLES_OF, Actor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from flyball.errors import FlyballError
-    from flyball.registry.api_keys import ApiKey
+    from flyball.registry.acts.api_keys import ApiKey
 
 _STRANGER = Actor("unknown caller", frozenset())
 

@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from flyball.control.admin.callers import Gatekeeper
 from flyball.control.admin.problems import MEDIA_TYPE
 from flyball.control.admin.uploads import Uploads
+from flyball.documents.names import NAME_PATTERN
 from flyball.errors import OverloadedError
-from flyball.names import NAME_PATTERN
-from flyball.registry.acting import Acting, Actor
+from flyball.registry.acts.interface import Acting, Actor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -26,9 +26,9 @@ from flyball.control.admin.context import (
     problems,
 )
 from flyball.control.admin.uploads import PREFIX
-from flyball.names import NAME_PATTERN
-from flyball.registry import package_tar
-from flyball.registry.acting import Actor
+from flyball.documents.names import NAME_PATTERN
+from flyball.registry.acts.interface import Actor
+from flyball.registry.packages import tar
 from flyball.registry.views import (
     EventView,
     Head,
@@ -157,7 +157,7 @@ def bundle(registry: Registry, name: NameInPath, version: VersionInPath) -> Resp
 
 @reads.get(
     _VERSION + "/package",
-    responses={200: {"description": "the files", "content": {package_tar.MEDIA_TYPE: {}}}, **problems(404)},
+    responses={200: {"description": "the files", "content": {tar.MEDIA_TYPE: {}}}, **problems(404)},
     dependencies=[may("read")],
     response_class=FileResponse,
     summary="The files of a version",
@@ -169,11 +169,11 @@ def package(registry: Registry, bodies: Bodies, name: NameInPath, version: Versi
     try:
         registry.fetch(f"{name}@{version}", Path(made.name, "files"))
         with out.open("xb") as file:
-            package_tar.write(Path(made.name, "files"), file)
+            tar.write(Path(made.name, "files"), file)
     except BaseException:
         made.cleanup()
         raise
-    return FileResponse(out, media_type=package_tar.MEDIA_TYPE, background=BackgroundTask(made.cleanup))
+    return FileResponse(out, media_type=tar.MEDIA_TYPE, background=BackgroundTask(made.cleanup))
 
 
 @reads.get("/registry/{name}/history", responses=problems(404), dependencies=[may("read")], summary="Who did what, and why")

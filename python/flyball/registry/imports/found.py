@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flyball.documents.names import is_name
 from flyball.errors import UsageError
-from flyball.names import is_name
-from flyball.registry.meta import Card, Lineage
-from flyball.registry.packing import Contents, pack
+from flyball.registry.packages.meta import Card, Lineage
+from flyball.registry.packages.pack import Contents, pack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flyball.registry.acting import Acting, Actor
+    from flyball.registry.acts.interface import Acting, Actor
     from flyball.registry.views import ReceiptView
 
 _NAME_CHARACTERS_MAX = 128

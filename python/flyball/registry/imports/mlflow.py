@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from flyball.artifacts.packages import FILES_MAX, PACKAGE_BYTES_MAX, checked_name
-from flyball.engine import model_files
 from flyball.errors import ArtifactRefusedError, InvalidInputError, ModelRefusedError, NotFoundError, UsageError
+from flyball.native.models import model_files
 from flyball.registry.imports.found import Found
 from flyball.registry.imports.mlmodel import MLMODEL_BYTES_MAX, differences, read_mlmodel
 from flyball.registry.imports.origin import Origin

@@ -18,7 +18,7 @@ from flyball.errors import ArtifactRefusedError, ModelRefusedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flyball.engine import DeclaredTensor
+    from flyball.native.model_documents import DeclaredTensor
 
 MLMODEL_BYTES_MAX = 1 << 20
 _COLUMNS_MAX = 1000

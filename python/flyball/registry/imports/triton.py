@@ -1,23 +1,23 @@
 """The models of a repository in Triton's layout, as versions of a registry: each version that Triton would serve.
 
-What `config.pbtxt` says is read by `flyball.repository`, which also says what does not map. Must not know the command line.
+What `config.pbtxt` says is read by `flyball.triton`, which also says what does not map. Must not know the command line.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flyball.documents.snapshot.models import Terms
 from flyball.errors import UsageError
 from flyball.registry.imports.found import Found
-from flyball.repository import read_repository, refuse_if_none_is_served
-from flyball.snapshot.models import Terms
+from flyball.triton.compile import read_repository, refuse_if_none_is_served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from flyball.repository import ModelReport, RepositoryReport
-    from flyball.snapshot import ModelSource
+    from flyball.documents.snapshot import ModelSource
+    from flyball.triton.report import ModelReport, RepositoryReport
 
 
 def find(repository: Path, model: str | None = None) -> tuple[list[Found], RepositoryReport]:

@@ -1,0 +1,104 @@
+"""Live servers for `compare` and `gate`: finds or starts them, makes their payloads, and keeps the record."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flyball.bench.compare import measure_pairs
+from flyball.bench.gate import Verdict, measure_contract
+from flyball.bench.measure import Measurement, Subject
+from flyball.bench.payloads import payloads_for, payloads_for_decision, payloads_for_server
+from flyball.bench.scenario import ModelSource, PayloadSource
+from flyball.bench.scenario_run import Cores, Requests, measure_surroundings, new_record
+from flyball.bench.servers import elsewhere, serving
+from flyball.errors import UsageError
+from flyball.native.load_documents import Arrivals, LoadPlan, Warmup
+
+if TYPE_CHECKING:
+    from flyball.bench.progress import Progress
+    from flyball.bench.record import SubjectRecord
+    from flyball.bench.scenario import Contract
+    from flyball.bench.statistics import Comparison
+
+_MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What both sides of a comparison get."""
+
+    model: str | None
+    protocol: Any
+    connections: int
+    rate_per_s: float | None
+    repeats: int
+    seconds: float
+
+
+def compare_live(sides: tuple[str, str], load: Load, path: Path, command: list[str], progress: Progress) -> Comparison:
+    """Measure two URLs or two models in turn."""
+    with ExitStack() as stack:
+        local = not any("://" in side for side in sides)
+        cores = Cores.here() if local else Cores(None, None)
+        found = [_side(stack, letter, side, load, cores) for letter, side in zip("AB", sides, strict=True)]
+        requests = [side[2] for side in found]
+        record = new_record(command, requests[0], cores)
+        measurement = stack.enter_context(Measurement(record, path, requests[0].payloads))
+        for _, told, _ in found:
+            measurement.add_subject(told)
+        measure_surroundings(measurement, requests[0], cores, progress, load.seconds)
+        plan = LoadPlan(
+            url=found[0][0].url,
+            model=requests[0].name,
+            protocol=load.protocol,
+            connections=load.connections,
+            arrivals=Arrivals(kind="poisson", rate_per_s=load.rate_per_s, seed=1)
+            if load.rate_per_s
+            else Arrivals(kind="closed"),
+            duration_s=load.seconds,
+            warmup=Warmup(least_s=0.3, most_s=2.0),
+            cpus=cores.generator,
+        )
+        # Each with its own payloads: the right answers of two models differ.
+        subjects = (replace(found[0][0], payloads=requests[0].payloads), replace(found[1][0], payloads=requests[1].payloads))
+        return measure_pairs(measurement, subjects, plan, repeats=load.repeats, progress=progress)
+
+
+def gate_live(contract: Contract, url: str, path: Path, command: list[str], progress: Progress) -> Verdict:
+    """Hold the server at `url` to a contract."""
+    subject, told = elsewhere(url, contract.model)
+    if contract.protocol == "decision":
+        payloads = payloads_for_decision(contract.payloads)
+        subject = replace(subject, path=f"/v1/decisions/{contract.model}")
+    else:
+        payloads = payloads_for_server(contract.payloads, url, contract.model)
+    requests = Requests(contract.model, None, payloads, contract.payloads)
+    cores = Cores(None, None)
+    with Measurement(new_record(command, requests, cores, contract=contract), path, payloads) as measurement:
+        measurement.add_subject(told)
+        measure_surroundings(measurement, requests, cores, progress, contract.window_s)
+        return measure_contract(contract, measurement, subject, cores.generator, progress)
+
+
+def _side(stack: ExitStack, letter: str, side: str, load: Load, cores: Cores) -> tuple[Subject, SubjectRecord, Requests]:
+    """One side, up and answering."""
+    source = PayloadSource()
+    if "://" in side:
+        if load.model is None:
+            raise UsageError("a URL does not say which model", next_step="name it:  --model NAME")
+        subject, told = elsewhere(side, load.model, label=f"{letter} ({side})")
+        payloads = payloads_for_server(source, side, load.model)
+        return subject, told, Requests(load.model, None, payloads, source)
+    name, _, given = side.rpartition("=")
+    del name  # both sides are served under one name, so that one plan fits both
+    model = Path(given)
+    if not model.is_file():
+        raise UsageError(
+            f"{side} is no record, URL or model file", next_step="name two models:  flyball bench compare old.onnx new.onnx"
+        )
+    payloads = payloads_for(source, model, ModelSource(path=str(model), name=_MODEL))
+    subject, told = stack.enter_context(serving(model, _MODEL, payloads, cores.server, label=f"{letter} ({model.name})"))
+    return subject, told, Requests(_MODEL, model, payloads, source)

@@ -1,0 +1,87 @@
+"""`flyball registry list`: the names of a registry, or the versions of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flyball.cli.registry.options import WHERE, AsJson, Where, opened
+
+if TYPE_CHECKING:
+    from flyball.registry.views import NameView, VersionView
+
+_After = Annotated[
+    str | None, typer.Option("--after", metavar="NAME", help="Names behind this one: the next page.", show_default=False)
+]
+_Before = Annotated[
+    int | None, typer.Option("--before", min=1, metavar="N", help="Versions before this: the next page.", show_default=False)
+]
+_Most = Annotated[int, typer.Option("--most", "-n", min=1, max=1000, help="At most so many.")]
+
+
+def listing(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Its versions.", show_default=False)] = None,
+    after: _After = None,
+    before: _Before = None,
+    most: _Most = 100,
+    registry: Where = WHERE,
+    json: AsJson = False,
+) -> None:
+    """List the names that there are, each with its newest version and what is placed where; or the versions of one."""
+    from flyball.cli.output import print_json
+
+    with opened(registry) as found:
+        if name is None:
+            names = found.names(after=after, limit=most)
+            shown = [one.model_dump(mode="json") for one in names]
+        else:
+            versions = found.versions(name, before=before, limit=most)
+            shown = [one.model_dump(mode="json") for one in versions]
+    if json:
+        print_json(shown)
+    elif name is None:
+        _names(names, most)
+    else:
+        _versions(versions, most)
+
+
+def _names(names: list[NameView], most: int) -> None:
+    from flyball.cli.output import console
+    from flyball.cli.registry.text import moment, next_step, row, say, state, table
+
+    if not names:
+        say("nothing is registered")
+        next_step("flyball register NAME MODEL.onnx")
+        return
+    found = table("name", "newest", "state", "changed", "placed")
+    for one in names:
+        placed = ", ".join(f"{environment} {number}" for environment, number in one.placed.items())
+        row(found, one.name, one.newest, state(one.state), moment(one.changed_at), placed)
+    console().print(found)
+    if len(names) == most:
+        next_step(f"flyball registry list --after {names[-1].name}", word="More")
+    else:
+        next_step(f"flyball registry list {names[0].name}")
+
+
+def _versions(versions: list[VersionView], most: int) -> None:
+    from flyball.cli.output import console
+    from flyball.cli.registry.text import approvals, moment, next_step, row, say, short, state, table
+
+    if not versions:
+        say("no versions before that")
+        return
+    found = table("version", "state", "tier", "author", "registered", "signed by", "approvals", "placed", "package")
+    for one in versions:
+        where = ", ".join([*one.placed, *(f"@{alias}" for alias in one.aliases)])
+        row(
+            found, one.number, state(one.state), one.tier, one.author, moment(one.registered_at), one.signed_by,
+            approvals(one), where, short(one.root),
+        )  # fmt: skip
+    console().print(found)
+    last = versions[-1]
+    if len(versions) == most:
+        next_step(f"flyball registry list {last.name} --before {last.number}", word="More")
+    else:
+        next_step(f"flyball registry show {versions[0].name}@{versions[0].number}")

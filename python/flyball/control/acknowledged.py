@@ -1,0 +1,92 @@
+"""Which documents the servers took, and which they refused: by their own word, with the document's digest.
+
+Nothing is good because nobody complained: servers that watch a folder answer later, or are never asked. Plain values; must
+not know files, registries or servers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flyball.documents.snapshot.store import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from flyball.native.server_documents import Deployments, DeploymentState
+
+TAKEN_MAX = 1000
+
+
+class Proven:
+    """What a data plane said of the documents that it was given."""
+
+    def __init__(self, good: Mapping[str, bytes], taken: Iterable[str] = ()) -> None:
+        """`good`: documents that servers took before, by name; `taken`: digests of others, oldest first."""
+        self.good = dict(good)
+        self.refused: dict[str, DeploymentState] = {}
+        """Names whose newest document no server took, and what was said of it."""
+        self._taken = dict.fromkeys([*taken, *map(digest_of, self.good.values())])
+
+    @property
+    def taken(self) -> list[str]:
+        """Digests of documents that servers took, oldest first."""
+        return list(self._taken)
+
+    def offered(self, wanted: Mapping[str, bytes]) -> dict[str, bytes]:
+        """What to give to servers: what is wanted, but for a document that they refused the good one before it.
+
+        Servers that run have that one still; one that starts anew has nothing else to serve.
+        """
+        stale = [name for name, one in self.refused.items() if name not in wanted or digest_of(wanted[name]) != one.digest]
+        for name in stale:
+            del self.refused[name]
+        return {name: self.good.get(name, wanted[name]) if name in self.refused else wanted[name] for name in wanted}
+
+    def without_registry(self, newest: Mapping[str, bytes]) -> dict[str, bytes]:
+        """What to start with when only the files are there: the newest where servers took it once, else the last good."""
+        return {
+            name: document if digest_of(document) in self._taken else self.good.get(name, document)
+            for name, document in newest.items()
+        }
+
+    def only(self, names: Iterable[str]) -> None:
+        """Forget what is no longer wanted: what was revoked must not come back."""
+        self.good = {name: self.good[name] for name in names if name in self.good}
+
+    def hear(
+        self, given: Mapping[str, bytes], told: Mapping[str, Deployments], *, generation: int = 0, everybody: bool = True
+    ) -> None:
+        """Take in what servers say of what they were given, in a snapshot of this generation.
+
+        A document is good as soon as one of them serves it. It gives way only once all of them refused it: `everybody` says
+        that nobody is still to be heard, and what one server cannot load must not be kept from the others.
+        """
+        refusals: dict[tuple[str, str], DeploymentState] = {}
+        taken = set()
+        for said in told.values():
+            refused = {_of(one): one for one in said.deployments if one.state == "refused" and one.generation >= generation}
+            # What a server would not load again it may serve all the same: a release that ended is no reason to stop.
+            taken |= {_of(one) for one in said.deployments if one.state == "applied"} - refused.keys()
+            refusals = {**refused, **refusals}
+        for name, document in given.items():
+            key = name, digest_of(document)
+            self._judge(name, document, taken=key in taken, refusal=refusals.get(key) if everybody else None)
+        for digest in self.taken[:-TAKEN_MAX]:
+            del self._taken[digest]
+
+    def _judge(self, name: str, document: bytes, *, taken: bool, refusal: DeploymentState | None) -> None:
+        digest = digest_of(document)
+        if taken:
+            self.good[name] = document
+            self._taken.pop(digest, None)
+            self._taken[digest] = None
+            if name in self.refused and self.refused[name].digest == digest:
+                del self.refused[name]
+        elif refusal is not None:
+            self._taken.pop(digest, None)
+            self.refused.setdefault(name, refusal)
+
+
+def _of(one: DeploymentState) -> tuple[str, str]:
+    return one.name, one.digest

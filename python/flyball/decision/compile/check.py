@@ -1,0 +1,59 @@
+"""Checks a decision as far as that can be done before it runs: its files, then what it means.
+
+What it means is judged by the data plane's own compiler, through `flyball.native`; there is no second judge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flyball.decision.compile.document import compile_spec
+from flyball.decision.spec.faults import DecisionRefusedError, meaning_faults, refusal
+from flyball.native import decisions, model_documents, models, server_documents
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from flyball.decision.compile.document import Compiled
+    from flyball.decision.compile.model_documents import Artifact
+    from flyball.decision.spec.faults import Origin
+    from flyball.decision.spec.spec import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A decision without faults: its document, and its stages as the data plane compiled them."""
+
+    compiled: Compiled
+    stages: list[server_documents.PlannedStage]
+
+
+def check(spec: Spec, base: Path, origin: Origin) -> Checked:
+    """Compile and judge; raises with every fault, at the author's lines."""
+    compiled = compile_spec(spec, base, origin)
+    answer = decisions.check_decision(compiled.document, [_facts(artifact) for artifact in compiled.artifacts])
+    if answer.faults:
+        raise refusal(origin, meaning_faults(origin, answer.faults, compiled.document, compiled.singular))
+    return Checked(compiled, answer.stages)
+
+
+def digests_of(compiled: Compiled) -> server_documents.DecisionDigests:
+    """What servers know this document by; one that was checked has them."""
+    answer = decisions.check_decision(compiled.document, [_facts(artifact) for artifact in compiled.artifacts])
+    if answer.digests is None:
+        raise DecisionRefusedError(f"{compiled.name} does not check", faults=list(answer.faults))
+    return answer.digests
+
+
+def _facts(artifact: Artifact) -> dict[str, Any]:
+    """A model's signature: as its file declares it, or as ONNX Runtime finds it out where the file does not say."""
+    found: model_documents.ModelFiles | model_documents.Inspection = artifact.files
+    if any(tensor.datatype is None or tensor.shape is None for tensor in [*found.inputs, *found.outputs]):
+        found = models.inspect(artifact.path, rows_max=1)
+    return {
+        "version": artifact.version,
+        "inputs": [tensor.model_dump() for tensor in found.inputs],
+        "outputs": [tensor.model_dump() for tensor in found.outputs],
+        "explain": None if artifact.explain is None else str(artifact.explain),
+    }

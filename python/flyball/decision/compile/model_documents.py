@@ -1,0 +1,106 @@
+"""Compiles the models of a decision: which columns make which tensor, where files lie, and by what digest.
+
+Must not know what a score is used for.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from flyball.decision.compile.files import Files
+    from flyball.decision.spec.models import Explain, Model
+    from flyball.documents.yaml_lines import Place
+    from flyball.native.model_documents import ModelFiles
+
+PREVIOUS = "previous"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A version of the deployment: the model's name in the decision, its file, and what the file says."""
+
+    name: str
+    version: str
+    path: Path
+    files: ModelFiles
+    explain: Path | None = None
+
+
+def only_name(model: Model) -> str:
+    """The name of a decision's only model: its own, else its file's."""
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", model.path.rpartition("/")[2].removesuffix(".onnx")).strip("-")
+    return model.name or stem[:50] or "model"
+
+
+def previous_name(name: str) -> str:
+    """The name of the version before."""
+    return f"{name}-{PREVIOUS}"
+
+
+class ModelDocuments:
+    """Collects models, each the next version of the deployment."""
+
+    def __init__(self, files: Files, columns: Sequence[str]) -> None:
+        """`columns` are those that transforms touched."""
+        self._files = files
+        self._columns = columns
+        self.documents: list[dict[str, Any]] = []
+        self.artifacts: list[Artifact] = []
+
+    def add(self, place: Place, name: str, model: Model) -> None:
+        """Add a model, and the version before it where that is kept."""
+        files = self._files
+        found = files.model(place, model.path, model.digest)
+        if found is None:
+            return
+        asked = {
+            "inputs": self._inputs(place, model, found),
+            "score": {"output": model.score.output, "element": model.score.element},
+        }
+        explain = self._explain(place, model.explain)
+        trees = model.explain.trees if model.explain else None
+        self._put(
+            name, model.path, found, {**asked, **({"explain": explain} if explain else {})}, trees.path if trees else None
+        )
+        if model.previous is not None:
+            older = files.model((*place, "previous"), model.previous.path, model.previous.digest)
+            if older is not None:
+                self._put(previous_name(name), model.previous.path, older, asked)
+
+    def _put(self, name: str, path: str, found: ModelFiles, asked: dict[str, Any], sidecar: str | None = None) -> None:
+        version = str(len(self.artifacts) + 1)
+        explain = None if sidecar is None else self._files.at(sidecar)
+        self.artifacts.append(Artifact(name, version, self._files.at(path), found, explain))
+        self.documents.append({"name": name, "version": version, **asked})
+
+    def _inputs(self, place: Place, model: Model, found: ModelFiles) -> list[dict[str, Any]]:
+        """Which columns make which tensor. A model of one input need not name it."""
+        tensors = [tensor.name for tensor in found.inputs]
+        inputs = []
+        for part in model.columns:
+            name = part.tensor
+            if name is None and len(tensors) != 1:
+                self._files.wrong((*place, "columns"), None, f"columns for each of the model's inputs, {', '.join(tensors)}")
+                return []
+            if part.columns is None and not self._columns:
+                self._files.wrong((*place, "columns"), "from transforms", "a list of columns: no transform touches any")
+            columns = self._columns if part.columns is None else part.columns
+            inputs.append({"tensor": name or tensors[0], "columns": list(columns)})
+        return inputs
+
+    def _explain(self, place: Place, explain: Explain | None) -> dict[str, Any] | None:
+        if explain is None:
+            return None
+        if explain.trees is not None:
+            path = explain.trees.path
+            digest = self._files.digest((*place, "explain", "trees"), path, explain.trees.digest)
+            return {"by": "trees", "path": str(self._files.at(path)), "digest": digest}
+        if explain.linear is not None:
+            return {"by": "linear", **explain.linear.model_dump()}
+        return {"by": "ablation", **(explain.ablation.model_dump() if explain.ablation else {})}

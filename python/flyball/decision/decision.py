@@ -1,0 +1,152 @@
+"""`Decision`: written in YAML or in Python, checked with every fault at its line, and run in this process."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from flyball.decision.spec.faults import Origin
+from flyball.decision.spec.read import made, read_spec, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    from flyball.client import Decided, DecidedRow
+    from flyball.decision.compile.check import Checked
+    from flyball.decision.local import LocalServer
+    from flyball.decision.spec.spec import Spec
+    from flyball.documents.snapshot import Bundle
+    from flyball.errors import LineFault
+
+
+class Decision:
+    """Named fields in, a governed decision out.
+
+        fraud = flyball.Decision.load("card-fraud.yaml").with_(slo=flyball.SLO(p99="4ms"))
+        fraud.check()
+        fraud.decide({"card_id": "c-1", "amount": 12.5, "currency": "EUR"}).outcome
+
+    Keyword arguments are the keys of the YAML, with the same shorthands. Paths are relative to `base`.
+    """
+
+    def __init__(self, *, base: str | Path = ".", **parts: Any) -> None:
+        self._begin(made(_unwrapped(parts), Origin()), Path(base), Origin())
+
+    def _begin(self, spec: Spec, base: Path, origin: Origin) -> None:
+        self.spec = spec
+        self.base = base
+        self._origin = origin
+        self._lock = threading.Lock()
+        self._server: LocalServer | None = None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """From a YAML or JSON file. Raises with all faults of its shape; `check` finds those of its meaning."""
+        path = Path(path)
+        return cls._of(*read_spec(path), path.parent)
+
+    @classmethod
+    def from_yaml(cls, text: str, *, base: str | Path = ".") -> Self:
+        """From the text of such a file."""
+        return cls._of(*read_text(text, Path("decision.yaml")), Path(base))
+
+    @classmethod
+    def _of(cls, spec: Spec, origin: Origin, base: Path) -> Self:
+        decision = cls.__new__(cls)
+        decision._begin(spec, base, origin)
+        return decision
+
+    @property
+    def name(self) -> str:
+        """What callers ask for."""
+        return self.spec.decision
+
+    def with_(self, **parts: Any) -> Self:
+        """The same with some keys replaced."""
+        kept = {name: getattr(self.spec, name) for name in self.spec.model_fields_set}
+        whole = {**kept, **_unwrapped(parts)}
+        return self._of(made(whole, self._origin), self._origin, self.base)
+
+    def check(self) -> Checked:
+        """Everything that can be known before it runs; raises with every fault, line by line."""
+        from flyball.decision.compile.check import check
+
+        return check(self.spec, self.base, self._origin)
+
+    def warnings(self, file: str | Path = "SPEC") -> list[LineFault]:
+        """What is sound and may still surprise, each at its line; `file` is what commands in it call this decision."""
+        from flyball.decision.compile.warnings import warnings_of
+
+        return warnings_of(self.spec, self.check().compiled, self._origin, file)
+
+    def bundle(self) -> Bundle:
+        """The Snapshot that serves this decision alone."""
+        from flyball.decision.compile.bundle import bundle_of
+
+        return bundle_of([self.check().compiled])
+
+    def decide(
+        self,
+        input: Mapping[str, object],  # noqa: A002 - the API's own name
+        *,
+        idempotency_key: str | None = None,
+        explain: bool = False,
+        timings: bool = False,
+    ) -> Decided:
+        """Decide in this process, by the same walk as a server's; the first call starts it."""
+        return self._running().client.decide(
+            self.name, input, idempotency_key=idempotency_key, explain=explain, timings=timings
+        )
+
+    def decide_rows(self, rows: Sequence[Mapping[str, object]], *, explain: bool = False) -> list[DecidedRow]:
+        """Decide up to 1024 rows; one that cannot be decided has its own fault."""
+        return self._running().client.decide_rows(self.name, rows, explain=explain)
+
+    def to_yaml(self) -> str:
+        """Text that loads as an equal decision."""
+        from flyball.decision.spec.write import yaml_of
+
+        return yaml_of(self.spec)
+
+    def close(self) -> None:
+        """End what `decide` started; it starts again when it is needed."""
+        with self._lock:
+            server, self._server = self._server, None
+        if server is not None:
+            server.close()
+
+    def _running(self) -> LocalServer:
+        with self._lock:
+            if self._server is None:
+                from flyball.decision.local import LocalServer
+
+                self._server = LocalServer(self.bundle(), journal=bool(self.spec.record or self.spec.expose))
+            return self._server
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_server", None) is not None:
+            self.close()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Decision) and self.spec == other.spec
+
+    def __hash__(self) -> int:
+        return hash(self.to_yaml())
+
+    def __repr__(self) -> str:
+        return f"<Decision {self.name}>"
+
+
+def _unwrapped(parts: dict[str, Any]) -> dict[str, Any]:
+    """None means that a key is left out, as in YAML."""
+    return {name: value for name, value in parts.items() if value is not None}

@@ -1,0 +1,94 @@
+"""A decision in this process: the same server and the same API as anywhere, on a private Unix socket.
+
+There is no second way to decide. Must not know how decisions are written.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import signal
+import tempfile
+import threading
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flyball.errors import FlyballError
+
+if TYPE_CHECKING:
+    from flyball.client import Client
+    from flyball.documents.config.server import ServerConfig
+    from flyball.documents.snapshot import Bundle
+    from flyball.native.server import Server
+    from flyball.native.server_documents import Ack
+
+_STOP_S = 10.0
+_running: weakref.WeakSet[LocalServer] = weakref.WeakSet()
+
+
+class LocalServer:
+    """A data plane of this process that nobody else can reach; close it, or let the process end."""
+
+    def __init__(self, bundle: Bundle, *, deadline_ms: float = 60_000, journal: bool = False, **settings: object) -> None:
+        """`settings` are those of the server configuration, beside where it listens; a `journal` goes when it is closed."""
+        from flyball.client import Client
+        from flyball.native.server import Server
+
+        self._folder = Path(tempfile.mkdtemp(prefix="flyball-"))
+        self._lock = threading.Lock()
+        address = f"unix:{self._folder / 's'}"
+        if journal:
+            settings["journal_folder"] = str(self._folder / "journal")
+        try:
+            self._server: Server | None = _started(_config(address, settings), bundle, Server)
+            self._refuse_if_not_served()
+        except BaseException:
+            self.close()
+            raise
+        self.client: Client = Client(address, deadline_ms=deadline_ms)
+        _running.add(self)
+
+    def close(self) -> None:
+        """End it; requests in flight are answered first."""
+        with self._lock:
+            server, self._server = getattr(self, "_server", None), None
+        if getattr(self, "client", None) is not None:
+            self.client.close()
+        if server is not None:
+            server.drain()
+            server.wait(_STOP_S)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def acks(self) -> list[Ack]:
+        """What became of each deployment."""
+        return self._server.acks() if self._server else []
+
+    def _refuse_if_not_served(self) -> None:
+        refused = [ack for ack in self.acks() if ack.state == "refused"]
+        if refused:
+            raise FlyballError("; ".join(f"{ack.name}: {ack.reason}" for ack in refused), code="decision_refused")
+
+
+def _config(address: str, settings: dict[str, object]) -> ServerConfig:
+    from flyball.documents.config.server import ServerConfig
+
+    # Whoever made the bundle is this process: there is nobody else to sign for.
+    return ServerConfig.model_validate({"listen": [address], "log": "error", "unsigned": "allow", **settings})
+
+
+def _started(config: ServerConfig, bundle: Bundle, kind: type[Server]) -> Server:
+    """The threads of the data plane inherit a mask without signals: those stay this process's own business."""
+    if threading.current_thread() is not threading.main_thread():
+        return kind(config, bundle.to_bytes())
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.valid_signals()))
+    try:
+        return kind(config, bundle.to_bytes())
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@atexit.register
+def _close_all() -> None:
+    for server in list(_running):
+        server.close()

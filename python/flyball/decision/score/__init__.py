@@ -1,0 +1,1 @@
+"""The offline twin: files of rows through the same server and API."""

@@ -1,0 +1,238 @@
+"""What is wrong with a decision, at the line where its author wrote it, with the nearest name that would be right.
+
+Faults come from the models (shape), from compiling (files, fitted parameters) and from the data plane's own checks; all
+become `LineFault`s here. Must not know what is checked.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+
+from flyball.documents.faults import path_of
+from flyball.errors import LineFault, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from pydantic import BaseModel, ValidationError
+
+    from flyball.documents.yaml_lines import Marked, Place
+    from flyball.errors import Fault
+
+_FOUND_CHARACTERS_MAX = 60
+_PARTS = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+_PAGE = "see docs/reference/decision-spec.md for every key"
+
+
+class DecisionRefusedError(RefusedError):
+    """A decision that does not check; `faults` has all of its faults."""
+
+    code = "decision_refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a decision was written: its file and lines; a decision made in Python has neither."""
+
+    path: Path | None = None
+    marked: Marked | None = None
+
+    def __str__(self) -> str:
+        return str(self.path) if self.path else "the decision"
+
+    def at(self, place: Place) -> str:
+        """File and line of a place, or of the nearest thing around it."""
+        if self.path is None or self.marked is None:
+            return "decision"
+        return f"{self.path}:{self.marked.line(self._written(place))}"
+
+    def _written(self, place: Place) -> Place:
+        """The same place as its author wrote it: compiled lists may be objects there, and shorthands have no keys."""
+        here: Any = self.marked.value if self.marked else None
+        found: list[str | int] = []
+        for part in place:
+            if isinstance(here, dict) and part in here:
+                key: str | int = part
+            elif isinstance(here, dict) and isinstance(part, int) and part < len(here):
+                key = list(here)[part]
+            elif isinstance(here, list) and isinstance(part, int) and part < len(here):
+                key = part
+            else:
+                break
+            found.append(key)
+            here = here[key]
+        return tuple(found)
+
+
+def refusal(origin: Origin, faults: Sequence[LineFault]) -> DecisionRefusedError:
+    """The error that tells all faults, in the order of their lines."""
+    ordered = sorted(faults, key=lambda fault: (_line(fault.at), fault.path))
+    count = f"{len(faults)} fault{'s' * (len(faults) != 1)}"
+    return DecisionRefusedError(f"{origin} has {count}", faults=list(ordered), next_step=_PAGE)
+
+
+def fault_at(origin: Origin, place: Place, found: object, allowed: str, words: str | None = None) -> LineFault:
+    """One fault at a place of the author's document."""
+    told = words or (f"is {_shown(found)}; allowed: {allowed}" if found is not None else allowed)
+    return LineFault(path_of(place), _plain(found), allowed, origin.at(place), told)
+
+
+def shape_faults(origin: Origin, error: ValidationError, root: type[BaseModel]) -> list[LineFault]:
+    """What the models refuse."""
+    faults = []
+    for item in error.errors(include_url=False, include_context=True):
+        place = tuple(part for part in item["loc"] if part != "[key]")
+        faults.append(_shape_fault(origin, place, dict(item), root))
+    return faults
+
+
+def _shape_fault(origin: Origin, place: Place, item: dict[str, Any], root: type[BaseModel]) -> LineFault:
+    kind = item["type"]
+    if kind == "extra_forbidden":
+        known = _keys(_model_at(root, place[:-1]))
+        return fault_at(
+            origin, place, item["input"], f"one of {', '.join(known)}", f"is no key here; {near(str(place[-1]), known)}"
+        )
+    if kind == "missing":
+        allowed = _description(root, place)
+        return fault_at(origin, place, None, allowed, f"is missing: {allowed}")
+    if kind == "not_allowed":
+        allowed = str(item["ctx"]["allowed"])
+    elif kind in ("model_type", "model_attributes_type", "dict_type"):
+        allowed = _object_words(root, place)
+    elif kind == "list_type":
+        allowed = "a list"
+    elif kind in ("too_long", "too_short"):
+        allowed = str(item["msg"]).lower().removesuffix(f", not {item['ctx'].get('actual_length')}")
+    else:
+        allowed = str(item["msg"]).lower()
+    close = difflib.get_close_matches(str(item["input"]), _choices(root, place), n=1)
+    advice = f"; did you mean {close[0]}?" if close else ""
+    return fault_at(origin, place, item["input"], allowed, f"is {_shown(item['input'])}; allowed: {allowed}{advice}")
+
+
+def meaning_faults(
+    origin: Origin, faults: Iterable[Fault], document: Mapping[str, Any], singular: str | None
+) -> list[LineFault]:
+    """What the data plane's own checks say, at the author's lines. `singular` is the name of the only model."""
+    told = []
+    for fault in faults:
+        place = _authors(place_of(fault.path), document, singular)
+        found = fault.found
+        words = fault.allowed if found is None else f"is {_shown(found)}; allowed: {fault.allowed}"
+        told.append(LineFault(path_of(place), found, fault.allowed, origin.at(place), words))
+    return told
+
+
+def _authors(place: Place, document: Mapping[str, Any], singular: str | None) -> Place:
+    """A place of the document as its author would write it: `model` for the only one, `columns`, steps by name."""
+    match place:
+        case ("models", name, *rest):
+            before: Place = ("model",) if name == singular else ("models", name)
+            match rest:
+                case ["inputs", int(), "columns", *more]:
+                    return (*before, "columns", *more)
+                case ["inputs", *_]:
+                    return (*before, "columns")
+                case ["score", *_]:
+                    return (*before, "score")
+                case ["explain", "path" | "digest" | "by"]:
+                    return (*before, "explain")
+            return (*before, *rest)
+        case ("transforms", int(step), *rest) if step < len(document["transforms"]):
+            return ("transforms", step, document["transforms"][step]["op"], *rest)
+        case ("features", name, ("source" | "key" | "field") as key):
+            return ("features", name, "lookup" if key == "source" else key)
+        case ("features", name, "lookup", key):
+            return ("features", name, "lookup" if key == "source" else key)
+    return place
+
+
+def place_of(path: str) -> Place:
+    """`policy.rules[0].when` as its parts."""
+    return tuple(int(index) if index else key for index, key in _PARTS.findall(path))
+
+
+def near(wrong: str, known: Sequence[str]) -> str:
+    """The advice that ends the search."""
+    close = difflib.get_close_matches(wrong, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}" if known else "there are none"
+
+
+def _line(at: str) -> int:
+    number = at.rpartition(":")[2]
+    return int(number) if number.isdecimal() else 0
+
+
+def _keys(model: type[BaseModel] | None) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()] if model else []
+
+
+def _description(root: type[BaseModel], place: Place) -> str:
+    owner = _model_at(root, place[:-1])
+    for name, field in owner.model_fields.items() if owner else ():
+        if place[-1] in (name, field.alias):
+            return field.description or "a value"
+    return "a value"
+
+
+def _choices(root: type[BaseModel], place: Place) -> list[str]:
+    """The words of which one may stand at a place; none where it holds something else."""
+    owner = _model_at(root, place[:-1]) if place else None
+    for name, field in owner.model_fields.items() if owner else ():
+        if place[-1] in (name, field.alias) and get_origin(_bare(field.annotation)) is Literal:
+            return [str(choice) for choice in get_args(_bare(field.annotation))]
+    return []
+
+
+def _object_words(root: type[BaseModel], place: Place) -> str:
+    keys = _keys(_model_at(root, place))
+    return f"an object of {', '.join(keys)}" if keys else "an object"
+
+
+def _model_at(root: type[BaseModel], place: Place) -> type[BaseModel] | None:
+    """The model that a place points into; None where it points at something else."""
+    here: Any = root
+    for part in place:
+        here = _bare(here)
+        if get_origin(here) in (dict, list):
+            here = get_args(here)[-1]
+            continue
+        fields = getattr(here, "model_fields", {})
+        here = next((field.annotation for name, field in fields.items() if part in (name, field.alias)), None)
+    here = _bare(here)
+    return here if hasattr(here, "model_fields") else None
+
+
+def _bare(annotation: Any) -> Any:
+    """X for `Annotated[X, …]` and for `X | None`."""
+    while True:
+        if get_origin(annotation) is Annotated:
+            annotation = get_args(annotation)[0]
+        elif get_origin(annotation) in (Union, UnionType):
+            annotation = next(choice for choice in get_args(annotation) if choice is not NoneType)
+        else:
+            return annotation
+
+
+def _plain(value: object) -> object:
+    """What JSON can say of a value that stood there."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)[:_FOUND_CHARACTERS_MAX]
+    return value
+
+
+def _shown(value: object) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        text = repr(value)
+    return text if len(text) <= _FOUND_CHARACTERS_MAX else text[: _FOUND_CHARACTERS_MAX - 1] + "…"

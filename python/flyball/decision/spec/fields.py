@@ -1,0 +1,205 @@
+"""What a decision reads: the fields that a caller sends, and the features that are looked up, counted or computed.
+
+Must not know transforms, models or rules.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import Field as Words
+from pydantic import model_validator
+
+from flyball.decision.spec.parts import Key, Name, Number, Part, Path, Scalar, Switch, Text, Texts, words
+from flyball.decision.spec.shorthand import WINDOW_ALLOWED, WholeMs, not_allowed, read_window
+from flyball.documents.faults import Allowed
+
+FieldType = Annotated[
+    Literal["bool", "int", "float", "string", "category", "time"],
+    Allowed("bool, int, float, string, category or time"),
+]
+_REACTIONS = ("missing", "use_stale", "fault")
+_NO_TLS = "redis:// by a tunnel: rediss:// needs TLS, which sources of features do not have"
+_SOURCE_ALLOWED = "one of redis (its address), redis_env (the environment variable that has it) and store (a file)"
+
+
+class Field(Part):
+    """A field of the input. `amount: float` is short for `amount: {type: float}`."""
+
+    type: FieldType = Words(description="what it holds; `time` is RFC 3339 text, or seconds since 1970")
+    required: Switch = Words(default=True, description="whether a caller must send it")
+    default: Scalar | None = words("what stands for a value that was not sent; `missing: -1` says both at once")
+    min: Number | None = words("least value, of an int or float")
+    max: Number | None = words("largest value, of an int or float")
+    values: Texts | None = words("the values of a category")
+    values_file: Path | None = words("a text file that has them, one on each line")
+    unknown: Annotated[str, Allowed("a text")] | None = words("what other values are taken for; without it they are refused")
+    length_max: Annotated[int, Words(ge=1, le=65_536), Allowed("a whole number, 1 to 65536")] = Words(
+        default=1024, description="longest text, in bytes"
+    )
+    key: Switch = Words(default=False, description="identifies what is decided about; requests stick to a variant by it")
+    pii: Switch = Words(default=False, description="personal data: never written to logs")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shorthands(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"type": value}
+        if isinstance(value, dict) and "missing" in value:
+            parts = dict(value)
+            if "default" in parts or "required" in parts:
+                raise not_allowed("missing alone, or required and default: missing says both")
+            missing = parts.pop("missing")
+            return {**parts, "required": False, **({} if missing is None else {"default": missing})}
+        return value
+
+    @model_validator(mode="after")
+    def _one_list_of_values(self) -> Field:
+        if self.values is not None and self.values_file is not None:
+            raise not_allowed("values or values_file, not both")
+        return self
+
+
+class Window(Part):
+    """Events of a key in the last while. Written `sum(amount) by card_id last 1h`."""
+
+    op: Annotated[Literal["count", "sum", "mean", "distinct"], Allowed("count, sum, mean or distinct")] = Words(
+        description="what is told of them"
+    )
+    of: Name | None = words("the field that is summed or told apart; none for count")
+    by: Name = Words(description="the field that is the key")
+    last: WholeMs = Words(description="how far back it looks")
+    current: Switch = Words(default=True, description="whether the event that is being decided counts")
+    source: Key | None = words("a redis source that replicas share; without it the window is this replica's own")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shorthand(cls, value: Any) -> Any:
+        return read_window(value) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _field_where_wanted(self) -> Window:
+        if (self.op == "count") != (self.of is None):
+            raise not_allowed(WINDOW_ALLOWED)
+        return self
+
+
+_REACTS = "`missing`, `use_stale`, `fault`, or a value that stands for it"
+
+
+class Reaction(Part):
+    """What becomes of a feature that is not there: `missing`, `use_stale`, `fault`, or a value that stands for it."""
+
+    do: Literal["missing", "use_stale", "fault", "value"]
+    value: Scalar | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shorthand(cls, value: Any) -> Any:
+        if isinstance(value, str) and value in _REACTIONS:
+            return {"do": value}
+        if isinstance(value, str) and (meant := difflib.get_close_matches(value, _REACTIONS, 1, 0.8)):
+            raise not_allowed(f"{meant[0]} (did you mean that?), or {{value: {value}}} for the text itself")
+        if isinstance(value, dict) and set(value) == {"value"}:
+            value = value["value"]
+        if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+            return {"do": "value", "value": value}
+        raise not_allowed("missing, use_stale, fault, or a value ({value: missing} for the text itself)")
+
+
+class Feature(Part):
+    """A value that the caller does not send. Just one of window, lookup and compute says where it comes from."""
+
+    window: Window | None = words("a windowed aggregate, `count() by card_id last 1h`")
+    lookup: Key | None = words("a record of a source, by the source's name; `redis://cards` is short for a source of redis")
+    key: Name | None = words("the field that is the record's key; of a lookup")
+    field: Text | None = words("the record's field; of a lookup, and by default the feature's own name")
+    compute: Annotated[str, Words(min_length=1, max_length=4096), Allowed("an expression")] | None = words(
+        "an expression over fields and features before it"
+    )
+    type: FieldType | None = words(
+        "what it holds; by default int for count and distinct, float for sum, mean and compute, string for a lookup"
+    )
+    values: Texts | None = words("the values of a category")
+    values_file: Path | None = words("a text file that has them, one on each line")
+    unknown: Annotated[str, Allowed("a text")] | None = words("what other values are taken for")
+    max_age: WholeMs | None = words("older values are stale")
+    on_missing: Reaction = Words(
+        default=Reaction.model_validate("missing"),
+        description="when there is none: `missing`, `use_stale`, `fault`, or a value that stands for it",
+    )
+    on_stale: Reaction = Words(
+        default=Reaction.model_validate("missing"),
+        description="when it is too old: `missing`, `use_stale`, `fault`, or a value that stands for it",
+    )
+    on_error: Reaction = Words(
+        default=Reaction.model_validate("missing"),
+        description="when its source is down or slow: `missing`, `use_stale`, `fault`, or a value that stands for it",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _set_as_host(cls, value: Any) -> Any:
+        if isinstance(value, dict) and isinstance(value.get("lookup"), str):
+            return {**value, "lookup": value["lookup"].removeprefix("redis://").rstrip("/")}
+        return value
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Feature:
+        if [self.window, self.lookup, self.compute].count(None) != 2:
+            raise not_allowed("just one of window, lookup and compute")
+        if self.lookup is None and (self.key is not None or self.field is not None):
+            raise not_allowed("key and field beside a lookup only")
+        if self.lookup is not None and self.key is None:
+            raise not_allowed("key beside lookup: the field whose value finds the record")
+        if self.values is not None and self.values_file is not None:
+            raise not_allowed("values or values_file, not both")
+        return self
+
+
+class Cache(Part):
+    """How long records of a source are kept in memory."""
+
+    ttl: WholeMs = Words(default=WholeMs(60_000), description="how long a record is used without asking again")
+    absent_ttl: WholeMs = Words(default=WholeMs(1000), description='the same for "there is none"')
+    entries_max: Annotated[int, Words(ge=1, le=100_000_000), Allowed("a whole number, 1 to 100000000")] = Words(
+        default=100_000, description="records that are kept at most"
+    )
+
+
+class Source(Part):
+    """A store of features. `cards: redis://127.0.0.1:6379` is short for `cards: {redis: …}`."""
+
+    redis: (
+        Annotated[
+            str,
+            Words(pattern=r"^(?:rediss?|unix|redis\+unix)://\S+$", max_length=1024),
+            Allowed("redis://HOST:PORT, without a password"),
+        ]
+        | None
+    ) = words("address of a Redis or Valkey, without a password")
+    redis_env: (
+        Annotated[str, Words(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"), Allowed("the name of an environment variable")]
+        | None
+    ) = words("the environment variable that has the address, for one with a password")
+    store: Path | None = words("a file that `flyball features push` fills")
+    set: Key | None = words("the set of records; by default the source's name")
+    timeout: WholeMs = Words(default=WholeMs(5), description="longest wait for redis")
+    cache: Cache = Words(default=Cache(), description="an object: how long records are kept in memory")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _address_alone(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"redis": value} if "://" in value else {"store": value}
+        return value
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Source:
+        if [self.redis, self.redis_env, self.store].count(None) != 2:
+            raise not_allowed(_SOURCE_ALLOWED)
+        if (self.redis or "").startswith("rediss://"):
+            raise not_allowed(_NO_TLS)
+        return self

@@ -1,0 +1,71 @@
+"""What the parts of a decision have in common: unknown keys are errors, texts are bounded, lists may be written as one.
+
+Must not know which parts there are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from flyball.decision.spec.shorthand import not_allowed
+from flyball.documents.faults import Allowed
+
+ITEMS_MAX = 65_536
+NAME_ALLOWED = "1 to 64 of A-Z a-z 0-9 _ and not beginning with a digit: rules write it as it is"
+_SCALAR_ALLOWED = "a text, a finite number, true or false"
+
+
+class Part(BaseModel):
+    """A part of what an author writes. Values are taken as they stand: no text for a number."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+def _scalar(value: object) -> object:
+    if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise not_allowed(_SCALAR_ALLOWED)
+
+
+def _listed(value: object) -> object:
+    """One thing, where a list of them may stand."""
+    return [value] if isinstance(value, bool | int | float | str) else value
+
+
+Scalar = Annotated[Any, BeforeValidator(_scalar)]
+"""A value of a field, as JSON has it."""
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"), Allowed(NAME_ALLOWED)]
+Key = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"),
+    Allowed("1 to 128 of A-Z a-z 0-9 . _ - and not beginning with a dot"),
+]
+Text = Annotated[str, Field(min_length=1, max_length=1024), Allowed("a text of 1 to 1024 characters")]
+Path = Annotated[str, Field(min_length=1, max_length=4096), Allowed("the path of a file, from the folder of this one")]
+Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$"), Allowed('"sha256:" and 64 lower-case hex digits')]
+Number = Annotated[float, Field(allow_inf_nan=False), Allowed("a finite number")]
+Switch = Annotated[bool, Allowed("true or false")]
+Texts = Annotated[
+    list[str],
+    BeforeValidator(_listed),
+    Field(max_length=ITEMS_MAX),
+    Allowed("a text, or a list of texts (in quotes where YAML would read a number)"),
+]
+Numbers = Annotated[
+    list[Annotated[float, Field(allow_inf_nan=False)]],
+    BeforeValidator(_listed),
+    Field(max_length=ITEMS_MAX),
+    Allowed("a finite number, or a list of them"),
+]
+Columns = Annotated[
+    list[str], BeforeValidator(_listed), Field(min_length=1, max_length=4096), Allowed("a column, or a list of columns")
+]
+
+
+def words(description: str, **more: Any) -> Any:
+    """A key with a default of None, and the words that the reference page has for it."""
+    return Field(default=None, description=description, **more)

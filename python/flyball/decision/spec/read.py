@@ -1,0 +1,66 @@
+"""Reads a decision from its YAML (or JSON) file. All faults of its shape are told at once, each with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from flyball.decision.spec.faults import DecisionRefusedError, Origin, fault_at, refusal, shape_faults
+from flyball.decision.spec.spec import Spec
+from flyball.documents.faults import path_of
+from flyball.documents.yaml_lines import BrokenYamlError, Marked, read_marked
+from flyball.errors import LineFault
+
+_BYTES_MAX = 1024 * 1024
+
+
+def read_spec(path: Path) -> tuple[Spec, Origin]:
+    """A decision from its file, and where each part of it stands."""
+    return read_text(_text(path), path)
+
+
+def read_text(text: str, path: Path) -> tuple[Spec, Origin]:
+    """The same from text that stands, or would stand, in a file."""
+    try:
+        marked = read_marked(text)
+    except BrokenYamlError as error:
+        where = Origin(path, Marked(lines={(): error.line}))
+        raise refusal(where, [fault_at(where, (), None, "a YAML document", error.why)]) from error
+    except RecursionError as error:
+        where = Origin(path, Marked())
+        raise refusal(where, [fault_at(where, (), None, "a YAML document", "is nested too deeply")]) from error
+    origin = Origin(path, marked)
+    return made(marked.value, origin), origin
+
+
+def made(value: Any, origin: Origin) -> Spec:
+    """The checked object; raises with every fault of its shape."""
+    problems = origin.marked.problems if origin.marked else []
+    faults = [LineFault(path_of(place), None, "once", f"{origin.path}:{line}", words) for place, line, words in problems]
+    try:
+        spec = Spec.model_validate(value)
+    except ValidationError as error:
+        raise refusal(origin, [*faults, *shape_faults(origin, error, Spec)]) from error
+    except RecursionError as error:
+        raise refusal(origin, [fault_at(origin, (), None, "a decision", "is nested too deeply")]) from error
+    if faults:
+        raise refusal(origin, faults)
+    return spec
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_BYTES_MAX + 1)
+        if len(raw) > _BYTES_MAX:
+            raise DecisionRefusedError(f"{path} is larger than 1 MiB, which no decision needs")
+        # JSON indented with tabs is JSON, but no YAML; within JSON's strings a tab cannot stand.
+        return raw.decode().replace("\t", " ") if path.suffix == ".json" else raw.decode()
+    except OSError as error:
+        raise DecisionRefusedError(
+            f"cannot read {path}: {error.strerror}", next_step="name the decision's YAML file"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise DecisionRefusedError(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from error

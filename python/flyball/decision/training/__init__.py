@@ -1,0 +1,1 @@
+"""Training rows as serving would see them, and parameters fitted on them."""

@@ -1,0 +1,116 @@
+"""Fits what a decision's transforms leave open, on rows that are read as its schema reads requests.
+
+Must not know files of its own: the caller names the rows and where the result goes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from flyball.decision.compile.columns import kinds, open_steps, touched, whole_steps
+from flyball.decision.compile.files import Files
+from flyball.decision.fit.columns import absent, apply, is_text
+from flyball.decision.fit.learn import fit_transforms, is_open
+from flyball.decision.spec.faults import refusal
+from flyball.decision.spec.read import read_spec
+from flyball.decision.training.computed import computed_of, reads_of, with_computed
+from flyball.decision.training.rejected import refuse_rejected
+from flyball.errors import InvalidInputError
+from flyball.rows.columns import read_columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from flyball.decision.fit.columns import Column, Columns
+    from flyball.decision.fit.fitted import Fitted
+    from flyball.decision.spec.faults import Origin
+    from flyball.decision.spec.fields import Feature, Field
+    from flyball.decision.spec.spec import Spec
+
+
+def fit_spec(spec: Spec, base: Path, origin: Origin, data: Path, *, target: str | None = None) -> Fitted:
+    """The parameters of every open transform."""
+    steps = open_steps(spec)
+    if not any(is_open(step) for step in steps):
+        raise InvalidInputError(
+            f"{spec.decision}: no transform leaves anything open", next_step="leave parameters out of the ones to be fitted"
+        )
+    taken = {name for step in steps for name in step["of"]}
+    columns, truth = _columns(spec, Files(base, origin), taken, data, target)
+    return fit_transforms(steps, columns, target=truth)
+
+
+def training_rows(decision: str | Path, data: str | Path, *, target: str) -> tuple[list[str], NDArray[np.float32], Column]:
+    """What the model is trained on: the names of its columns, its rows as float32, and the target.
+
+    The columns are made by the decision's own transforms with their fitted parameters, and computed features by the program
+    that serves, so that training and serving cannot drift apart: rows that serving rejects are refused, and so is a column
+    of the data that says something else than the decision computes. The decision has one model; its columns are those that
+    it lists, else all that transforms touched. `data` is .parquet, .csv or .jsonl.
+    """
+    decision, data = Path(decision), Path(data)
+    spec, origin = read_spec(decision)
+    if spec.model is None and spec.models is None:
+        raise InvalidInputError(
+            f"{decision}: the decision has no model, so it has no training columns",
+            next_step="name the model that is to be trained:  model: {path: MODEL.onnx, …}",
+        )
+    files = Files(decision.parent, origin)
+    steps = whole_steps(spec, {name: found for name in kinds(spec) if (found := _categories(spec, name, files))}, files)
+    if files.faults:
+        raise refusal(origin, files.faults)
+    listed = spec.model.columns[0].columns if spec.model else None
+    names = listed or touched(steps, [*spec.input, *spec.features])
+    if not names:
+        raise InvalidInputError(f"{decision}: the model has no columns", next_step="list them in model.columns")
+    sources = {*names, *(name for step in steps for name in step["of"])}
+    columns, truth = _columns(spec, files, sources, data, target)
+    for step in steps:
+        columns = apply(step, columns)
+    assert truth is not None  # noqa: S101 - a target was named
+    return names, np.stack([columns[name] for name in names], axis=1).astype(np.float32), truth
+
+
+def _columns(spec: Spec, files: Files, wanted: set[str], data: Path, target: str | None) -> tuple[Columns, Column | None]:
+    """The columns of fields and features that are wanted, as the schema reads them, with what the decision computes."""
+    needed = reads_of(spec, wanted)
+    computed = computed_of(spec, needed)
+    asked = {name: kind for name, kind in kinds(spec).items() if name in needed}
+    columns, truth = read_columns(data, asked, target=target, optional=computed)
+    categories = {name: _categories(spec, name, files) for name in asked}
+    if files.faults:
+        raise refusal(files.origin, files.faults)
+    refuse_rejected(spec, columns, categories, data)
+    read = {name: _as_read(spec, name, column, files) for name, column in columns.items()}
+    return with_computed(spec, read, computed, categories, data), truth
+
+
+def _as_read(spec: Spec, name: str, column: Column, files: Files) -> Column:
+    """A column with what the schema puts in the place of unknown and missing values."""
+    part = _part(spec, name)
+    if part.unknown is not None and is_text(column):
+        known = {*_categories(spec, name, files), None}
+        column = np.array([value if value in known else part.unknown for value in column], dtype=object)
+    default = getattr(part, "default", None)
+    if default is not None and column.dtype.kind != "M":
+        column = column.copy()
+        column[absent(column)] = default
+    return column
+
+
+def _categories(spec: Spec, name: str, files: Files) -> list[str]:
+    """The values of a field or feature, with what others are taken for; none where it is no category."""
+    part = _part(spec, name)
+    values = list(part.values or ())
+    if part.values_file is not None:
+        values = files.values(("input" if name in spec.input else "features", name, "values_file"), part.values_file)
+    if values and part.unknown is not None and part.unknown not in values:
+        values.append(part.unknown)
+    return values
+
+
+def _part(spec: Spec, name: str) -> Field | Feature:
+    return spec.input[name] if name in spec.input else spec.features[name]

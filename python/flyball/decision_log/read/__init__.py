@@ -1,0 +1,1 @@
+"""Records, queries and pages of the whole log: segments and Parquet alike."""

@@ -1,0 +1,155 @@
+"""The whole log: what lies in Parquet, then what still lies in segments, under the names that `JournalLog` has.
+
+Whoever reads records takes this; whoever writes Parquet takes `JournalLog`. Must not know how records are shown.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from flyball.decision_log.read.parquet_log import ParquetLog
+from flyball.errors import EvidenceError
+from flyball.native.journal import JournalLog
+from flyball.native.journal_documents import Verified
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from flyball.decision_log.retention.retired import Retired
+    from flyball.native.journal import Frame, Wanted
+    from flyball.native.journal_documents import Proof
+
+_MOST = 4096
+
+
+class WholeLog(JournalLog):
+    """A journal's folder with all of its records."""
+
+    def read(self, from_seq: int, wanted: Wanted) -> Iterator[dict[str, Any]]:
+        """Each record once, also while compaction moves them."""
+        tried, end, begin = -1, False, None
+        parquet = ParquetLog(self.folder)
+        while not end:
+            for entry in _compacted(parquet, from_seq):
+                if entry.gone_unix_ns is None and (wanted.since_ns is None or entry.newest_unix_ns >= wanted.since_ns):
+                    yield from self._of_parquet(parquet, entry, from_seq, wanted)
+                from_seq = entry.next_seq
+            try:
+                begin = self.first_since(wanted.since_ns) if begin is None else begin
+                lines, from_seq, end = self.chunk(max(from_seq, begin), _MOST, asdict(wanted))
+            except EvidenceError as error:
+                # It was compacted between the two looks; the list says so by now, or nobody knows where it is.
+                if error.code != "journal_moved" or tried == from_seq:
+                    raise
+                tried, parquet = from_seq, ParquetLog(self.folder)
+                continue
+            yield from map(self.with_input, map(json.loads, lines.splitlines()))
+
+    def _of_parquet(self, parquet: ParquetLog, entry: Retired, from_seq: int, wanted: Wanted) -> Iterator[dict[str, Any]]:
+        for frame in parquet.frames(entry):
+            if frame.seq >= from_seq:
+                record = self.placed(frame, entry.first_seq)
+                if wanted.has(record, record.get("at", entry.created_unix_ns)):
+                    yield record
+
+    def find(self, decision_id: str) -> list[dict[str, Any]]:
+        """All records of a decision, oldest first: itself, and what was told of it later."""
+        try:
+            live = super().find(decision_id)
+        except EvidenceError as error:
+            if error.code != "journal_moved":
+                raise
+            live = super().find(decision_id)
+        # Segments first: what compaction moves in between is seen twice then, not never.
+        compacted = ParquetLog(self.folder).find(decision_id)
+        found = {frame.seq: self.placed(frame, entry.first_seq) for entry, frame in compacted}
+        return list((found | {record["seq"]: record for record in live}).values())
+
+    def erasure(self, subject: str, from_seq: int) -> dict[str, Any] | None:
+        """The first erasure of a subject from a sequence number on; none: there is none, or its record was removed."""
+        parquet = ParquetLog(self.folder)
+        for entry in _compacted(parquet, from_seq):
+            for frame in parquet.events(entry, "erased") if entry.gone_unix_ns is None else ():
+                record = self.placed(frame, entry.first_seq)
+                if frame.seq >= from_seq and record.get("subject") == subject:
+                    return record
+            from_seq = entry.next_seq
+        return super().erasure(subject, from_seq)
+
+    def placed(self, frame: Frame, first_seq: int) -> dict[str, Any]:
+        """A frame as a record with its place, as the log's reader gives it."""
+        place = {"seq": frame.seq, "segment": frame.segment, "frame": frame.seq - first_seq}
+        return self.with_input({**self.render(frame.payload), **place, "leaf": frame.leaf.hex(), "prev": frame.prev.hex()})
+
+    def prove(self, seq: int) -> Proof:
+        """That a record is in its segment, and its segment under the last checkpoint."""
+        if ParquetLog(self.folder).of(seq) is None:
+            return super().prove(seq)
+        from flyball.decision_log.proof.prove import prove_compacted
+
+        return prove_compacted(self, seq)
+
+    def verify(
+        self,
+        *,
+        segment: int | None = None,
+        checkpoint: str | None = None,
+        key: str | None = None,
+        without_keys: bool = False,
+        told: Callable[[int, int], None] | None = None,
+    ) -> Verified:
+        """Check everything, in segments and in Parquet; never stops at the first fault."""
+        from flyball.decision_log.proof.verify_parquet import verify_parquet
+
+        parquet = verify_parquet(self.folder, segment, told)
+        if segment is not None and parquet.segments:
+            return Verified(frames=parquet.records, segments=1, checkpoints=0, findings=parquet.findings)
+        native = super().verify(segment=segment, checkpoint=checkpoint, key=key, without_keys=without_keys, told=told)
+        return native.model_copy(
+            update={
+                "frames": native.frames + parquet.records,
+                "segments": native.segments + parquet.segments,
+                "findings": [*parquet.findings, *native.findings],
+                "retired_until": parquet.retired_until,
+                "retired_segments": parquet.retired_segments,
+            }
+        )
+
+    def segment_frames(self, segment: int) -> tuple[bytes, list[Frame]]:
+        """A segment's header and its durable frames, wherever it lies."""
+        parquet = ParquetLog(self.folder)
+        if segment in parquet.entries:
+            entry = parquet.entries[segment]
+            return parquet.header(entry), parquet.frames(entry)
+        return self.header(segment), list(self.live_frames(segment))
+
+    def live_frames(self, segment: int) -> Iterator[Frame]:
+        """Durable frames of a segment that has its own file yet."""
+        facts = next(facts for facts in self.segments() if facts.segment == segment)
+        seq, end = facts.first_seq, facts.first_seq + facts.frames
+        while seq < end:
+            # Not one frame further: what is wrong with the next segment is no fault of this one.
+            most = min(_MOST, end - seq)
+            found = list(islice(self.frames(seq, most), most))
+            yield from (frame for frame in found if frame.segment == segment)
+            seq = found[-1].seq + 1 if found else end
+
+    def roots(self) -> dict[int, str]:
+        """Of every sealed segment that ever was, by number, in hex. The writer notes them too: for those in quarantine."""
+        file = self.folder / "roots"
+        noted = file.read_bytes() if file.exists() else b""
+        known = {place // 32 + 1: noted[place : place + 32].hex() for place in range(0, len(noted), 32)}
+        listed = {number: entry.root for number, entry in ParquetLog(self.folder).retired.items()}
+        return known | listed | {facts.segment: facts.root for facts in self.segments() if facts.sealed}
+
+
+def _compacted(parquet: ParquetLog, from_seq: int) -> Iterator[Retired]:
+    """What follows on a number and has no segment any more, in order."""
+    for entry in parquet.retired.values():
+        if entry.next_seq > from_seq:
+            if entry.gone_unix_ns is None and entry.segment not in parquet.entries:
+                return  # its own file is there yet
+            yield entry

@@ -1,0 +1,213 @@
+"""Recorded decisions made again by the same documents and models, and how each stands to what was recorded.
+
+The walk is the server's own, offline: features are given as they were used. Must not know the command line.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from flyball.decision_log.read.records import find
+from flyball.decision_log.replay.batches import Target, decided_again
+from flyball.decision_log.replay.compare import KEPT, TOLERANCE, Class, Compared, compare, compare_declared
+from flyball.decision_log.replay.deployments import CannotError
+from flyball.decision_log.replay.rows import Unready, again, is_declared, whole
+from flyball.decision_log.replay.runtime import differences
+from flyball.native.journal import runtime_fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from flyball.client import Decided
+    from flyball.decision_log.replay.batches import Prepared
+    from flyball.decision_log.replay.deployments import Deployments
+    from flyball.native.journal import JournalLog
+
+    Json = dict[str, Any]
+
+EXAMPLES_MAX = 1000
+_SERVERS_KEPT = 4
+_NO_ID = bytes(16)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which decisions: one by its id, or those of a range, or a sample of them."""
+
+    id: str | None = None
+    decision: str | None = None
+    since_ns: int | None = None
+    until_ns: int | None = None
+    sample: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One decision that was made again."""
+
+    id: str
+    seq: int
+    decision: str
+    compared: Compared
+    batch: list[Json]
+
+
+@dataclass(slots=True)
+class Replay:
+    """All that were made again: how many of each class, why some cannot, and the first that are not the same."""
+
+    counts: Counter[Class] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    runtimes: Counter[str] = field(default_factory=Counter)
+    """By difference to this machine, decisions; nothing under a fingerprint that is the same."""
+    moved: Counter[str] = field(default_factory=Counter)
+    """The same for those alone whose scores are not the same to the bit."""
+    examples: list[Replayed] = field(default_factory=list)
+    alone: dict[str, str] = field(default_factory=dict)
+    """Models whose rows are never run together, and why."""
+
+    @property
+    def rows(self) -> int:
+        """All of them."""
+        return self.counts.total()
+
+    @property
+    def kept(self) -> bool:
+        """Whether every decision came out as it was recorded."""
+        return sum(self.counts[cls] for cls in KEPT) == self.rows
+
+
+def selected(log: JournalLog, selection: Selection) -> Iterator[Json]:
+    """The records that were selected, with long inputs brought in; a sample keeps the log's order."""
+    for record in _chosen(log, selection):
+        yield _with_input(log, record)
+
+
+def replay(
+    log: JournalLog,
+    records: Iterable[Json],
+    deployments: Deployments,
+    *,
+    tolerance: float = TOLERANCE,
+    told: Callable[[int, int], None] | None = None,
+) -> Replay:
+    """Make decisions again by what they were made with; `told` hears how many are done, and the last one's number."""
+    found = Replay()
+    runtimes = Runtimes(log)
+    prepared = (_prepared(record, deployments) for record in records)
+    for record, decided in decided_again(prepared, lambda: deployments.close(_SERVERS_KEPT)):
+        compared = _compared(record, decided, deployments, tolerance)
+        _count(found, record, compared, runtimes.differences(str(record.get("runtime"))))
+        if told is not None:
+            told(found.rows, record["seq"])
+    found.examples.sort(key=lambda item: item.seq)
+    found.alone = deployments.alone()
+    return found
+
+
+def _chosen(log: JournalLog, selection: Selection) -> Iterator[Json]:
+    if selection.id is not None:
+        yield decision_record(log, selection.id)
+        return
+    records = log.records(
+        kinds=["decision"], decision=selection.decision, since_ns=selection.since_ns, until_ns=selection.until_ns
+    )
+    if selection.sample is None:
+        yield from records
+        return
+    dice = random.Random(selection.seed)
+    kept = list(islice(records, selection.sample))
+    for place, record in enumerate(records, start=len(kept)):
+        if (drawn := dice.randint(0, place)) < selection.sample:
+            kept[drawn] = record
+    yield from sorted(kept, key=lambda record: record["seq"])
+
+
+def decision_record(log: JournalLog, decision_id: str) -> Json:
+    """The record of a decision, or of a row that came to none."""
+    history = find(log, decision_id)
+    return next(item for item in history.documents if item["seq"] == history.decision.seq)
+
+
+def _with_input(log: JournalLog, record: Json) -> Json:
+    """A long input lies beside the log as the same CBOR; the log's own reader puts it into words."""
+    blob = record.get("input_blob")
+    bare = whole(record)
+    if not blob or (bare is not None and bare.erased):
+        return record
+    raw = log.blob(str(blob[0]))
+    if raw is None:
+        return record
+    head = b"\xa3\x64kind\x68decision\x62id\x50" + _NO_ID + b"\x65input"
+    return {**record, "input": {**log.render(head + raw).get("input", {}), **(record.get("input") or {})}}
+
+
+def _prepared(record: Json, deployments: Deployments) -> Prepared:
+    unready = whole(record)
+    if unready is not None or is_declared(record):
+        return record, unready or Unready("declared"), None
+    try:
+        deployment = deployments.of(record)
+        row = again(record, deployment.features)
+        if isinstance(row, Unready):
+            return record, row, None
+        return record, row, Target(deployment.digest, deployment.name, deployments.running(deployment).client)
+    except CannotError as why:
+        return record, Unready(str(why)), None
+
+
+def _compared(record: Json, decided: Decided | Unready, deployments: Deployments, tolerance: float) -> Compared:
+    if isinstance(decided, Unready):
+        if decided.erased:
+            return Compared(Class.ERASED)
+        if is_declared(record) and record.get("kind") == "decision":
+            return _declared(record, deployments)
+        return Compared(Class.CANNOT, (decided.why,))
+    if decided.document != record["document"]:
+        return Compared(Class.CANNOT, (f"this flyball reads its document as {decided.document}",))
+    return compare(record, decided, tolerance)
+
+
+def _declared(record: Json, deployments: Deployments) -> Compared:
+    try:
+        return compare_declared(record, deployments.of(record).decision)
+    except CannotError as why:
+        return Compared(Class.CANNOT, (str(why),))
+
+
+def _count(found: Replay, record: Json, compared: Compared, others: list[str]) -> None:
+    found.counts[compared.cls] += 1
+    found.runtimes.update(others)
+    if compared.cls is Class.CANNOT:
+        found.reasons.update(compared.notes)
+    if compared.scores:
+        found.moved.update(others)
+    if compared.cls is not Class.BIT_EXACT and len(found.examples) < EXAMPLES_MAX:
+        found.examples.append(
+            Replayed(record["id"], record["seq"], str(record.get("decision")), compared, record.get("batch") or [])
+        )
+
+
+class Runtimes:
+    """Recorded fingerprints beside this machine's, each compared once."""
+
+    def __init__(self, log: JournalLog) -> None:
+        self._log = log
+        self._here = runtime_fingerprint()
+        self._known: dict[str, list[str]] = {}
+
+    def differences(self, digest: str) -> list[str]:
+        """What is not the same here; nothing: all that makes a run differ is."""
+        if digest not in self._known:
+            blob = self._log.blob(digest) if digest.startswith("sha256:") else None
+            known = json.loads(blob) if blob is not None else None
+            self._known[digest] = (
+                ["its runtime is not beside the log any more"] if known is None else differences(known, self._here)
+            )
+        return self._known[digest]

@@ -1,0 +1,1 @@
+"""What is kept, moved to Parquet, held, erased and removed."""

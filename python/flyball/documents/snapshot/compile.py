@@ -1,0 +1,126 @@
+"""The compiler: model files in, a snapshot out. Each model is one deployment; a lone file is its version "1".
+
+Digests come from the native side, which also follows references to external data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flyball.documents.names import NAME_WORDS, is_name
+from flyball.documents.snapshot.check import parse
+from flyball.documents.snapshot.models import FORMAT, Terms
+from flyball.documents.snapshot.store import Bundle, canonical, digest_of
+from flyball.errors import UsageError
+from flyball.native.models import model_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from flyball.native.model_documents import ModelFiles
+
+    Place = Callable[[str, Path, ModelFiles], str]
+    Read = Callable[[Path], ModelFiles]
+
+VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """A model file and the name to serve it under, with what only this model has."""
+
+    name: str
+    path: Path | None
+    """None: a decision without a model."""
+    version: str = VERSION
+    older: Mapping[str, Path] = field(default_factory=dict)
+    """Further versions, for callers who name one."""
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    terms: Terms | None = None
+    """Instead of those for all models."""
+    decision: Mapping[str, object] | None = None
+    """What is decided with its versions, as `flyball.decision.spec` compiles it; none: they are served as they are."""
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The file of each version."""
+        return {**self.older, **({} if self.path is None else {self.version: self.path})}
+
+    @classmethod
+    def from_argument(cls, text: str) -> ModelSource:
+        """Read `PATH`, which is named after its stem, or `NAME=PATH`. A file that exists wins over the second reading."""
+        name, equals, path = text.partition("=")
+        if equals and not path and not Path(text).exists():
+            raise UsageError(f"{text!r} names no file after the '='", next_step=f"write  {name or 'NAME'}=PATH")
+        if not equals or Path(text).exists() or not is_name(name):
+            name, path = Path(text).stem, text
+        if not is_name(name):
+            raise UsageError(
+                f"{name!r} cannot be a model's name: {NAME_WORDS}",
+                next_step=f"give it one:  NAME={path}",
+            )
+        return cls(name, Path(path))
+
+
+def compile_models(
+    sources: Sequence[ModelSource | str],
+    *,
+    generation: int = 1,
+    terms: Terms | None = None,
+    place: Place | None = None,
+    read: Read | None = None,
+) -> Bundle:
+    """Compile models to a snapshot. `place` gives the path that a document states for a model's name and file.
+
+    By default it is the file's absolute one. `read` gives a file's digests to those who have them already.
+    """
+    models = [ModelSource.from_argument(source) if isinstance(source, str) else source for source in sources]
+    _refuse_duplicates(models)
+    documents = [
+        canonical(_deployment(model, model.terms or terms or Terms(), place, read or model_files)) for model in models
+    ]
+    for document in documents:
+        parse("deployment", document)  # terms may be sound each by itself and not together
+    entries = [
+        {"name": model.name, "digest": digest_of(document)} for model, document in zip(models, documents, strict=True)
+    ]
+    index = canonical({"format": FORMAT, "generation": generation, "deployments": entries})
+    return Bundle(index, tuple(documents))
+
+
+def _deployment(model: ModelSource, terms: Terms, place: Place | None, read: Read) -> dict[str, object]:
+    versions = model.files
+    return {
+        "format": FORMAT,
+        "name": model.name,
+        "route": {"version": model.version},
+        "versions": [
+            {"version": version, "artifact": _artifact(model.name, versions[version], place, read)}
+            for version in sorted(versions, key=int)
+        ],
+        **terms.model_dump(),
+        "labels": {output: list(texts) for output, texts in model.labels.items()},
+        "decision": model.decision,
+    }
+
+
+def _artifact(name: str, path: Path, place: Place | None, read: Read) -> dict[str, object]:
+    files = read(path)
+    return {
+        "path": place(name, path, files) if place else str(path.absolute()),
+        "digest": files.digest,
+        "external_data": [{"name": item.name, "digest": item.digest} for item in files.external_data],
+    }
+
+
+def _refuse_duplicates(models: Sequence[ModelSource]) -> None:
+    seen: dict[str, Path | None] = {}
+    for model in models:
+        if model.name in seen:
+            raise UsageError(
+                f"two models would be named {model.name!r}: {seen[model.name]} and {model.path}",
+                next_step=f"name one of them:  {model.name}-2={model.path}",
+            )
+        seen[model.name] = model.path

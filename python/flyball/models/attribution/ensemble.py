@@ -1,0 +1,97 @@
+"""A tree ensemble as the sidecar has it (docs/reference/explain-sidecar.md), and how it is written.
+
+Must not know which library trained it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from flyball.errors import ModelRefusedError
+
+FORMAT = "flyball.trees/1"
+
+Missing = Literal["left", "right", "zero_left", "zero_right", "as_zero"]
+
+
+def refusal(reason: str) -> ModelRefusedError:
+    """The error for a model that has something a sidecar cannot say."""
+    return ModelRefusedError(
+        f"the model cannot be explained by its trees: {reason}",
+        next_step="explain it by ablation:  flyball.models.attribution.ablation_block(rows)",
+    )
+
+
+@dataclass
+class Tree:
+    """One tree. Splits and leaves are added from the root down: a split stands before its children."""
+
+    feature: list[int] = field(default_factory=list)
+    threshold: list[float] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+    right: list[int] = field(default_factory=list)
+    categories: dict[int, list[int]] = field(default_factory=dict)
+    value: list[float] = field(default_factory=list)
+    cover: list[float] = field(default_factory=list)
+
+    def add_split(self, feature: int, threshold: float, missing: Missing, categories: list[int] | None = None) -> int:
+        """A split, whose children are set later; `categories` go left."""
+        here = len(self.feature)
+        self.feature.append(feature)
+        self.threshold.append(threshold)
+        self.missing.append(missing)
+        self.left.append(0)
+        self.right.append(0)
+        if categories is not None:
+            self.categories[here] = categories
+        return here
+
+    def add_leaf(self, value: float, cover: float) -> int:
+        """A leaf and how much training data it has seen; given as children are."""
+        self.value.append(value)
+        self.cover.append(cover)
+        return -len(self.value)
+
+    def attach(self, child: int, parent: int, *, left: bool) -> None:
+        """Make a split or a leaf the child of a split."""
+        (self.left if left else self.right)[parent] = child
+
+
+@dataclass
+class Ensemble:
+    """Trees, and what the sum of their leaves starts from."""
+
+    columns: int
+    margin: str
+    base: float
+    trees: list[Tree]
+    below: Literal["<=", "<"] = "<="
+
+    def scaled(self, factor: float) -> Ensemble:
+        """The same with every leaf and the base times a factor."""
+        for tree in self.trees:
+            tree.value = [value * factor for value in tree.value]
+        self.base *= factor
+        return self
+
+    def to_json(self) -> bytes:
+        """The sidecar's bytes; the same ensemble gives the same ones."""
+        document: dict[str, Any] = {
+            "format": FORMAT,
+            "columns": self.columns,
+            "margin": self.margin,
+            "base": self.base,
+            "below": self.below,
+            "trees": [_text(tree) for tree in self.trees],
+        }
+        return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _text(tree: Tree) -> dict[str, Any]:
+    lists = dict(vars(tree))
+    if not tree.categories:
+        del lists["categories"]
+    return lists

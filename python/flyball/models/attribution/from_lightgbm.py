@@ -1,0 +1,87 @@
+"""LightGBM's trees, from its own dump. Covers are counts of training rows, as its `pred_contrib` weighs them.
+A random forest's raw score is the sum of its trees, like a boosted one's; only the probability is that of their mean.
+
+Takes a Booster or any of LightGBM's scikit-learn classes. Never imports LightGBM: whoever has a model has it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flyball.errors import UsageError
+from flyball.models.attribution.ensemble import Ensemble, Missing, Tree, refusal
+
+
+def ensemble(model: Any, element: int | None) -> Ensemble:
+    """The trees that move one element of the model's output."""
+    booster = getattr(model, "booster_", model)
+    dump = booster.dump_model()
+    objective = str(dump.get("objective", "none"))
+    classes = int(dump["num_tree_per_iteration"])
+    columns = int(dump["max_feature_idx"]) + 1
+    found = dump["tree_info"]
+    if classes > 1:
+        if element is None or not 0 <= element < classes:
+            raise UsageError(f"say which of the {classes} classes is the score:  element=0 to {classes - 1}")
+        trees = [_tree(info) for info in found if info["tree_index"] % classes == element]
+        return Ensemble(columns, f"raw score of class {element}, {objective}", 0.0, trees)
+    two = objective.startswith("binary")
+    if element not in ((None, 0, 1) if two else (None, 0)):
+        raise UsageError(f"the model has no element {element} of its output")
+    whole = Ensemble(columns, f"raw score, {objective}", 0.0, [_tree(info) for info in found])
+    # What raises the first class's probability lowers the second's.
+    return whole.scaled(-1.0) if two and element == 0 else whole
+
+
+def _tree(info: dict[str, Any]) -> Tree:
+    tree = Tree()
+    root = info["tree_structure"]
+    if "leaf_value" in root:
+        # A tree that found no split; its count is not told, and weighs nothing.
+        tree.add_leaf(root["leaf_value"], float(root.get("leaf_count") or 1))
+        return tree
+    # A list instead of recursion: chains of splits can be deeper than Python's stack.
+    open_ends: list[tuple[dict[str, Any], int, bool]] = [(root, -1, True)]
+    while open_ends:
+        node, parent, left = open_ends.pop()
+        if "leaf_value" in node:
+            if "leaf_coeff" in node or "leaf_const" in node:
+                raise refusal("its leaves are linear models")
+            here = tree.add_leaf(node["leaf_value"], float(node["leaf_count"]))
+        else:
+            here = _split(tree, node)
+            open_ends += [(node["right_child"], here, False), (node["left_child"], here, True)]
+        if parent >= 0:
+            tree.attach(here, parent, left=left)
+    return tree
+
+
+def _split(tree: Tree, node: dict[str, Any]) -> int:
+    _check_count(node)
+    if node["decision_type"] == "==":
+        categories = sorted(int(category) for category in str(node["threshold"]).split("||"))
+        return tree.add_split(node["split_feature"], 0.0, "right", categories)
+    if node["decision_type"] != "<=":
+        raise refusal(f"it has splits of the kind {node['decision_type']}")
+    return tree.add_split(node["split_feature"], float(node["threshold"]), _missing(node))
+
+
+def _missing(node: dict[str, Any]) -> Missing:
+    left = bool(node["default_left"])
+    match node["missing_type"]:
+        case "None":
+            return "as_zero"
+        case "Zero":
+            return "zero_left" if left else "zero_right"
+        case "NaN":
+            return "left" if left else "right"
+        case other:
+            raise refusal(f"it treats missing values in the way {other}")
+
+
+def _check_count(node: dict[str, Any]) -> None:
+    """A sidecar has the counts of leaves alone; LightGBM weighs by those of splits, so these must be their sums."""
+    children = (node["left_child"], node["right_child"])
+    counts = [child.get("leaf_count", child.get("internal_count")) for child in children]
+    if sum(counts) != node["internal_count"]:
+        raise refusal("the counts of its nodes do not add up; it was not trained in one piece")

@@ -1,0 +1,64 @@
+"""Columns of categories as boosters keep them: texts, or numbers that were categories, become codes by their place.
+
+Must not know which booster it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flyball.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flyball.models.convert.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Coding:
+    """Transforms from categories to codes, the categories as texts by field, and the data's columns that hold them."""
+
+    transforms: list[dict[str, Any]] = field(default_factory=list)
+    values: dict[str, list[str]] = field(default_factory=dict)
+    columns: list[str] = field(default_factory=list)
+
+
+def coded(
+    fields: Mapping[str, str], table: Table, categories: Mapping[str, list[Any]], *, unknown: float | None = -1.0
+) -> Coding:
+    """How each column gets its codes; `unknown` is the code of other values, None: the one after the last."""
+    coding = Coding()
+    for name, column in fields.items():
+        if column not in categories:
+            _refuse_unless_numbers(table, column)
+            continue
+        values = [_text(column, value) for value in categories[column]]
+        coding.values[name] = values
+        if table.holds[column] != "string":
+            coding.transforms.append({"op": "cast", "of": [name], "to": "text"})
+        other = float(len(values)) if unknown is None else unknown
+        coding.transforms.append({"op": "ordinal", "of": [name], "values": [values], "unknown": other})
+        coding.columns.append(column)
+    return coding
+
+
+def _text(column: str, value: Any) -> str:
+    """A category as the transform `cast` prints it: whole numbers in decimal."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | int) or (isinstance(value, float) and value.is_integer()):
+        return str(int(value))
+    raise InvalidInputError(
+        f"the categories of {column!r} are neither texts nor whole numbers, say {value!r}",
+        next_step="train the model with texts as categories",
+    )
+
+
+def _refuse_unless_numbers(table: Table, column: str) -> None:
+    if table.holds[column] == "string":
+        raise InvalidInputError(
+            f"the column {column!r} holds texts, and the model takes numbers there",
+            next_step="give the data as the model was trained on it; of a pipeline give the whole, not its last step",
+        )

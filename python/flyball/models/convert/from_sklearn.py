@@ -1,0 +1,242 @@
+"""scikit-learn: whole pipelines and single estimators, with LightGBM's or XGBoost's classes as their last step too.
+
+Steps that are known become transforms, which the data plane computes from named fields, and the last step becomes the model.
+Where a step is not known the pipeline goes into ONNX as a whole, with one tensor for each column. Must not know decisions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flyball.decision.fit.columns import apply
+from flyball.decision.fit.sklearn_steps import Translated, from_sklearn
+from flyball.errors import InvalidInputError, ModelRefusedError, UsageError
+from flyball.models import attribution
+from flyball.models.convert import skl2onnx_calls
+from flyball.models.convert.optional_packages import needed, quietly, versions
+from flyball.models.convert.parts import Original, Parts, field_names, score_element
+from flyball.models.convert.table import Table, by_place, chosen
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_PACKAGES = ("scikit-learn", "skl2onnx", "onnxmltools", "lightgbm", "xgboost", "onnx")
+_TEXT_OPS = ("one_hot", "ordinal", "encode")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a conversion is about: columns of the data, the field of each, the model's name, the element that is scored."""
+
+    held: Table
+    fields: dict[str, str]
+    name: str
+    element: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """The step that answers, as a model of its own."""
+
+    model: bytes
+    output: str
+    cut: list[str]
+    probability: bool
+
+
+def original(model: Any, table: Table, *, name: str, element: int | None = None) -> Original:
+    """The parts of a fitted pipeline or estimator over the data's own columns."""
+    model = getattr(model, "best_estimator_", model)  # of a search
+    last = model[-1] if hasattr(model, "steps") else model
+    if not hasattr(last, "predict"):
+        raise InvalidInputError(
+            f"the last step is a {type(last).__name__}, which predicts nothing",
+            next_step="convert a pipeline that ends with an estimator",
+        )
+    columns = _columns(model, table)
+    held = chosen(table, columns)
+    fields = field_names(columns)
+    classes = [str(one) for one in getattr(last, "classes_", [])]
+    element = score_element(len(classes), element, classes)
+    asked = _Asked(held, fields, name, element)
+    translated, rest, why = _split(model, fields, held)
+    if translated is None:
+        parts = _whole(model, asked, why)
+    else:
+        parts = _by_transforms(rest, translated, asked, why)
+        if why is not None:
+            parts.notes.append(f"the last {len(rest.steps)} steps are in the model together, because {why.message}")
+    return Original(parts, lambda rows: _predict(model, rows.only(columns), element), columns)
+
+
+def _split(model: Any, fields: dict[str, str], held: Table) -> tuple[Translated | None, Any, InvalidInputError | None]:
+    """As many steps as can be transforms, what is left, and why it is more than the last one; none: nothing can be."""
+    steps = len(model.steps) - 1 if hasattr(model, "steps") else 0
+    why: InvalidInputError | None = None
+    for count in range(steps, -1, -1):
+        try:
+            translated = from_sklearn(model[:count], list(fields)) if count else Translated([], list(fields))
+            _refuse_texts(translated, fields, held)
+        except InvalidInputError as error:
+            why = why or error
+        else:
+            return translated, (model[count:] if count < steps else model[-1] if steps else model), why
+    return None, model, why
+
+
+def _by_transforms(last: Any, translated: Translated, asked: _Asked, why: InvalidInputError | None) -> Parts:
+    """Transforms, and over their columns the last step, or the last ones together."""
+    held, element = asked.held, asked.element
+    made = _model(last, len(translated.columns), asked.name, why.message if why else None)
+    used = {field for step in translated.transforms for field in step["of"]} | set(translated.columns)
+    fields = {field: column for field, column in asked.fields.items() if field in used}
+    trees, block, notes = _explained(last, translated, held, fields, element)
+    return Parts(
+        kind="scikit-learn",
+        model=made.model,
+        fields=fields,
+        columns=translated.columns,
+        score=_score(last, made.output, element),
+        probability=made.probability,
+        rounded_to_nearest=hasattr(last, "_predictors"),
+        transforms=translated.transforms,
+        categories=_categories(translated, fields),
+        trees=trees,
+        explain=block,
+        cut=made.cut,
+        notes=notes,
+        packages=versions(*_PACKAGES),
+    )
+
+
+def _whole(model: Any, asked: _Asked, why: InvalidInputError | None) -> Parts:
+    """The pipeline in one graph. A missing text is given as `nan`, which is what skl2onnx takes for one."""
+    words = why.message if why is not None else "it has no steps"
+    held, fields = asked.held, asked.fields
+    content, output, cut, tensors = skl2onnx_calls.whole_pipeline(model, held, asked.name, words)
+    texts = [field for field, column in fields.items() if held.holds[column] == "string"]
+    gaps = [field for field in texts if held.has_gaps(fields[field])]
+    block = None
+    if not texts:
+        block = attribution.ablation_block(held.only(list(fields.values())).matrix())
+    notes = [f"the whole pipeline is in the model, because {words}; its decision sees no columns between"]
+    if texts:
+        notes.append("its answers are not explained: texts go into the model itself")
+    return Parts(
+        kind="scikit-learn",
+        model=content,
+        fields=fields,
+        columns={tensor: [field] for tensor, field in zip(tensors, fields, strict=True)},
+        transforms=[{"op": "impute", "of": gaps, "values": ["nan"] * len(gaps), "indicator": False}] if gaps else [],
+        score=_score(model, output, asked.element),
+        probability=hasattr(model, "predict_proba"),
+        explain=block,
+        cut=cut,
+        notes=notes,
+        packages=versions(*_PACKAGES),
+    )
+
+
+def _model(last: Any, columns: int, name: str, why: str | None) -> _Last:
+    """The last step as ONNX, by the converter of the package that it comes from."""
+    match type(last).__module__.partition(".")[0]:
+        case "lightgbm":
+            from flyball.models.convert import from_lightgbm
+
+            booster = last.booster_
+            from_lightgbm.refuse_what_onnx_cannot_say(booster.model_to_string())
+            _refuse_other_columns(last, booster.num_feature(), columns, booster.pandas_categorical)
+            return _Last(*from_lightgbm.to_onnx(booster, name), probability=hasattr(last, "classes_"))
+        case "xgboost":
+            from flyball.models.convert import from_xgboost
+
+            booster, _ = from_xgboost.booster_of(last)
+            _refuse_other_columns(last, booster.num_features(), columns, "c" in (booster.feature_types or []))
+            return _Last(*from_xgboost.to_onnx(booster, name), probability=hasattr(last, "classes_"))
+        case _:
+            return _Last(*skl2onnx_calls.estimator(last, columns, name, why), probability=hasattr(last, "predict_proba"))
+
+
+def _refuse_other_columns(last: Any, wanted: int, found: int, categories: Any) -> None:
+    if categories or wanted != found:
+        raise ModelRefusedError(
+            f"{type(last).__name__} was trained on {wanted} columns, some of them categories of pandas, inside a pipeline"
+            if categories
+            else f"{type(last).__name__} was trained on {wanted} columns, and the steps before it give {found}",
+            next_step="turn categories into codes by a step of the pipeline, say OrdinalEncoder(handle_unknown="
+            "'use_encoded_value', unknown_value=-1)",
+        )
+
+
+def _columns(model: Any, table: Table) -> list[str]:
+    """The names that the model was fitted with, else the data's own, in order."""
+    named = getattr(model, "feature_names_in_", None)
+    if named is not None:
+        return [str(name) for name in named]
+    return by_place(getattr(model, "n_features_in_", len(table.columns)), table)
+
+
+def _score(last: Any, output: str, element: int) -> str:
+    """Of two classes without probabilities there is one figure, for the second."""
+    alone = not hasattr(last, "predict_proba") and len(getattr(last, "classes_", [])) == 2
+    return f"{output}[{0 if alone else element}]"
+
+
+def _predict(model: Any, rows: Table, element: int) -> NDArray[np.float64]:
+    named = hasattr(model, "feature_names_in_") or any(held == "string" for held in rows.holds.values())
+    given = rows.frame() if named else rows.matrix()
+    joblib = needed("joblib", "sklearn")
+    # Where a file is opened no process may be started, so jobs come one by one. Steps without names are their own business.
+    with quietly(), joblib.parallel_config(backend="sequential"):
+        if hasattr(model, "predict_proba"):
+            answers = np.asarray(model.predict_proba(given), dtype=np.float64)
+        else:
+            answers = np.asarray((model.decision_function if hasattr(model, "decision_function") else model.predict)(given))
+    if answers.ndim == 2:
+        return answers[:, element].astype(np.float64)
+    return (
+        -answers.astype(np.float64) if hasattr(model, "decision_function") and element == 0 else answers.astype(np.float64)
+    )
+
+
+def _refuse_texts(translated: Translated, fields: dict[str, str], held: Table) -> None:
+    """Texts that no step turns into numbers go into the model itself, if anywhere."""
+    coded = {name for step in translated.transforms if step["op"] in _TEXT_OPS for name in step["of"]}
+    for field in translated.columns:
+        if field in fields and held.holds[fields[field]] == "string" and field not in coded:
+            raise InvalidInputError(f"the column {fields[field]!r} holds texts, and no step turns them into numbers")
+
+
+def _explained(
+    last: Any, translated: Translated, held: Table, fields: dict[str, str], element: int
+) -> tuple[bytes | None, dict[str, Any] | None, list[str]]:
+    """The trees of a tree model, coefficients of a linear one, and for any other a baseline."""
+    named = {field: held.columns[column] for field, column in fields.items()}
+    for step in translated.transforms:
+        named = apply(step, named)
+    rows = np.stack([named[name].astype(np.float64) for name in translated.columns], axis=1)
+    if hasattr(last, "coef_"):
+        return None, attribution.linear_block(last, rows, element=element), []
+    try:
+        return attribution.trees_sidecar(last, element=element), None, []
+    except (UsageError, ModelRefusedError) as error:
+        block = attribution.ablation_block(rows)
+        if "has no trees that" in error.message:
+            return None, block, []
+        return None, block, [f"{error.message}; columns are left out one by one instead"]
+
+
+def _categories(translated: Translated, fields: dict[str, str]) -> dict[str, list[str]]:
+    """The categories that the steps know, by field, as texts."""
+    known: dict[str, list[str]] = {}
+    for step in translated.transforms:
+        if step["op"] not in _TEXT_OPS:
+            continue
+        lists = step["values"] if "values" in step else [list(texts) for texts in step["maps"]]
+        for name, values in zip(step["of"], lists, strict=True):
+            if name in fields:
+                known[name] = values
+    return known

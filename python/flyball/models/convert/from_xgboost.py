@@ -1,0 +1,180 @@
+"""XGBoost: a Booster, or any of its scikit-learn classes. Categories of a DataFrame become codes as XGBoost keeps them.
+
+XGBoost compares floats by `<`, as ONNX's trees can, so nothing is rounded. Must not know files or decisions.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flyball.decision.fit.columns import absent
+from flyball.documents.onnx_graph import answers_alone
+from flyball.errors import ModelRefusedError
+from flyball.models import attribution
+from flyball.models.attribution.from_xgboost import answering, best_rounds
+from flyball.models.convert.category_codes import coded
+from flyball.models.convert.optional_packages import OPSET, needed, quietly, versions
+from flyball.models.convert.parts import Original, Parts, field_names, score_element
+from flyball.models.convert.table import Table, chosen, named_columns, pandas_for
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from flyball.decision.fit.columns import Column
+
+
+def original(model: Any, table: Table, *, name: str, element: int | None = None) -> Original:
+    """The parts of a booster over the data's own columns."""
+    booster, notes = booster_of(model)
+    learner = json.loads(bytes(booster.save_raw("json")))["learner"]
+    _refuse_what_onnx_cannot_say(learner)
+    told = booster.feature_names or [f"f{place}" for place in range(booster.num_features())]
+    columns = named_columns(told, table, "f{}")
+    held = chosen(table, columns)
+    fields = field_names(columns)
+    categories = _categories(booster, columns)
+    coding = coded(fields, held, categories, unknown=None)
+    binary = str(learner["objective"]["name"]).startswith("binary")
+    element = score_element(2 if binary else int(learner["learner_model_param"]["num_class"]), element)
+    model_bytes, output, cut = to_onnx(booster, name)
+    parts = Parts(
+        kind="xgboost",
+        model=model_bytes,
+        fields=fields,
+        columns=list(fields),
+        score=f"{output}[{element}]",
+        probability=output == "probabilities",
+        transforms=coding.transforms,
+        categories=coding.values,
+        trees=attribution.trees_sidecar(booster, element=element),
+        cut=cut,
+        notes=notes,
+        packages=versions("xgboost", "onnxmltools", "onnx"),
+    )
+    predicting = _Predicting(booster, categories, element, binary)
+    return Original(parts, lambda rows: predicting(rows.only(columns)), columns)
+
+
+def to_onnx(booster: Any, name: str) -> tuple[bytes, str, list[str]]:
+    """The booster as an ONNX file with one tensor `input`; the output with its answers, and those that were cut."""
+    needed("xgboost", "xgboost")
+    convert = needed("onnxmltools.convert", "xgboost").convert_xgboost
+    types = needed("onnxmltools.convert.common.data_types", "xgboost")
+    nameless = booster.copy()
+    nameless.feature_names = None  # the converter knows columns by their places alone
+    # A bool's split has no condition in the dump that it reads; as a number it has.
+    nameless.feature_types = ["c" if kind == "c" else "q" for kind in booster.feature_types or []] or None
+    if _objective(booster).startswith("rank:"):
+        nameless.set_param({"objective": "reg:squarederror"})  # the same trees; the converter takes a ranking for classes
+    inputs = [("input", types.FloatTensorType([None, booster.num_features()]))]
+    try:
+        with quietly():
+            model = convert(nameless, initial_types=inputs, target_opset=OPSET - 2)
+    except Exception as error:
+        # The converter raises whatever it stumbles over, KeyError among it.
+        raise ModelRefusedError(
+            f"onnxmltools cannot convert this XGBoost model: {type(error).__name__}: {error}",
+            next_step="train it with the booster gbtree and an objective of ONNX's: binary:logistic, multi:softprob or a"
+            " regression",
+        ) from error
+    return answers_alone(model, name)
+
+
+def _objective(booster: Any) -> str:
+    return str(json.loads(booster.save_config())["learner"]["objective"]["name"])
+
+
+def booster_of(model: Any) -> tuple[Any, list[str]]:
+    """The trees that the model answers by, and what to know of them where training stopped early."""
+    missing = getattr(model, "missing", np.nan)
+    if missing is not None and not np.isnan(missing):
+        raise ModelRefusedError(
+            f"the model takes {missing} for missing values, which ONNX's trees do not",
+            next_step="train it with missing=nan, and write what is missing as missing",
+        )
+    booster, best = answering(model), best_rounds(model)
+    if best is None:
+        return booster, []
+    if hasattr(model, "get_booster"):
+        return booster, [f"training stopped early: of its rounds the first {best} are used"]
+    return booster, [
+        f"training stopped early, with the first {best} of its {booster.num_boosted_rounds()} rounds the best; a Booster"
+        f" answers by all of them, and so does this. For the best alone convert  booster[:{best}]"
+    ]
+
+
+def _refuse_what_onnx_cannot_say(learner: dict[str, Any]) -> None:
+    kind = learner["gradient_booster"]["name"]
+    if kind == "dart":
+        raise ModelRefusedError(
+            "the booster is DART, which onnxmltools does not convert: its trees have weights",
+            next_step="train it with the booster gbtree; a lower learning rate and subsample do what dropping trees does",
+        )
+    if kind != "gbtree":
+        raise ModelRefusedError(f"the booster is {kind}; only gbtree is converted", next_step="train it with gbtree")
+    objective = learner["objective"]["name"]
+    if objective == "multi:softmax":
+        raise ModelRefusedError(
+            "the objective is multi:softmax, which answers a class and no probabilities",
+            next_step="set it otherwise, its trees stay:  booster.set_param({'objective': 'multi:softprob'})",
+        )
+
+
+def _categories(booster: Any, columns: list[str]) -> dict[str, list[Any]]:
+    """The categories of those columns that were categories of a DataFrame, in the order of their codes."""
+    types = booster.feature_types or []
+    if "c" not in types:
+        return {}
+    if not hasattr(booster, "get_categories"):  # before 3.1 a model did not keep them
+        return {}
+    held = booster.get_categories(export_to_arrow=True).to_arrow()
+    return {column: values.to_pylist() for column, (_, values) in zip(columns, held, strict=True) if values is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class _Predicting:
+    """XGBoost's own answers. Texts that it has not seen it refuses; their rows are asked with a code outside all sets."""
+
+    booster: Any
+    categories: dict[str, list[Any]]
+    element: int
+    binary: bool
+
+    def __call__(self, table: Table) -> NDArray[np.float64]:
+        codes = Table({name: self._codes(name, column) for name, column in table.columns.items()}, table.holds)
+        answers = self._answers(codes.matrix().astype(np.float32))
+        seen = np.ones(table.rows, dtype=np.bool_)
+        for name, values in self.categories.items():
+            seen &= codes.columns[name] != len(values)
+        if self.categories and seen.any():
+            answers[seen] = self._answers(self._frame(table.take(seen)))
+        return answers
+
+    def _codes(self, name: str, column: Column) -> Column:
+        if name not in self.categories:
+            return column
+        codes = {value: float(place) for place, value in enumerate(self.categories[name])}
+        gone = absent(column)
+        return np.array(
+            [np.nan if missing else codes.get(value, len(codes)) for value, missing in zip(column, gone, strict=True)],
+            dtype=np.float64,
+        )
+
+    def _frame(self, table: Table) -> Any:
+        """In another order than that of training: XGBoost finds the codes by itself."""
+        frame, pandas = table.frame(), pandas_for("giving categories to XGBoost")
+        made = {name: pandas.Categorical(frame[name], categories=values[::-1]) for name, values in self.categories.items()}
+        return frame.assign(**made)
+
+    def _answers(self, rows: Any) -> NDArray[np.float64]:
+        xgboost, booster = needed("xgboost", "xgboost"), self.booster
+        named = {"feature_names": booster.feature_names, "feature_types": booster.feature_types}
+        data = xgboost.DMatrix(rows, enable_categorical=True, **(named if isinstance(rows, np.ndarray) else {}))
+        told = np.asarray(booster.predict(data, validate_features=False), dtype=np.float64)
+        if told.ndim == 2:
+            return told[:, self.element]
+        return 1.0 - told if self.binary and self.element == 0 else told

@@ -1,0 +1,95 @@
+"""Models that take no rows of named columns, pictures say: served by their tensors, without a decision.
+
+Compared tensor by tensor, by the engine that serves. Must not know which package trained the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flyball.errors import InvalidInputError, ModelRefusedError
+from flyball.models.convert.compare import bounds_of
+from flyball.models.convert.session import answers_of, session
+from flyball.models.equivalence.comparison import Comparison, compare
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from flyball.models.convert.from_onnx import AsItCame, Loaded
+
+_MADE_UP_ROWS = 8
+_ANSWERS_SHOWN_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A model, tensors to try it with, and what the original answers to them."""
+
+    kind: str
+    model: bytes
+    inputs: dict[str, NDArray[Any]]
+    expected: dict[str, NDArray[Any]]
+    made_up: bool
+    notes: list[str] = field(default_factory=list)
+    packages: dict[str, str] = field(default_factory=dict)
+
+
+def plain_onnx(model: Loaded, came: AsItCame, data: Any) -> Plain:
+    """A model of another shape; it is compared with itself as it came."""
+    inputs = tensors(model, data)
+    return Plain("onnx", model.content, inputs, came.answers(inputs), data is None, model.notes)
+
+
+def tensors(model: Loaded, data: Any) -> dict[str, NDArray[Any]]:
+    """Arrays for each input, from a .npz or a dict of them; without data they are made up."""
+    if data is None:
+        with session(model.content) as made:
+            return dict(made.made_up(_MADE_UP_ROWS))
+    if isinstance(data, str | Path):
+        if Path(data).suffix != ".npz":
+            raise InvalidInputError(
+                f"the model takes tensors, not rows of columns: {_shapes(model)}",
+                next_step="give arrays by the names of its inputs:  np.savez('rows.npz', …)  and  --data rows.npz",
+            )
+        with np.load(data, allow_pickle=False) as file:
+            data = {name: file[name] for name in file.files}
+    absent = [one.name for one in model.inputs if one.name not in data]
+    if absent:
+        raise InvalidInputError(f"the data has no array {absent[0]!r}", next_step=f"the model takes {_shapes(model)}")
+    return {one.name: np.asarray(data[one.name]) for one in model.inputs}
+
+
+def compared(plain: Plain, bound: float | None) -> Comparison:
+    """All outputs of all rows, as the engine that serves gives them: floats within the bound, all else exactly."""
+    with session(plain.model) as model:
+        found = answers_of(model, plain.inputs)
+    pairs = [_pair(name, answer, found[name]) for name, answer in plain.expected.items()]
+    first, second = (np.concatenate(side, axis=1) for side in zip(*pairs, strict=True))
+    kinds = ["random" if plain.made_up else "given"] * len(first)
+    absolute, relative = bounds_of(bound, probability=False)
+    told = compare(first, second, bound=absolute, relative=relative, kinds=kinds)
+    # Which of several outputs' answers is the largest is no class; and of pictures nobody reads all points.
+    flips = told.flips if len(pairs) == 1 else []
+    return told.model_copy(update={"flips": flips, "worst": told.worst if first.shape[1] <= _ANSWERS_SHOWN_MAX else []})
+
+
+def _pair(name: str, expected: NDArray[Any], found: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Two answers to each row as numbers, one after the other. One that must be the same and is not is none at all."""
+    if expected.shape != found.shape:
+        raise ModelRefusedError(
+            f"the output {name!r} has the shape {list(found.shape)} instead of {list(expected.shape)}",
+            next_step="export the model with free rows: dynamic_axes or dynamic_shapes of its first axis",
+        )
+    first, second = (answers.reshape(len(answers), -1) for answers in (expected, found))
+    if first.dtype.kind == "f":
+        return first.astype(np.float64), second.astype(np.float64)
+    shown = np.zeros(first.shape) if first.dtype == object else first.astype(np.float64)
+    return shown, np.where(first == second, shown, np.nan)
+
+
+def _shapes(model: Loaded) -> str:
+    return ", ".join(f"{one.name} {one.datatype} {list(one.shape)}" for one in model.inputs)

@@ -1,0 +1,50 @@
+"""Asks a model all rows, with the engine that serves: many at once where that changes no answer, else one by one.
+
+Must not know which model it is, nor what its answers are compared with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from flyball.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from flyball.native.model_runs import Model
+
+    Floats = NDArray[np.float64]
+
+_BYTES_AT_ONCE = 64 << 20  # a server's body; of pictures a few rows, for a run holds what its layers make of each
+
+
+def table_of(model: Model, output: str, inputs: Mapping[str, NDArray[Any]], *, rows_max: int | None = None) -> Floats:
+    """What an output says, a row for each row; by default with as many rows in a run as a server would take."""
+    rows = len(next(iter(inputs.values())))
+    row_bytes = sum(array[:1].nbytes for array in inputs.values())
+    # Beyond what was probed, rows may change one another's last bits: no server gives such answers.
+    at_once = min(rows_max or model.facts.batching.rows_max, max(_BYTES_AT_ONCE // max(row_bytes, 1), 1))
+    parts = []
+    for place in range(0, rows, at_once):
+        answers = model.run({name: array[place : place + at_once] for name, array in inputs.items()})[output]
+        parts.append(np.asarray(answers, dtype=np.float64).reshape(len(answers), -1))
+    return np.concatenate(parts)
+
+
+def counted(table: Floats, element: int | None) -> Floats:
+    """The score of each row where one element counts or there is but one, else all of them."""
+    if element is None:
+        return table[:, 0] if table.shape[1] == 1 else table
+    if element >= table.shape[1]:
+        raise InvalidInputError(
+            f"the output has {table.shape[1]} elements a row, and none with the number {element}",
+            next_step="count from 0, as in  --output 'probabilities[1]'",
+        )
+    chosen: Floats = table[:, element]
+    return chosen

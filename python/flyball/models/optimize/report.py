@@ -1,0 +1,167 @@
+"""What came of a run: one JSON document, the certificate of the chosen model, and a page with the table and a plot.
+
+Everything on the page is in the document. Must not know how anything was measured.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flyball.bench.report.drawing import ALARM, drawing, halo, latency_axis, look, new_figure, subscribe, svg
+from flyball.bench.table import latency, percent, rate, size
+from flyball.decision.compile.score_path import way_digest
+from flyball.documents.durable_file import write_bytes, write_json
+from flyball.errors import MissingExtraError
+from flyball.models.equivalence.certificate import CERTIFICATE, Data, Engine, Original, certify
+from flyball.models.equivalence.certificate import Candidate as Certified
+from flyball.models.optimize.choice import choose
+from flyball.models.optimize.chosen_decision import write_decision
+from flyball.models.optimize.compare_decisions import decides_alike
+from flyball.models.optimize.steps.batch import batch_rows_max, candidates_in
+from flyball.models.optimize.work_folder import CHOSEN, CHOSEN_DECISION, MAKING, PAGE, REPORT
+from flyball.native import machine as native_machine
+
+if TYPE_CHECKING:
+    from flyball.decision.decision import Decision
+    from flyball.models.equivalence.certificate import Certificate
+    from flyball.models.equivalence.comparison import Comparison
+    from flyball.models.optimize.choice import Choice
+    from flyball.models.optimize.pipeline import Ended
+    from flyball.models.optimize.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The whole of it, and where it lies."""
+
+    document: dict[str, Any]
+    choice: Choice
+    certificate: Certificate
+    folder: Path
+    taken: list[str]
+    """Steps of an earlier run."""
+
+
+def write_report(run: Run, ended: Ended) -> Result:
+    """Leave chosen.onnx, its certificate, report.json and report.html in the work's folder; of a decision a whole one."""
+    candidates = candidates_in(ended.documents)
+    choice = choose(candidates, ended.documents["batch"]["figures"], run.budget)
+    chosen = next(one for one in candidates if one.name == choice.chosen)
+    assert chosen.comparison is not None  # noqa: S101 - one that may serve was compared, and so was the exported model
+    assert chosen.digest is not None  # noqa: S101 - and has a file
+    facts, machine = ended.documents["baseline"]["facts"], native_machine.machine()
+    certificate = certify(
+        original=Original(digest=run.subject.digest, kind=f"{run.subject.model.name} as it came"),
+        candidate=Certified(digest=chosen.digest),
+        data=Data(digest=run.rows.digest, rows=chosen.comparison.all.rows, kinds=_kinds(chosen.comparison)),
+        engine=Engine(flyball=native_machine.build_info().version, onnxruntime=facts["ort_version"], cpu=machine.cpu_model),
+        comparison=chosen.comparison,
+        gate=chosen.verdict,
+    )
+    model = run.work.models / str(chosen.file)
+    with tempfile.TemporaryDirectory(prefix=MAKING, dir=run.work.models) as made:
+        decision = _decision(run, ended, certificate, model, Path(made, CHOSEN_DECISION))
+        document = _document(run, ended, choice, certificate, decision)
+        page = _page(document)
+        # Nothing is seen before all of it is proven and made; the report, which speaks of the rest, comes last.
+        folder = run.work.folder
+        if decision is not None:
+            Path(made, CHOSEN_DECISION).replace(folder / CHOSEN_DECISION)
+        write_bytes(folder / CHOSEN, model.read_bytes())
+        write_bytes(folder / CERTIFICATE, certificate.to_bytes())
+        write_json(folder / REPORT, document)
+        write_bytes(folder / PAGE, page)
+    return Result(document, choice, certificate, folder, ended.taken)
+
+
+def _document(
+    run: Run, ended: Ended, choice: Choice, certificate: Certificate, decision: dict[str, Any] | None
+) -> dict[str, Any]:
+    machine = native_machine.machine()
+    return {
+        "subject": {"name": run.subject.name, "digest": run.subject.digest, "output": run.subject.output},
+        "machine": {"cpu": machine.cpu_model, "cpus": len(machine.cpus), "build": native_machine.build_info().profile},
+        "rows": {"count": run.rows.count, "digest": run.rows.digest, "labelled": run.rows.labels is not None},
+        "choice": choice.model_dump(),
+        "batch_rows_max": batch_rows_max(ended.documents["batch"], choice.chosen),
+        "budget": _budget(run, ended),
+        "decision": decision,
+        "outcome": certificate.outcome,
+        "steps": ended.documents,
+    }
+
+
+def _kinds(comparison: Comparison) -> dict[str, int]:
+    return {kind: errors.rows for kind, errors in comparison.by_kind.items()}
+
+
+def _decision(run: Run, ended: Ended, certificate: Certificate, model: Path, folder: Path) -> dict[str, Any] | None:
+    """The decision around the model, in a folder of its own, proven on requests; None for a bare model."""
+    if run.subject.decision is None:
+        return None
+    export = ended.documents["export"]
+    made = write_decision(run.subject.decision, model, export["columns"], folder)
+    bound = run.bound if certificate.outcome == "equal" else None
+    told = decides_alike(run.subject.decision, made, run.rows.requests, bound=bound)
+    write_bytes(folder / CERTIFICATE, of_decision(certificate, made, told["requests"]).to_bytes())
+    dropped = len(run.subject.decision.spec.transforms) - len(made.spec.transforms)
+    return {"columns_cut": export["columns_cut"], "transforms_cut": dropped, **told}
+
+
+def of_decision(certificate: Certificate, made: Decision, requests: int) -> Certificate:
+    """The same, of the whole decision; where no request was decided by it, of the model alone as before."""
+    if not requests:
+        return certificate
+    document = made.check().compiled.document
+    candidate = Certified(digest=certificate.candidate.digest, way=way_digest(document, document["models"][0]))
+    return certificate.model_copy(update={"candidate": candidate})
+
+
+def _budget(run: Run, ended: Ended) -> dict[str, Any]:
+    """What was asked for, and whether the served p99 at a steady rate keeps it; None where no p99 was."""
+    served_ms = ended.documents["benchmark"]["chosen"]["p99"] / 1e3
+    most = run.budget.p99_ms
+    return {**run.budget.model_dump(), "served_p99_ms": served_ms, "kept": None if most is None else served_ms <= most}
+
+
+def _page(document: dict[str, Any]) -> bytes:
+    try:
+        import jinja2
+    except ImportError as error:
+        raise MissingExtraError(
+            "the page needs jinja2, which is not installed", next_step="install it:  pip install 'flyball[optimize]'"
+        ) from error
+    folders = [Path(__file__).parent, Path(__file__).parents[2] / "bench" / "report"]  # one look for all pages
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folders),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"latency": latency, "rate": rate, "size": size, "percent": percent}
+    return environment.get_template("optimize.html.j2").render(report=document, plot=_plot(document).decode()).encode()
+
+
+def _plot(document: dict[str, Any]) -> bytes:
+    """Latency against size, refused ones crossed out: what is cheap and may serve lies below on the left."""
+    lines = [line for line in document["choice"]["lines"] if line["p50_us"] is not None]
+    with drawing():
+        figure, (axes,) = new_figure(f"{document['subject']['name']}: candidates", height_in=3.6)
+        subscribe(figure, f"one row a run, {document['machine']['cpu']}", None)
+        for place, line in enumerate(lines):
+            at = (line["size_bytes"] / 1e6, line["p50_us"])
+            refused = {"color": ALARM, "marker": "x"}
+            axes.plot(*at, linestyle="none", markersize=9, **(look(place) if line["accepted"] else refused))
+            chosen = line["name"] == document["choice"]["chosen"]
+            words = axes.annotate(
+                line["name"], at, xytext=(7, 5), textcoords="offset points", fontweight="bold" if chosen else "normal"
+            )
+            words.set_path_effects(halo())
+        axes.set_xlabel("size of the file, MB")
+        axes.margins(0.25)
+        latency_axis(axes, "p50 of a run")
+        return svg(figure)

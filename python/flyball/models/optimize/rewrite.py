@@ -1,0 +1,117 @@
+"""Asks for a model to be rewritten: an optimised graph, or a quantised one. A process of its own does it.
+
+The process may fail or be killed without harm: its target appears whole or not at all. Must not know why a model is wanted.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from flyball.errors import FlyballError, MissingExtraError
+from flyball.models.optimize.work_folder import MAKING
+from flyball.native.models import model_files, scan_model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+_SECONDS_MAX = 1800.0
+_WORDS_MAX = 2000
+_GO_ON = "serve the model as it is, or try newer tools:  pip install -U onnx onnxruntime"
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Trim(_Request):
+    """Keep only these outputs, leave the rows of every input and output free, and name the graph.
+
+    `columns` of the only input are all that its trees ask: they are kept, and numbered anew.
+    """
+
+    do: Literal["trim"] = "trim"
+    outputs: list[str]
+    name: str
+    columns: list[int] | None = None
+
+
+class Graph(_Request):
+    """What ONNX Runtime makes of the graph at a level, written down; `rows` fixes the first axis of every input."""
+
+    do: Literal["graph"] = "graph"
+    level: Literal["basic", "extended"]
+    rows: Annotated[int, Field(ge=1)] | None = None
+
+
+class StaticInt8(_Request):
+    """Weights and activations in 8 bits, the ranges of activations taken from calibration rows.
+
+    `reduce_range`: weights in 7 bits, for CPUs that add up two products in 16 bits, where those of 8 bits saturate.
+    """
+
+    do: Literal["static_int8"] = "static_int8"
+    per_channel: bool
+    method: Literal["minmax", "percentile"] = "minmax"
+    reduce_range: bool = False
+
+
+class DynamicInt8(_Request):
+    """Weights in 8 bits; activations are scaled at each run, over all of its rows."""
+
+    do: Literal["dynamic_int8"] = "dynamic_int8"
+
+
+Rewrite = Trim | Graph | StaticInt8 | DynamicInt8
+
+
+class RewriteRefusedError(FlyballError):
+    """ONNX Runtime's tools could not rewrite the model; its own words say why."""
+
+    code = "rewrite_refused"
+    exit_code = 3
+
+
+def rewrite(how: Rewrite, source: Path, target: Path, calibration: Mapping[str, NDArray[np.generic]] | None = None) -> str:
+    """Make `target` from `source`; gives its digest. What comes back is scanned like any model that somebody sends."""
+    with tempfile.TemporaryDirectory(prefix=MAKING, dir=target.parent) as made:
+        request = {"how": how.model_dump(), "source": str(source), "target": str(Path(made, "made.onnx"))}
+        if calibration is not None:
+            np.savez(Path(made, "calibration.npz"), **dict(calibration))  # type: ignore[arg-type]
+            request["calibration"] = str(Path(made, "calibration.npz"))
+        command = [sys.executable, "-m", "flyball.models.optimize.rewrite_process"]
+        try:
+            ended = subprocess.run(
+                command, input=json.dumps(request), capture_output=True, text=True, timeout=_SECONDS_MAX, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise RewriteRefusedError(
+                f"{how.do} of {source.name} took more than {_SECONDS_MAX:.0f} s", next_step=_GO_ON
+            ) from error
+        if ended.returncode != 0:
+            raise _refused(how, source, ended)
+        scan_model(Path(made, "made.onnx"))
+        Path(made, "made.onnx").replace(target)
+    return model_files(target).digest
+
+
+def _refused(how: Rewrite, source: Path, ended: subprocess.CompletedProcess[str]) -> FlyballError:
+    last = (ended.stdout.strip().splitlines() or [""])[-1]
+    try:
+        told = json.loads(last)
+    except ValueError:
+        told = {"error": ended.stderr.strip()[-_WORDS_MAX:] or f"it ended with {ended.returncode}"}
+    if told.get("missing"):
+        return MissingExtraError(
+            f"optimising needs {told['missing']}", next_step="install it:  pip install 'flyball[optimize]'"
+        )
+    return RewriteRefusedError(f"{how.do} of {source.name} failed: {told['error'][:_WORDS_MAX]}", next_step=_GO_ON)

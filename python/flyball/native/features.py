@@ -1,0 +1,43 @@
+"""Stores of features and windows, filled and read by the data plane's own code."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+
+from flyball.native.boundary import boundary, native
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def push_features(options: dict[str, Any], batches: Iterable[bytes]) -> dict[str, int]:
+    """Fill a set of features, whole or not at all where the target can: {"rows", "bytes"}."""
+    with boundary():
+        push = native.FeaturePush(json.dumps(options).encode())
+        try:
+            for batch in batches:
+                push.put(batch)
+            return TypeAdapter(dict[str, int]).validate_json(push.finish())
+        finally:
+            push.abandon()
+
+
+def backfill_windows(options: dict[str, Any], batches: Iterable[bytes]) -> dict[str, int]:
+    """Count past events in a decision's windows: {"events", "without_key"}."""
+    with boundary():
+        backfill = native.WindowBackfill(json.dumps(options).encode())
+        try:
+            for batch in batches:
+                backfill.put(batch)
+        finally:
+            filled = backfill.finish()  # where it failed, too: it holds the windows' folder
+        return TypeAdapter(dict[str, int]).validate_json(filled)
+
+
+def feature_record(options: dict[str, Any], key: str) -> bytes | None:
+    """One record of a set as it lies there; none: no such key."""
+    with boundary():
+        return native.feature_record(json.dumps(options).encode(), key)

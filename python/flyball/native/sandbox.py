@@ -1,0 +1,120 @@
+"""Closes this process off before it loads a file that may run code, and hears what the file tries.
+
+The kernel enforces an allow-list of system calls and files (`crates/sandbox`) that nothing in the process can take back;
+limits bound what it takes; an audit hook can say what was tried. Linux alone; must not know models.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flyball.errors import FlyballError, UsageError
+from flyball.native.boundary import boundary, native
+
+CPU_S_MAX = 900
+FILE_BYTES_MAX = 4 << 30
+_FILES_OPEN_MAX = 512
+_MEMORY_SHARE = 0.75
+
+_OWN_IN_PYTHON = "load it in Python yourself and convert the model:  flyball.convert.convert(model, data=…, out=…)"
+_GET_LANDLOCK = (
+    "use Linux 5.13 or newer with Landlock switched on (lsm=landlock,…), in a container with a seccomp profile that allows"
+    f" landlock_create_ruleset, landlock_add_rule and landlock_restrict_self; or {_OWN_IN_PYTHON}"
+)
+
+# What the hook names, by its audit event.
+_TOLD = {
+    "socket.connect": "open a socket to {}",
+    "socket.bind": "listen on {}",
+    "socket.getaddrinfo": "look up the host {}",
+    "socket.gethostbyname": "look up the host {}",
+    "socket.__new__": "make a socket",
+    "subprocess.Popen": "start the program {}",
+    "os.system": "run the command {}",
+    "os.exec": "become the program {}",
+    "os.posix_spawn": "start the program {}",
+    "os.spawn": "start the program {}",
+    "os.fork": "start another process",
+    "os.forkpty": "start another process",
+    "os.kill": "send a signal to process {}",
+}
+
+
+@dataclass(slots=True)
+class Watch:
+    """What was tried and refused since the seal was set; of libraries too, so it counts only while a file is loaded."""
+
+    tried: list[str] = field(default_factory=list)
+
+    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """An audit hook: refuses before the kernel would, because here it is known what was wanted."""
+        words = _TOLD.get(event)
+        if words is not None:
+            self.tried.append(words.format(_target(event, arguments)))
+            raise PermissionError(errno.EPERM, f"this process may not {self.tried[-1]}")
+
+
+def seal(folder: Path, *readable: Path) -> None:
+    """From here on this process writes below `folder` only, and reads there, its packages and `readable`.
+
+    It has no network, starts no program and has no capabilities. First of all, while it is one thread: the kernel would bind
+    no other. Packages start threads as they are imported.
+    """
+    if sys.platform != "linux":
+        raise _cannot(f"which is not so on {sys.platform}")
+    _limit()
+    try:
+        with boundary():
+            native.enclose(folder, [*_packages(), *readable])
+    except FlyballError as error:
+        raise _cannot(
+            f"and {error.message}", next_step=_GET_LANDLOCK if error.code == "no_landlock" else _OWN_IN_PYTHON
+        ) from error
+
+
+def watch() -> Watch:
+    """Hears from here on what is tried and refused; it cannot be taken off."""
+    heard = Watch()
+    sys.addaudithook(heard.hear)
+    return heard
+
+
+def _packages() -> list[Path]:
+    """Where the interpreter has its modules and libraries."""
+    return [*(Path(entry) for entry in sys.path if Path(entry).is_absolute()), Path(sys.base_prefix, "lib")]
+
+
+def _cannot(why: str, next_step: str = _OWN_IN_PYTHON) -> UsageError:
+    return UsageError(f"a file that may run code is only loaded where it can be closed off, {why}", next_step=next_step)
+
+
+def _limit() -> None:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limits = {
+        resource.RLIMIT_CPU: CPU_S_MAX,
+        resource.RLIMIT_FSIZE: FILE_BYTES_MAX,
+        resource.RLIMIT_NOFILE: _FILES_OPEN_MAX,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_AS: max(int(memory * _MEMORY_SHARE), 4 << 30),
+    }
+    for what, most in limits.items():
+        _, hard = resource.getrlimit(what)
+        least = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (least, least))
+
+
+def _target(event: str, arguments: tuple[Any, ...]) -> str:
+    if event in ("socket.connect", "socket.bind"):
+        address = arguments[1]
+        return ":".join(map(str, address[:2])) if isinstance(address, tuple) else str(address)
+    if event == "subprocess.Popen":
+        command = arguments[1]
+        return " ".join(map(str, command)) if isinstance(command, list | tuple) else str(command)
+    first = arguments[0] if arguments else ""
+    return os.fsdecode(first) if isinstance(first, bytes) else str(first)

@@ -1,1 +1,0 @@
-"""The eleven steps, each in a file of its own, in the order of `flyball.optimize.all_steps`."""

@@ -1,0 +1,347 @@
+"""`Registry`: every act on a registry of this machine. Judged by `rules`, kept as one event, told by a receipt.
+
+An act that is refused is an event too. Two who act on one name at once: one is first, and the other is told who did what.
+Must not know HTTP, the command line or how the gates find out.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from flyball.documents.names import NAME_WORDS, is_name
+from flyball.errors import (
+    FlyballError,
+    ForbiddenError,
+    GateRefusedError,
+    NotFoundError,
+    RegistryConflictError,
+    RegistryRefusedError,
+    UnavailableError,
+)
+from flyball.registry.acts import rules
+from flyball.registry.acts.interface import ROLES_OF
+from flyball.registry.acts.refusals import Refusals
+from flyball.registry.events.clocks import too_late
+from flyball.registry.events.event import Draft
+from flyball.registry.events.log import now_us
+from flyball.registry.handle import RegistryHandle
+from flyball.registry.reads import Reading, event_view
+from flyball.registry.views import GateView, ReceiptView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from flyball.registry.acts.interface import Actor, Candidate
+    from flyball.registry.acts.rules import Allowed, Gate, Promotion, Refusal
+    from flyball.registry.events.event import Event
+    from flyball.registry.events.state import NameState, Version
+    from flyball.registry.home import Home
+    from flyball.registry.packages.deployment import PackageFolder
+
+_TRIES = 5  # of acts that stay right whatever happened meanwhile: others are told of the conflict
+_REFUSALS = (3, 4)
+_NO_ROOT = "sha256:" + "0" * 64  # of a package that has none yet
+_DIGESTS = ("models", "decision", "policy", "schema")
+_NOT_FOUND = ("version_not_found", "unknown_environment")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What gates look at: a version, its files, and where it is to go."""
+
+    handle: RegistryHandle
+    name: str
+    version: Version
+    environment: str
+
+
+class Registry(Reading):
+    """A registry on this machine. `gates` judge promotions; without them nothing is promoted."""
+
+    def __init__(self, opened: RegistryHandle, gates: Callable[[Subject], list[Gate]] | None = None) -> None:
+        super().__init__(opened)
+        self._gates = gates
+        self._refusals = Refusals(opened.log)
+
+    @classmethod
+    def open(cls, home: Home | Path | str | None = None, *, gates: Callable[[Subject], list[Gate]] | None = None) -> Self:
+        """The registry of a home: one that is named, of FLYBALL_REGISTRY, or `.flyball/registry` here."""
+        return cls(RegistryHandle.at(home), gates)
+
+    def close(self) -> None:
+        """Give connections back."""
+        try:
+            with suppress(UnavailableError):  # a database that is away takes no counts, and must not keep this from ending
+                self._refusals.settle(now=True)
+        finally:
+            self.handle.close()
+
+    def resolve(self, ref: str) -> PackageFolder:
+        """The files of a version, for a decision that asks it."""
+        state, version = self.handle.find(ref)
+        return self.handle.folder(state.name, version)
+
+    def register(self, folder: Path, name: str, *, actor: Actor, reason: str = "") -> ReceiptView:
+        """Keeps a package's folder (with its meta.json) as the next version of a name."""
+        from flyball.artifacts.packages import put_package
+        from flyball.registry.packages.check import check_package
+        from flyball.registry.packages.deployment import PackageFolder
+        from flyball.registry.packages.meta import META
+
+        with self._refusing("register", name, actor, reason):
+            self._check_name(name)
+            meta, _ = check_package(PackageFolder(name, 1, _NO_ROOT, folder.absolute()), self.resolve)
+            package = put_package(self.handle.store, folder, name=name)
+            said = {
+                "root": package.root,
+                "manifest": package.manifest,
+                "meta": next(file.digest for file in package.files if file.name == META),
+                "tier": meta.card.tier,
+                "author": actor.name,
+                "kind": meta.kind,
+                "references": [reference.model_dump() for reference in meta.references],
+            }
+            source = meta.lineage.source
+            return self._repeated(name, actor, reason, lambda state: rules.register(state, actor, said), source=source)
+
+    def sign(self, ref: str, *, bundle: bytes, release: bytes, actor: Actor, reason: str = "") -> ReceiptView:
+        """Takes the OMS bundle over the files and the signed release statement, both made where the key is."""
+        with self._refusing("sign", ref, actor, reason):
+            state, version = self.handle.find(ref)
+            key = self._signer(state.name, version, bundle, release)
+            owner, submitted = _owner(actor, key["name"])
+            store = self.handle.store
+            said = {"bundle": store.put_bytes(bundle).digest, "release": store.put_bytes(release).digest, **key, **submitted}
+            number = version.number
+            return self._repeated(state.name, owner, reason, lambda now: rules.sign(now, actor, number, said))
+
+    def approve(self, ref: str, *, signature: str, key: str, actor: Actor, reason: str = "") -> ReceiptView:
+        """Takes an approver's signature (base64) over the release's payload; `key` is the hint of its key."""
+        with self._refusing("approve", ref, actor, reason):
+            state, version = self.handle.find(ref)
+            said = self._approval(ref, version, signature, key)
+            owner, submitted = _owner(actor, said["approver"])
+            approval_rules, number, release = self.handle.approval_rules(), version.number, version.release
+
+            def judge(now: NameState) -> Allowed | Refusal:
+                if now.versions[number].release != release:
+                    words = f"{ref} was signed anew meanwhile, and the approval is for the release before"
+                    return rules.Refusal("signed_anew", words, f"look at it, then:  flyball approve {ref} --key FILE")
+                return rules.approve(now, approval_rules, actor, number, {**said, **submitted})
+
+            return self._repeated(state.name, owner, reason, judge)
+
+    def reject(self, ref: str, *, actor: Actor, reason: str) -> ReceiptView:
+        """Says no to a version: it is placed nowhere from then on."""
+        with self._refusing("reject", ref, actor, reason):
+            state, version = self.handle.find(ref)
+            return self._once(state, actor, reason, rules.reject(state, actor, version.number, reason))
+
+    def promote(
+        self,
+        ref: str,
+        environment: str,
+        *,
+        actor: Actor,
+        reason: str = "",
+        candidate: Candidate | None = None,
+        break_glass: bool = False,
+    ) -> ReceiptView:
+        """Places a version in an environment once every gate passed; the receipt has what they found."""
+        with self._refusing("promote", ref, actor, reason):
+            state, version = self.handle.find(ref)
+            approval_rules = self.handle.approval_rules()
+            if approval_rules.approvals is None:
+                self.handle.trust()  # says what is wrong with it
+            asked = rules.Promotion(version.number, environment, candidate, break_glass, reason)
+            found = rules.promotable(state, approval_rules, actor, asked)
+            if isinstance(found, rules.Refusal):
+                raise _error(found)
+            evidence = self._judged(state.name, version, asked)
+            receipt = self._once(state, actor, reason, rules.promote(state, approval_rules, actor, asked, evidence))
+            gates = [GateView(gate=gate.gate, passed=gate.passed, words=gate.words) for gate in evidence]
+            return receipt.model_copy(update={"gates": gates})
+
+    def rollback(self, name: str, environment: str, *, actor: Actor, reason: str = "", to: int | None = None) -> ReceiptView:
+        """Puts back the version that was placed before, or an earlier one; what servers would refuse is passed over."""
+        from flyball.registry.acts.release_check import judge
+
+        with self._refusing("rollback", name, actor, reason):
+            state, unfit = self.handle.known(name), judge(self.handle, environment)
+            judged = rules.rollback(state, self.handle.approval_rules(), actor, environment, unfit=unfit, to=to)
+            return self._once(state, actor, reason, judged)
+
+    def alias(self, name: str, alias: str, version: int | None, *, actor: Actor, reason: str = "") -> ReceiptView:
+        """Lets an alias lead to a version, or nowhere."""
+        with self._refusing("alias", name, actor, reason):
+            state = self.handle.known(name)
+            return self._once(state, actor, reason, rules.alias(state, self.handle.approval_rules(), actor, alias, version))
+
+    def revoke(self, ref: str, *, actor: Actor, reason: str, stop: bool = False) -> ReceiptView:
+        """Takes a version back for good. Where it serves, that must be wanted: the name stops there."""
+        with self._refusing("revoke", ref, actor, reason):
+            state, version = self.handle.find(ref)
+            return self._once(state, actor, reason, rules.revoke(state, actor, version.number, reason, stop=stop))
+
+    def retire(self, ref: str, *, actor: Actor, reason: str = "") -> ReceiptView:
+        """Ends a version that nothing serves."""
+        with self._refusing("retire", ref, actor, reason):
+            state, version = self.handle.find(ref)
+            return self._once(state, actor, reason, rules.retire(state, actor, version.number))
+
+    def forget(self, node: str, *, actor: Actor, reason: str = "") -> ReceiptView:
+        """Takes a server that is gone out of what is shown; what it served while it was there stays in the history."""
+        with self._refusing("forget", node, actor, reason):
+            if not actor.roles & ROLES_OF["forget"]:
+                raise ForbiddenError(f"{actor.name} is no deployer", next_step="ask somebody who is")
+            return _receipt(self.handle.nodes.forget(node, actor=actor, reason=reason)[0])
+
+    def _once(
+        self, state: NameState, actor: Actor, reason: str, judged: Allowed | Refusal, source: str | None = None
+    ) -> ReceiptView:
+        """Append what was allowed for the state that was seen; who was slower is told of the conflict.
+
+        `source`: where the version was imported from, which is kept with it or not at all.
+        """
+        if isinstance(judged, rules.Refusal):
+            raise _error(judged)
+        how = actor.authenticated
+        drafts = [Draft(state.name, judged.kind, judged.body, actor.name, reason, state.revision, how)]
+        if source:
+            body = {"version": judged.body["version"], "from": source}
+            drafts.append(Draft(state.name, "imported", body, actor.name, reason, authenticated=how))
+        return _receipt(self.handle.log.append_all(drafts)[0])
+
+    def _repeated(
+        self,
+        name: str,
+        actor: Actor,
+        reason: str,
+        judge: Callable[[NameState], Allowed | Refusal],
+        source: str | None = None,
+    ) -> ReceiptView:
+        """The same for acts that are judged anew where somebody was faster: they take nothing away from anybody."""
+        for left in reversed(range(_TRIES)):
+            state = self.handle.state(name)
+            try:
+                return self._once(state, actor, reason, judge(state), source)
+            except RegistryConflictError:
+                if not left:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    @contextmanager
+    def _refusing(self, act: str, ref: str, actor: Actor, reason: str) -> Iterator[None]:
+        """What is refused is kept as an event, then raised."""
+        try:
+            yield
+        except FlyballError as error:
+            if error.exit_code in _REFUSALS:
+                name = ref.partition("@")[0]
+                words = error.message if ref in error.message else f"{ref}: {error.message}"
+                self._refusals.write(act, name, error, words=words, actor=actor, reason=reason)
+            raise
+
+    def _check_name(self, name: str) -> None:
+        if not is_name(name):
+            raise RegistryRefusedError(f"{name!r} cannot be a name", next_step=NAME_WORDS)
+        for row in self.handle.tables.names():
+            if row.folded == name.lower() and row.name != name:
+                raise RegistryRefusedError(
+                    f"there is {row.name} already, which differs only in case", next_step=f"register it as {row.name}"
+                )
+
+    def _signer(self, name: str, version: Version, bundle: bytes, release: bytes) -> dict[str, Any]:
+        """The key and the release's end, once both signatures hold and the release says what this version is."""
+        from flyball.registry.acts.release_statement import statement
+        from flyball.signing.reasons import Reason, refused
+        from flyball.signing.release import read_release
+        from flyball.signing.strict import seconds
+
+        now, trust = int(time.time()), self.handle.trust()
+        root, ref = trust.package(bundle, now), f"{name}@{version.number}"
+        if root != version.root:
+            raise refused(Reason.ROOT_MISMATCH, f"the bundle is over {root}, and {ref} is {version.root}")
+        trust.package(bundle, now, self.handle.folder(name, version).folder)  # a root says nothing about names
+        author = trust.signers("release", release, now)[0]
+        stated = read_release(release)
+        predicate, subjects = statement(self.handle, name, version)
+        said = stated.predicate.model_dump(by_alias=True)
+        signer = json.loads(bundle)["verificationMaterial"]["publicKey"]["hint"]
+        for part, wanted in {**predicate, "author": signer}.items():
+            if said[part] != wanted:
+                reason = Reason.WRONG_DIGEST if part in _DIGESTS else Reason.WRONG_SUBJECT
+                raise refused(reason, f"the release says {part} {said[part]}, and {ref} has {wanted}")
+        if stated.subjects != subjects:
+            raise refused(Reason.WRONG_SUBJECT, f"the release does not name just the packages of {ref}")
+        if unknown := set(stated.predicate.environments) - set(self.handle.home.settings.environments):
+            raise refused(Reason.WRONG_ENVIRONMENT, f"the registry has no environment {', '.join(sorted(unknown))}")
+        if seconds(stated.predicate.not_after) <= now:
+            raise refused(Reason.EXPIRED, f"the release ended on {stated.predicate.not_after}", "make a new release")
+        if "signer" not in author.roles:
+            raise refused(
+                Reason.WRONG_ROLE, f"{author.name} may not release {ref}", "let a key with the role signer sign it"
+            )
+        return {"key": author.hint, "name": author.name, "not_after": stated.predicate.not_after}
+
+    def _approval(self, ref: str, version: Version, signature: str, key: str) -> dict[str, Any]:
+        """An approval that holds: the signature is over this release, by a key that may approve."""
+        from flyball.signing import dsse
+        from flyball.signing.reasons import Reason, refused
+        from flyball.signing.release import read_release
+
+        trust, now = self.handle.trust(), int(time.time())
+        if version.release is None:
+            return {"key": key, "approver": "?", "signature": signature, "environments": []}  # `rules` refuses it
+        approver = trust.key(key, now)
+        if "approver" not in approver.roles:
+            raise refused(Reason.WRONG_ROLE, f"{approver.name} may not approve", "let a key with the role approver sign")
+        try:
+            made = dsse.Signature(key, base64.b64decode(signature, validate=True))
+        except binascii.Error as error:
+            raise refused(Reason.MALFORMED, f"the approval of {ref} is not base64") from error
+        envelope = self.handle.store.read(version.release)
+        trust.signers("release", replace(dsse.read_envelope("release", envelope), signatures=(made,)).text(), now)
+        places = read_release(envelope).predicate.environments
+        return {"key": key, "approver": approver.name, "signature": signature, "environments": places}
+
+    def _judged(self, name: str, version: Version, asked: Promotion) -> list[Gate]:
+        if self._gates is None:
+            raise RegistryRefusedError(
+                "this registry was opened without gates, so nothing is promoted", next_step="open it by flyball.control"
+            )
+        return self._gates(Subject(self.handle, name, version, asked.environment))
+
+
+def _owner(actor: Actor, owner: str) -> tuple[Actor, dict[str, str]]:
+    """Who acts by a signature: its key's owner, and who handed it over where that is somebody else."""
+    submitted = {} if rules.person(actor.name) == rules.person(owner) else {"submitted_by": actor.name}
+    return replace(actor, name=owner, authenticated="key"), submitted
+
+
+def _receipt(event: Event) -> ReceiptView:
+    body = event.body
+    previous = body.get("previous", body.get("from"))
+    return ReceiptView(
+        event=event_view(event),
+        version=body.get("version"),
+        previous=previous,
+        warning=too_late(event.at, now_us()),
+    )
+
+
+def _error(refusal: Refusal) -> FlyballError:
+    """The refusal as an error of its own kind, for exit codes and HTTP statuses."""
+    kind: type[FlyballError] = GateRefusedError
+    if refusal.code == "forbidden":
+        kind = ForbiddenError
+    elif refusal.code in _NOT_FOUND:
+        kind = NotFoundError
+    return kind(refusal.words, code=refusal.code, next_step=refusal.next_step)

@@ -1,0 +1,1 @@
+"""The events, which are the truth: their kinds, chain, fold and verification."""

@@ -1,0 +1,184 @@
+"""A registry's parts, opened: its events, its tables, its artifacts and whom it trusts.
+
+Everything that acts and readers have in common. Must not know which acts are allowed.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import threading
+import time
+from typing import TYPE_CHECKING, Self
+
+from flyball.artifacts.packages import fetch_package
+from flyball.artifacts.stores import open_store
+from flyball.documents.names import is_name
+from flyball.errors import NotFoundError, SignatureError, UsageError
+from flyball.registry.acts.rules import ApprovalRules
+from flyball.registry.events.log import EVENTS_MAX, EventLog
+from flyball.registry.events.state import NameState
+from flyball.registry.home import Home
+from flyball.registry.tables.database import Database
+from flyball.registry.tables.nodes import Nodes
+from flyball.registry.tables.projections import Projections
+from flyball.registry.tables.timeline import Timeline
+from flyball.registry.tables.trust_serial import TrustSerial
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from flyball.artifacts.blobs import Store
+    from flyball.registry.events.state import Version
+    from flyball.registry.packages.deployment import PackageFolder
+    from flyball.signing.trust import Trust
+
+
+class RegistryHandle:
+    """What a registry is made of."""
+
+    def __init__(self, home: Home, database: Database, store: Store) -> None:
+        self.home, self.database, self.store = home, database, store
+        self.log, self.tables = EventLog(database), Projections(database)
+        self.timeline, self.nodes = Timeline(database), Nodes(database, self.log)
+        self._trust_serial = TrustSerial(database)
+        self._states: dict[str, NameState] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def at(cls, home: Home | Path | str | None = None) -> Self:
+        """Open the registry of a home: one that is named, of FLYBALL_REGISTRY, or `.flyball/registry` here."""
+        found = home if isinstance(home, Home) else Home.find(home)
+        settings = found.settings
+        store = open_store(
+            settings.artifacts,
+            base=found.folder,
+            endpoint=settings.artifacts_endpoint,
+            region=settings.artifacts_region,
+        )
+        return cls(found, Database.open(found.database_url()), store)
+
+    def close(self) -> None:
+        """Give connections back."""
+        self.database.close()
+
+    def state(self, name: str) -> NameState:
+        """Everything about a name, up to its newest event."""
+        with self._lock:
+            state = self._states.get(name) or NameState(name)
+            while events := self.log.of(name, after_revision=state.revision):
+                for event in events:
+                    state = state.after(event)
+                if len(events) < EVENTS_MAX:
+                    break
+            if state.versions:
+                self._states[name] = state
+        return state
+
+    def find(self, ref: str) -> tuple[NameState, Version]:
+        """The version that NAME@NUMBER, NAME@ALIAS or NAME@ENVIRONMENT means."""
+        name, at, which = ref.partition("@")
+        if not at or not which:
+            raise UsageError(
+                f"{ref!r} names no version", next_step=f"write {name or 'NAME'}@NUMBER or {name or 'NAME'}@ALIAS"
+            )
+        state = self.known(name)
+        placement = state.placements.get(which)
+        number = int(which) if re.fullmatch(r"[0-9]{1,9}", which) else state.aliases.get(which)
+        if placement is not None:
+            number = placement.version
+        if number is None or number not in state.versions:
+            raise NotFoundError(
+                f"{name} has no version, alias or placement {which!r}",
+                code="version_not_found",
+                next_step=f"flyball registry show {name}",
+            )
+        return state, state.versions[number]
+
+    def known(self, name: str) -> NameState:
+        """The state of a name that has versions."""
+        state = self.state(name) if is_name(name) else NameState(name)
+        if not state.versions:
+            raise NotFoundError(f"the registry has no {name!r}", code="name_not_found", next_step="flyball registry list")
+        return state
+
+    def approval_rules(self) -> ApprovalRules:
+        """Environments in their order, and how many must approve each tier, as the trust policy says.
+
+        A policy that is damaged, old or has expired leaves that open: reading and going back must not hang on it.
+        """
+        from flyball.signing.policy import FIRST_APPROVALS
+
+        approvals: Mapping[str, int] | None = FIRST_APPROVALS.model_dump()
+        if self.home.trust.is_file():
+            trust = self.trust_if_readable()
+            approvals = None if trust is None else trust.policy.approvals.model_dump()
+        return ApprovalRules(tuple(self.home.settings.environments), approvals)
+
+    def trust(self) -> Trust:
+        """The trust policy of this home, verified, for an act: no older one is taken after it."""
+        trust, highest = self._policy()
+        if trust.policy.serial > highest:
+            self._trust_serial.take(trust.policy.serial)
+        return trust
+
+    def trust_if_readable(self) -> Trust | None:
+        """The same for who reads or goes back; none where it is absent, damaged, old or has expired."""
+        try:
+            return self._policy()[0]
+        except (SignatureError, UsageError, OSError):
+            return None
+
+    def _policy(self) -> tuple[Trust, int]:
+        """The policy, and the highest serial that acts took; reading it leaves no trace."""
+        from flyball.signing.keys import load_publics
+        from flyball.signing.trust import Trust
+
+        if not self.home.trust_root.is_file() or not self.home.trust.is_file():
+            raise UsageError(
+                f"{self.home.folder} has no trust policy, so nobody is trusted with anything",
+                code="no_trust",
+                next_step=_no_trust(self.home),
+            )
+        highest = self._trust_serial.highest()
+        policy, roots = self.home.trust.read_bytes(), load_publics(self.home.trust_root)
+        return Trust(policy, roots, int(time.time()), highest), highest
+
+    def folder(self, name: str, version: Version) -> PackageFolder:
+        """A version's files on this machine, fetched where they are not there yet."""
+        from flyball.registry.packages.cache import drop_unused, used
+        from flyball.registry.packages.deployment import PACKAGES, PackageFolder
+
+        target = self.home.folder / PACKAGES / version.root.removeprefix("sha256:")
+        used(target)
+        fetch_package(self.store, version.manifest, target, root=version.root)
+        drop_unused(target.parent, {target.name})
+        return PackageFolder(name, version.number, version.root, target.absolute())
+
+    def references(self, version: Version) -> dict[str, PackageFolder]:
+        """The packages that a version's decision asks, by NAME@N."""
+        found = {}
+        for reference in version.references:
+            _, other = self.find(f"{reference.name}@{reference.version}")
+            found[f"{reference.name}@{reference.version}"] = self.folder(reference.name, other)
+        return found
+
+    def release(self, version: Version) -> bytes | None:
+        """The release with the signatures of those who approved it; none: it is not signed."""
+        from flyball.signing.dsse import Signature
+        from flyball.signing.release import attach
+
+        if version.release is None:
+            return None
+        envelope = self.store.read(version.release)
+        for approval in version.approvals:
+            envelope = attach(envelope, Signature(approval.key, base64.b64decode(approval.signature)))
+        return envelope
+
+
+def _no_trust(home: Home) -> str:
+    """What is still missing, in the order in which it is made."""
+    if not home.trust_root.is_file():
+        return f"bring the root's public key there:  flyball key new root.pem && cp root.pub {home.trust_root}"
+    return f"make one:  flyball trust init --file {home.trust}"

@@ -1,8 +1,0 @@
-"""What Alembic runs around the scripts: on the connection and in the transaction of `flyball.registry.upgrade`."""
-
-from alembic import context
-
-from flyball.registry.schema import metadata
-
-context.configure(connection=context.config.attributes["connection"], target_metadata=metadata, transactional_ddl=True)
-context.run_migrations()

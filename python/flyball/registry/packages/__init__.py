@@ -1,0 +1,1 @@
+"""Packages of versions: made, scanned, checked, and read as deployments."""

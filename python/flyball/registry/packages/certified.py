@@ -1,0 +1,60 @@
+"""Whether an equivalence certificate is of what a version serves: of a model that answers, and of the way to its score.
+
+Asked when a package is made, and again at every promotion. Must not know what the certificate found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flyball.decision.compile.score_path import way_digest
+from flyball.errors import RegistryRefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from flyball.models.equivalence.certificate import Certificate
+    from flyball.registry.packages.deployment import Served
+
+
+def reach(proof: Certificate, shown: Served) -> str:
+    """What of the version's answers it leaves unproven, in words, or nothing; raises where it is of something else."""
+    answering = _answering(shown)
+    # With external data the digest is one over all files: a certificate names a single one, and so proves no such model.
+    proven = [version for version in answering if shown.models[version] == proof.candidate.digest]
+    if not proven:
+        serves = ", ".join(shown.models[version] for version in answering)
+        raise RegistryRefusedError(
+            f"the equivalence certificate is of {proof.candidate.digest}, and no model of the package is that one:"
+            f" {serves} answers",
+            next_step="register the model that it was made for, or leave the certificate out",
+        )
+    if shown.decision is None:
+        behind = "; it was compared behind a decision, which is not here: callers make its columns"
+        return behind if proof.candidate.way is not None else ""
+    models = {model["version"]: model for model in shown.decision["models"]}
+    _check_way(proof, shown.decision, [models[version] for version in proven])
+    others = [models[version]["name"] for version in answering if version not in proven]
+    words = "" if proof.candidate.way else "; that is the model alone: what makes its columns was not compared"
+    return words + (f"; nothing is said of {', '.join(others)}" if others else "")
+
+
+def _answering(shown: Served) -> list[str]:
+    """Versions of the models that give answers; one in the shadow, or kept for the remedy, gives none."""
+    if shown.decision is None:
+        return list(shown.models)
+    first, *others = shown.decision["variants"]
+    ways = [first, *(one for one in others if one["name"] in shown.decision["route"]["split"])]
+    asked = {name for way in ways for name in way["models"]}
+    return [model["version"] for model in shown.decision["models"] if model["name"] in asked]
+
+
+def _check_way(proof: Certificate, decision: Mapping[str, Any], models: list[dict[str, Any]]) -> None:
+    if proof.candidate.way in (None, *(way_digest(decision, model) for model in models)):
+        return
+    raise RegistryRefusedError(
+        f"{models[0]['name']} is the model that was compared, and the decision around it is not: its fields, features,"
+        " transforms, what was fitted for them, the order of its columns, or which output is the score has changed since",
+        next_step="put back what was changed, convert or optimize again, or leave the certificate out",
+    )

@@ -1,0 +1,1 @@
+"""The database: tables made from events, their migrations and the questions that they answer."""

@@ -1,0 +1,353 @@
+"""The tables that answer questions: written from events in the same transaction, and read as typed rows.
+
+All of them can be thrown away: `rebuild` makes them from the events alone. Must not know which acts are allowed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import and_, case, delete, insert, select, tuple_, update
+from sqlalchemy.dialects import sqlite
+
+from flyball.errors import RegistryRefusedError
+from flyball.registry.events.fold import CANDIDATE, CHAMPION, KEYS, Change, End, Fold, Put, Void, effects
+from flyball.registry.tables import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sqlalchemy import Connection, Select, Table
+
+    from flyball.registry.acts.interface import Authenticated
+    from flyball.registry.events.event import Event
+    from flyball.registry.tables.database import Database
+
+_TABLES: dict[str, Table] = {table.name: table for table in schema.PROJECTIONS}
+_BATCH = 5_000
+_ASKED_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version as it stands now. `state` is what last happened to it: registered, signed, rejected, retired, revoked."""
+
+    name: str
+    number: int
+    root: str
+    manifest: str
+    meta: str
+    kind: str
+    tier: str
+    author: str
+    references: list[dict[str, Any]]
+    state: str
+    state_seq: int
+    registered_seq: int
+    registered_at: int
+    registered_by: str
+    reason: str
+    bundle: str | None
+    release: str | None
+    signed_key: str | None
+    signed_name: str | None
+    imported_from: str | None
+
+
+class Approval(NamedTuple):
+    """One approver's signature; void from the event `void_seq` on, which signed the version anew or rejected it."""
+
+    name: str
+    number: int
+    sequence: int
+    approver: str
+    key: str
+    environments: list[str]
+    signature: str
+    at: int
+    actor: str
+    reason: str
+    void_seq: int | None
+
+
+class Placement(NamedTuple):
+    """A version at a spot, from an event to the one that ended it. `slot`: champion, candidate or alias."""
+
+    name: str
+    slot: str
+    place: str
+    from_seq: int
+    from_at: int
+    to_seq: int | None
+    to_at: int | None
+    version: int
+    share: float | None
+    shadow: bool | None
+    break_glass: bool
+    act: str
+    actor: str
+    authenticated: Authenticated
+    reason: str
+
+
+class Confirmation(NamedTuple):
+    """What a server said of a name, from an event to the one that ended it: what it should serve, and what it serves.
+
+    A tuple, since there is one for each server of each name.
+    """
+
+    name: str
+    environment: str
+    node: str
+    from_seq: int
+    from_at: int
+    to_seq: int | None
+    to_at: int | None
+    generation: int
+    version: int | None
+    digest: str | None
+    state: str
+    reason: str
+    unsaid: int
+    serving_version: int | None
+    serving_digest: str | None
+    serving_since: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NameRow:
+    """A name: its newest version, and when that was registered."""
+
+    name: str
+    folded: str
+    latest: int
+    changed_seq: int
+    changed_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """Who may call the admin API; `removed_at` is set once it is no longer taken."""
+
+    name: str
+    sha256: str
+    roles: list[str]
+    added_at: int
+    added_by: str
+    removed_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """The newest snapshot of an environment that was given to the data plane."""
+
+    environment: str
+    generation: int
+    digest: str
+    sequence: int
+    at: int
+
+
+def apply(connection: Connection, event: Event) -> None:
+    """Write what an event changes."""
+    for effect in effects(event):
+        match effect:
+            case Put():
+                connection.execute(_upsert(connection, effect))
+            case Change(table, key, values):
+                where = dict(zip(KEYS[table], key, strict=True))
+                connection.execute(update(_TABLES[table]).filter_by(**where).values(values))
+            case End(table, spot, to_seq, to_at):
+                held = update(_TABLES[table]).filter_by(**spot, to_seq=None)
+                connection.execute(held.values(to_seq=to_seq, to_at=to_at))
+            case Void(name, number, void_seq):
+                counted = {"name": name, "number": number, "void_seq": None}
+                connection.execute(update(schema.approvals).filter_by(**counted).values(void_seq=void_seq))
+
+
+def rebuild(connection: Connection, events: Iterable[Event]) -> int:
+    """Throw every row away and make them anew from these events, which are all there are; gives their number."""
+    for table in _TABLES.values():
+        connection.execute(delete(table))
+    ended: dict[str, list[dict[str, Any]]] = {}
+
+    def finished(name: str, row: dict[str, Any]) -> None:
+        rows = ended.setdefault(name, [])
+        rows.append(row)
+        if len(rows) >= _BATCH:
+            connection.execute(insert(_TABLES[name]), rows)
+            rows.clear()
+
+    count, fold = 0, Fold(finished)
+    for event in events:
+        fold.apply(event)
+        count += 1
+    for name, rest in ended.items():
+        if rest:
+            connection.execute(insert(_TABLES[name]), rest)
+    for name, rows in fold.tables.items():
+        left = iter(rows.values())
+        while batch := list(islice(left, _BATCH)):
+            connection.execute(insert(_TABLES[name]), batch)
+    return count
+
+
+class Projections:
+    """Questions about what is. Every answer is one consistent view."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def names(self) -> list[NameRow]:
+        """Every name, sorted."""
+        return [NameRow(*row) for row in self._all(select(schema.names).order_by(schema.names.c.name))]
+
+    def versions(self, name: str | None = None) -> list[Version]:
+        """Every version, or those of a name, newest first within a name."""
+        table = schema.versions
+        asked = select(table).order_by(table.c.name, table.c.number.desc())
+        return [_version(row) for row in self._all(asked if name is None else asked.where(table.c.name == name))]
+
+    def version(self, name: str, number: int) -> Version:
+        """One version; refused where there is none."""
+        asked = select(schema.versions).filter_by(name=name, number=number)
+        if found := self._all(asked):
+            return _version(found[0])
+        raise RegistryRefusedError(
+            f"the registry has no {name}@{number}", code="version_not_found", next_step=f"flyball registry show {name}"
+        )
+
+    def newest(
+        self, *, name: str | None = None, after: str = "", states: tuple[str, ...] = (), limit: int = 100
+    ) -> list[Version]:
+        """The newest version of each name, sorted by name, beginning after one; only those in one of the states."""
+        names, table = schema.names, schema.versions
+        latest = and_(table.c.name == names.c.name, table.c.number == names.c.latest)
+        asked = select(table).join(names, latest).where(names.c.name > after).order_by(names.c.name)
+        if name is not None:
+            asked = asked.where(names.c.name == name)
+        if states:
+            asked = asked.where(table.c.state.in_(states))
+        return [_version(row) for row in self._all(asked.limit(max(0, limit)))]
+
+    def approvals_of(self, versions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], list[Approval]]:
+        """The approvals of these versions that count, oldest first, in one question for each thousand."""
+        found = dict[tuple[str, int], list[Approval]]()
+        for begin in range(0, len(versions), _ASKED_AT_ONCE):
+            found |= self._approvals_among(versions[begin : begin + _ASKED_AT_ONCE])
+        return found
+
+    def approvals_placed(self, name: str | None = None) -> dict[tuple[str, int], list[Approval]]:
+        """The approvals that count of everything that serves now, or of what serves under a name, oldest first."""
+        return self._approvals_among(_serving(name))
+
+    def _approvals_among(
+        self, versions: Sequence[tuple[str, int]] | Select[tuple[str, int]]
+    ) -> dict[tuple[str, int], list[Approval]]:
+        table, found = schema.approvals, dict[tuple[str, int], list[Approval]]()
+        some = tuple_(table.c.name, table.c.number).in_(versions)
+        for row in self._all(select(table).where(some, table.c.void_seq.is_(None)).order_by(table.c.sequence)):
+            approval = approval_of(row)
+            found.setdefault((approval.name, approval.number), []).append(approval)
+        return found
+
+    def signed_placed(self, name: str | None = None) -> dict[tuple[str, int], dict[str, Any]]:
+        """The bodies of the events that signed what serves now, or what serves under a name, as far as they stand."""
+        table, events = schema.versions, schema.events
+        joined = select(table.c.name, table.c.number, events.c.body).join(events, events.c.sequence == table.c.state_seq)
+        some = tuple_(table.c.name, table.c.number).in_(_serving(name))
+        asked = joined.where(some, table.c.state == "signed")
+        return {(of, number): json.loads(body) for of, number, body in self._all(asked)}
+
+    def approvals(self, name: str, number: int) -> list[Approval]:
+        """The approvals of a version, oldest first, those that count no longer among them."""
+        table = schema.approvals
+        return [
+            approval_of(row)
+            for row in self._all(select(table).filter_by(name=name, number=number).order_by(table.c.sequence))
+        ]
+
+    def placed(
+        self, name: str | None = None, place: str | None = None, *, slots: tuple[str, ...] = (CHAMPION, CANDIDATE)
+    ) -> list[Placement]:
+        """What holds now: everywhere, for a name, or in an environment; aliases with `slots=("alias",)`."""
+        table = schema.placements
+        asked = select(table).where(table.c.to_seq.is_(None), table.c.slot.in_(slots))
+        if name is not None:
+            asked = asked.where(table.c.name == name)
+        if place is not None:
+            asked = asked.where(table.c.place == place)
+        return [Placement(*row) for row in self._all(asked.order_by(table.c.name, table.c.place, table.c.slot))]
+
+    def placements(self, name: str, place: str, slot: str = CHAMPION, *, limit: int = 100) -> list[Placement]:
+        """What ever held at a spot, newest first."""
+        table = schema.placements
+        asked = select(table).filter_by(name=name, slot=slot, place=place).order_by(table.c.from_seq.desc())
+        return [Placement(*row) for row in self._all(asked.limit(limit))]
+
+    def api_keys(self) -> list[ApiKey]:
+        """Every API key that was ever added, sorted by name."""
+        return [_api_key(row) for row in self._all(select(schema.api_keys).order_by(schema.api_keys.c.name))]
+
+    def published(self, environment: str) -> Publication | None:
+        """The newest snapshot of an environment."""
+        found = self._all(select(schema.published).filter_by(environment=environment))
+        return Publication(*found[0]) if found else None
+
+    def _all(self, asked: Any) -> list[Any]:
+        with self._database.reading() as connection:
+            return list(connection.execute(asked).all())
+
+
+def _upsert(connection: Connection, effect: Put) -> Any:
+    kind: Any = sqlite
+    if connection.dialect.name != "sqlite":
+        from sqlalchemy.dialects import postgresql as kind
+    table, key = _TABLES[effect.table], KEYS[effect.table]
+    put = kind.insert(table).values(effect.row)
+    others: dict[str, Any] = {column: put.excluded[column] for column in effect.row if column not in key}
+    if effect.highest:
+        old, new = table.c[effect.highest], put.excluded[effect.highest]
+        others[effect.highest] = case((old > new, old), else_=new)
+    return put.on_conflict_do_update(index_elements=key, set_=others) if others else put.on_conflict_do_nothing()
+
+
+# The rows' classes have the columns in the tables' order: lists are long, and names cost more than values. A test compares.
+
+
+def _version(row: Sequence[Any]) -> Version:
+    values = list(row)
+    values[8] = json.loads(values[8])
+    return Version(*values)
+
+
+def _serving(name: str | None) -> Select[tuple[str, int]]:
+    """Name and version of every champion of now."""
+    table = schema.placements
+    asked = select(table.c.name, table.c.version).where(table.c.to_seq.is_(None), table.c.slot == CHAMPION)
+    return asked if name is None else asked.where(table.c.name == name)
+
+
+def approval_of(row: Sequence[Any]) -> Approval:
+    """An approval as its row has it."""
+    return Approval(*_with_words(row, 5))
+
+
+def _api_key(row: Sequence[Any]) -> ApiKey:
+    return ApiKey(*_with_words(row, 2))
+
+
+def _with_words(row: Sequence[Any], place: int) -> list[Any]:
+    values = list(row)
+    values[place] = [*_words(values[place])]
+    return values
+
+
+@lru_cache(maxsize=256)
+def _words(text: str) -> tuple[str, ...]:
+    """A list of words in JSON; thousands of approvals have the same few environments."""
+    return tuple(json.loads(text))

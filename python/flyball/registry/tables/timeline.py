@@ -1,0 +1,141 @@
+"""Time travel: what was placed at a time, who put it there and why, and who had approved it by then.
+
+Answers come from the placements' intervals, so that they take as long as the registry is wide, not as long as its history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import Integer, and_, func, literal_column, or_, select
+
+from flyball.registry.events.event import microseconds
+from flyball.registry.events.fold import ALIAS, CANDIDATE, CHAMPION
+from flyball.registry.events.log import now_us
+from flyball.registry.tables import schema
+from flyball.registry.tables.nodes import GONE_US
+from flyball.registry.tables.projections import Confirmation, Placement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from sqlalchemy import ColumnElement, Connection, FromClause, Row, Select, Table
+
+    from flyball.registry.tables.database import Database
+
+
+class Standing(NamedTuple):
+    """A version at a spot at a time, with who had approved it by then."""
+
+    placement: Placement
+    approvers: list[str]
+
+
+class Said(NamedTuple):
+    """What a server had last said of a name; `gone_since` where it was not heard of for so long that it may be gone."""
+
+    confirmation: Confirmation
+    gone_since: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The registry at a time: the last event by then, what was placed, and what servers said that they served."""
+
+    sequence: int
+    at: int
+    standings: list[Standing]
+    said: list[Said]
+
+
+class Timeline:
+    """Questions about what was."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def at(
+        self, time: datetime | None, name: str | None = None, *, slots: tuple[str, ...] = (CHAMPION, CANDIDATE, ALIAS)
+    ) -> Moment:
+        """What was placed at a time, everywhere or for one name; events of that very microsecond had happened.
+
+        Without a time it is now; that, and what is still to come, goes by the last event and not by its time: the clock of
+        whoever wrote it may be ahead.
+        """
+        now = now_us()
+        wanted = now if time is None else microseconds(time)
+        with self._database.reading() as connection:
+            events = schema.events.c
+            last = select(events.sequence).order_by(events.at.desc(), events.sequence.desc()).limit(1)
+            by_then = last if wanted >= now else last.where(events.at <= wanted)
+            sequence = connection.execute(by_then).scalar() or 0
+            standings = _standings(connection, sequence, name, slots)
+            return Moment(sequence, wanted, standings, _said(connection, sequence, wanted, name))
+
+
+def _standings(connection: Connection, sequence: int, name: str | None, slots: tuple[str, ...]) -> list[Standing]:
+    """In one question, a row for each approval: what is newest is looked for once."""
+    held, spots, approvals = schema.placements, schema.spots, schema.approvals
+    counted = and_(
+        approvals.c.name == held.c.name,
+        approvals.c.number == held.c.version,
+        approvals.c.sequence <= sequence,
+        or_(approvals.c.void_seq.is_(None), approvals.c.void_seq > sequence),
+    )
+    wanted = [spots.c.slot.in_(slots), *([] if name is None else [spots.c.name == name])]
+    asked = select(held, approvals.c.sequence, approvals.c.approver).outerjoin_from(
+        _newest(connection, held, spots, sequence, wanted), approvals, counted
+    )
+    standings: list[Standing] = []
+    width = len(held.c)
+    # Sorted here: the rows come almost in order, and SQLite would carry all their columns through its sorting.
+    for row in sorted(_held(connection, asked, held, sequence), key=lambda row: (row[:3], row[width] or 0)):
+        placement = Placement._make(row[:width])
+        if not standings or standings[-1].placement != placement:
+            standings.append(Standing(placement, []))
+        if row[width] is not None:
+            standings[-1].approvers.append(row[width + 1])
+    return standings
+
+
+def _said(connection: Connection, sequence: int, at: int, name: str | None) -> list[Said]:
+    """What each server had last said by then. What it said counts as long as somebody heard of it."""
+    held, spots = schema.confirmations, schema.node_spots
+    newest = _newest(connection, held, spots, sequence, [] if name is None else [spots.c.name == name])
+    rows = _held(connection, select(held).select_from(newest), held, sequence)
+    reports = schema.nodes.c
+    seen = select(reports.node, reports.environment, func.max(reports.seen_at)).group_by(reports.node, reports.environment)
+    heard = {(node, environment): at for node, environment, at in connection.execute(seen).all()}
+    said = []
+    for one in sorted(map(Confirmation._make, rows), key=lambda one: one[:3]):
+        # One that ended later counts up to there: from then on the server was silent, or it said something else.
+        until, grace = (heard.get((one.node, one.environment), at), GONE_US) if one.to_at is None else (one.to_at, 0)
+        said.append(Said(one, until if at > until + grace else None))
+    return said
+
+
+def _held(connection: Connection, asked: Select[Any], held: Table, sequence: int) -> Sequence[Row[Any]]:
+    """Of the newest rows those that had not ended."""
+    return connection.execute(asked.where(or_(held.c.to_seq.is_(None), held.c.to_seq > sequence))).all()
+
+
+def _newest(
+    connection: Connection, held: Table, spots: Table, sequence: int, wanted: list[ColumnElement[bool]]
+) -> FromClause:
+    """Each wanted spot with the row that was the newest there: a step down the index, however long the spot's history is."""
+    some, earlier = select(spots).where(*wanted).cte("wanted_spots"), held.alias("earlier")
+    by_then = and_(_same(spots, earlier, some), earlier.c.from_seq <= sequence)
+    if connection.dialect.name == "sqlite":
+        # The index knows the row's number, which saves a second way down: a third of the time.
+        rows = select(literal_column("earlier.rowid", Integer)).select_from(earlier).where(by_then)
+        newest_row = rows.order_by(earlier.c.from_seq.desc()).limit(1).correlate(some).scalar_subquery()
+        return some.join(held, literal_column(f"{held.name}.rowid", Integer) == newest_row)
+    from_seq = select(func.max(earlier.c.from_seq)).where(by_then).correlate(some).scalar_subquery()
+    newest = select(some, from_seq.label("from_seq")).cte("newest").prefix_with("MATERIALIZED")
+    return newest.join(held, and_(_same(spots, held, newest), held.c.from_seq == newest.c.from_seq))
+
+
+def _same(spots: Table, one: FromClause, other: FromClause) -> ColumnElement[bool]:
+    return and_(*(one.c[key] == other.c[key] for key in spots.c.keys()))  # noqa: SIM118 - of columns, not of a dict

@@ -1,0 +1,88 @@
+"""Reads rows from Parquet, CSV or JSON Lines into columns, each of the kind that its field has. Needs pyarrow.
+
+Must not know specs: it is given names and types.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flyball.errors import InvalidInputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from flyball.decision.fit.columns import Column, Columns
+
+_NUMBERS = ("bool", "int", "float")
+
+
+def read_columns(
+    path: Path, kinds: Mapping[str, str], *, target: str | None = None, optional: Collection[str] = ()
+) -> tuple[Columns, Column | None]:
+    """The columns that `kinds` names (name to a field's type), and the target where one is named.
+
+    Those that are `optional` are left out where the file does not have them.
+    """
+    table = table_of(path)
+    kinds = {name: kind for name, kind in kinds.items() if name in table.column_names or name not in optional}
+    wanted = [*kinds, *([target] if target else [])]
+    if absent := [name for name in wanted if name not in table.column_names]:
+        raise InvalidInputError(
+            f"{path} has no column {', '.join(map(repr, absent))}",
+            next_step="fields and features are fitted on what the rows say: write each under its own name into the file",
+        )
+    columns = {name: _column(path, name, kind, table.column(name)) for name, kind in kinds.items()}
+    return columns, None if target is None else _column(path, target, "float", table.column(target))
+
+
+def table_of(path: Path) -> Any:
+    """The file as a pyarrow Table, each column of the type that its values have."""
+    try:
+        from pyarrow import ArrowInvalid, csv, json, parquet
+    except ImportError as error:
+        raise MissingExtraError(
+            "reading rows needs pyarrow, which is not installed", next_step="install it:  pip install 'flyball[rows]'"
+        ) from error
+    try:
+        if path.suffix == ".csv":
+            # Texts stay what they are; an empty cell is missing.
+            return csv.read_csv(path, convert_options=csv.ConvertOptions(strings_can_be_null=True, null_values=[""]))
+        return json.read_json(path) if path.suffix == ".jsonl" else parquet.read_table(path)
+    except ArrowInvalid as error:
+        raise InvalidInputError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+    except OSError as error:
+        raise InvalidInputError(f"cannot read {path}: {error.strerror or 'no such file'}") from error
+
+
+def _column(path: Path, name: str, kind: str, held: Any) -> Column:
+    import pyarrow as pa
+
+    try:
+        if kind in _NUMBERS:
+            if pa.types.is_boolean(held.type):
+                held = held.cast(pa.int8())
+            return np.asarray(held.cast(pa.float64()).to_numpy(), dtype=np.float64)
+        if kind == "time":
+            return _times(held)
+        made = np.empty(len(held), dtype=object)
+        made[:] = held.cast(pa.string()).to_pylist()
+        return made
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInputError(f"{path}: column {name!r} does not read as {kind}: {str(error).splitlines()[0]}") from error
+
+
+def _times(held: Any) -> Column:
+    """RFC 3339 texts, timestamps, or seconds since 1970, as a request may bring them."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(held.type):
+        return np.asarray(held.cast(pa.timestamp("ns")).to_numpy(), dtype="datetime64[ns]")
+    if pa.types.is_string(held.type):
+        return _times(held.cast(pa.timestamp("ns", tz="UTC")).cast(pa.timestamp("ns")))
+    seconds = np.asarray(held.cast(pa.float64()).to_numpy(), dtype=np.float64)
+    nanoseconds = np.where(np.isnan(seconds), 0, np.rint(seconds * 1e9)).astype(np.int64).astype("datetime64[ns]")
+    return np.where(np.isnan(seconds), np.datetime64("NaT", "ns"), nanoseconds)

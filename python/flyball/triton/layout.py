@@ -1,0 +1,102 @@
+"""A model repository as it lies on disk, in Triton's layout: DIR/<model>/config.pbtxt and DIR/<model>/<number>/model.onnx.
+
+Finds folders and reads small files; must not know what a configuration means.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flyball.documents.snapshot.models import LABEL_CHARACTERS_MAX, LABELS_MAX
+from flyball.errors import ModelRefusedError, UsageError
+from flyball.triton.config import CONFIG_BYTES_MAX
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONFIG = "config.pbtxt"
+_MODELS_MAX = 1000
+_VERSION = re.compile(r"[1-9][0-9]*")
+_LABEL_FILE_BYTES_MAX = 4 * LABELS_MAX * LABEL_CHARACTERS_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """One model's folder: its name, and the versions that lie in it by their numbers."""
+
+    path: Path
+    versions: dict[int, Path]
+
+    @property
+    def name(self) -> str:
+        """What Triton's clients call it."""
+        return self.path.name
+
+    def config_text(self) -> str | None:
+        """The text of its config.pbtxt; None where there is none."""
+        path = self.path / CONFIG
+        return _text(path, CONFIG_BYTES_MAX) if path.is_file() else None
+
+    def labels(self, file_name: str) -> list[str]:
+        """The lines of a label file beside the configuration; raises with the reason where it cannot be read."""
+        if not _plain(file_name):
+            raise ModelRefusedError(f"{file_name!r} is not a file in the model's folder")
+        lines = _text(self.path / file_name, _LABEL_FILE_BYTES_MAX).removesuffix("\n").split("\n")
+        return [line.removesuffix("\r") for line in lines]
+
+
+def scan(repository: Path) -> list[Path]:
+    """The folders of a repository's models, by name. Files and hidden folders are no models."""
+    if not repository.is_dir():
+        raise UsageError(
+            f"{repository} is not a folder", next_step="name a model repository, which has one folder for each model"
+        )
+    folders = sorted(path for path in repository.iterdir() if path.is_dir() and not path.name.startswith("."))
+    if not folders:
+        raise UsageError(f"{repository} has no model", next_step="a model lies in  DIR/NAME/1/model.onnx")
+    if len(folders) > _MODELS_MAX:
+        raise UsageError(f"{repository} has {len(folders)} models; {_MODELS_MAX} can be served at most")
+    return folders
+
+
+def model_folder(path: Path) -> ModelFolder:
+    """One model's folder. As in Triton, a version is a number without leading zeros; what else lies there is passed over."""
+    found = [entry for entry in path.iterdir() if entry.is_dir() and _VERSION.fullmatch(entry.name)]
+    return ModelFolder(path, {int(entry.name): entry for entry in sorted(found, key=lambda entry: int(entry.name))})
+
+
+def model_file(version: Path, file_name: str) -> Path:
+    """The model's file in a version's folder; raises with the reason where there is none."""
+    if not _plain(file_name):
+        raise ModelRefusedError(f"default_model_filename {file_name!r} is not a file in the version's folder")
+    path = version / file_name
+    if path.is_dir():
+        raise ModelRefusedError(
+            f"{version.name}/{file_name} is a folder; a model with weights beside it is served from its file: "
+            f"move what lies in the folder up to {version.name}/"
+        )
+    if not path.is_file():
+        there = sorted(entry.name for entry in version.iterdir())
+        raise ModelRefusedError(f"{version.name}/{file_name} is not there{_instead(there)}")
+    return path
+
+
+def _instead(names: list[str]) -> str:
+    return f" (the folder has {', '.join(names[:4])}{', …' * (len(names) > 4)})" if names else " (the folder is empty)"
+
+
+def _plain(name: str) -> bool:
+    return bool(name) and name not in {".", ".."} and "/" not in name and "\\" not in name and "\0" not in name
+
+
+def _text(path: Path, bytes_max: int) -> str:
+    try:
+        if path.stat().st_size > bytes_max:
+            raise ModelRefusedError(f"{path.name} is larger than {bytes_max} bytes")
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ModelRefusedError(f"{path.name} is no UTF-8 text: {error.reason} at byte {error.start}") from error
+    except OSError as error:
+        raise ModelRefusedError(f"cannot read {path.name}: {error.strerror}") from error

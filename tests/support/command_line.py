@@ -1,0 +1,43 @@
+"""The command line in this process: what a verb says and how it ends, without a new Python for each.
+
+Starting one takes longer than most verbs do. That verbs work as processes of their own is shown by the pages' commands
+(`tests/docs`) and by every test that starts a server.
+"""
+
+import contextlib
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flyball.cli import app
+from tests.support.serving import Ending
+
+
+def flyball(*words: str | Path, stdin: str = "", cwd: Path | None = None) -> Ending:
+    """`flyball WORDS…`."""
+    with pytest.MonkeyPatch.context() as patched, _streams(patched, stdin) as (out, errors):
+        patched.setattr(sys, "argv", ["flyball", *map(str, words)])
+        if cwd is not None:
+            patched.chdir(cwd)
+        with pytest.raises(SystemExit) as ended:
+            app.main()
+    code = ended.value.code
+    assert code is None or isinstance(code, int), code
+    return Ending(code or 0, _text(out).splitlines(), _text(errors).splitlines())
+
+
+@contextlib.contextmanager
+def _streams(patched: pytest.MonkeyPatch, stdin: str) -> Iterator[tuple[io.TextIOWrapper, io.TextIOWrapper]]:
+    """Streams with bytes underneath, as a process has them: some verbs write bytes."""
+    patched.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
+    out, errors = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        yield out, errors
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
