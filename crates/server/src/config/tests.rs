@@ -127,7 +127,8 @@ fn the_place_of_a_key_is_a_file_the_environment_or_a_command() {
 
 #[test]
 fn unknown_settings_wrong_types_and_numbers_out_of_bounds_are_told_at_once() {
-    let text = r#"{"lane": 2, "lanes": "2", "listen": ["h:1", 7], "mlock": 1, "grace_ms": -1, "log": "loud"}"#;
+    let text =
+        r#"{"lane": 2, "lanes": "2", "listen": ["h:1", 7], "mlock": 1, "grace_ms": -1, "log": "loud"}"#;
     let faults = ServerConfig::read(text.as_bytes()).unwrap_err();
     let told: Vec<_> = faults.iter().map(|fault| fault.path.as_str()).collect();
     assert_eq!(told, ["grace_ms", "lane", "lanes", "listen[1]", "log", "mlock"]);
