@@ -3,12 +3,14 @@
     python -m bench.publish RECORD.json              a record of `make bench-peers`
     python -m bench.publish tails [REPORT.json …]    reports of `make claim-tails`; without one the published are drawn anew
 
-Copies what it is given to bench/results/published, draws its plots into docs/images, and writes its tables between the marks
-of the page. The time lines of a search's windows stay out of the copy: no report shows them, and they are most of its bytes.
+Copies what it is given to bench/results/published, compressed, draws its plots into docs/images, and writes its tables
+between the marks of the page. Time lines and histograms of a search's and a curve's windows stay out of the copy: no report
+shows them, and they are most of its bytes.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import sys
@@ -69,9 +71,10 @@ def _row(subject: SubjectFigures) -> str:
 
 
 def _slim(window: Window) -> Window:
-    if window.phase != "search":
+    if window.phase not in ("search", "curve"):
         return window
-    return window.model_copy(update={"result": window.result.model_copy(update={"timeline": []})})
+    raw = {"timeline": [], "histogram": "", "service_histogram": ""}
+    return window.model_copy(update={"result": window.result.model_copy(update=raw)})
 
 
 def publish_record(path: Path) -> int:
@@ -79,7 +82,7 @@ def publish_record(path: Path) -> int:
     record = BenchRecord.read(path)
     summary = summarise(record)
     PUBLISHED.mkdir(parents=True, exist_ok=True)
-    published = PUBLISHED / path.name
+    published = PUBLISHED / f"{path.name.removesuffix('.gz')}.gz"
     record.model_copy(update={"windows": [_slim(window) for window in record.windows]}).write(published)
     IMAGES.mkdir(parents=True, exist_ok=True)
     plots = {plot.stem.rpartition("-")[2]: plot for plot in write_plots(summary, IMAGES, "peers")}
@@ -97,7 +100,7 @@ def publish_tails(reports: Sequence[Path]) -> int:
     document = tails.merged(published, reports)
     shown, drawn = tails.section(document, IMAGES)
     PUBLISHED.mkdir(parents=True, exist_ok=True)
-    published.write_text(json.dumps(document, separators=(",", ":")) + "\n")
+    published.write_bytes(gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0))
     write_between(tails.BEGIN, tails.END, [f"[{published.name}](../{published}) has the raw values.", "", *shown])
     print(f"{PAGE}, {len(drawn)} plots, {published}")
     return 0

@@ -24,7 +24,7 @@ from bench.peers.peers import Setting, choose, install, payloads_for, serving
 from flyball.bench.compare import measure_pairs
 from flyball.bench.measure import Measurement
 from flyball.bench.measure import Subject as Server
-from flyball.bench.models import fraud_rows, make_fraud_gbdt
+from flyball.bench.models.fraud import fraud_rows, make_fraud_gbdt
 from flyball.bench.overhead import echo_plan, start_echo, unchecked
 from flyball.bench.payloads import make_payloads
 from flyball.bench.process import Process, split_cpus

@@ -14,7 +14,8 @@ from pathlib import Path
 from bench.claims.report import Report, Windows, discarded, exit_with, interleave, median, too_few
 from bench.claims.subjects import Subject, answer_bytes, ask, echo, fastapi, flyball_serve, flyballd
 from flyball.bench.bare_loop import measure_bare
-from flyball.bench.models import fraud_rows, make_fraud_gbdt, make_int8_mlp, make_mlp
+from flyball.bench.models.fraud import fraud_rows, make_fraud_gbdt
+from flyball.bench.models.perceptron import make_int8_mlp, make_mlp
 from flyball.bench.payloads import make_payloads
 from flyball.bench.process import Process, on_cpus, split_cpus
 from flyball.bench.run import first_answer

@@ -22,7 +22,7 @@ import numpy as np
 
 from bench.environments import Installed
 from bench.peers.peers import Peer, Setting, choose, install, payloads_for, serving, version
-from flyball.bench.models import fraud_rows, make_fraud_gbdt
+from flyball.bench.models.fraud import fraud_rows, make_fraud_gbdt
 from flyball.bench.payloads import make_payloads
 from flyball.bench.process import split_cpus
 from flyball.errors import FlyballError

@@ -23,7 +23,7 @@ from bench.peers import peers
 from bench.peers.peers import Peer, Setting, choose, install, settings, version
 from flyball.bench.documents import read_scenario
 from flyball.bench.measure import Measurement, Subject
-from flyball.bench.models import make_model
+from flyball.bench.models.make import make_model
 from flyball.bench.payloads import payloads_for
 from flyball.bench.phases import Phases
 from flyball.bench.record import SubjectRecord

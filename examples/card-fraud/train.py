@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from flyball.decision.compile.columns import kinds, open_steps
-from flyball.decision.fit import apply, complete
-from flyball.decision.spec import Spec
+from flyball.decision.fit.columns import apply
+from flyball.decision.fit.learn import complete
 from flyball.decision.spec.read import read_spec
+from flyball.decision.spec.spec import Spec
 from flyball.decision.training.training_rows import fit_spec
 from flyball.models import attribution
 from flyball.models.convert.from_lightgbm import to_onnx

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from flyball.decision.compile.columns import kinds, open_steps
-from flyball.decision.fit import apply
+from flyball.decision.fit.columns import apply
 from flyball.decision.spec.read import read_spec
 from flyball.models import attribution
 from flyball.models.convert.from_lightgbm import to_onnx

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flyball.client import Client, Decided, DecidedRow, ModelMetadata
     from flyball.decision.decision import Decision
-    from flyball.decision.spec import SLO
     from flyball.decision.spec.faults import DecisionRefusedError
+    from flyball.decision.spec.spec import SLO
     from flyball.decision.training.training_rows import training_rows
     from flyball.errors import (
         ConfigRefusedError,
@@ -79,7 +79,7 @@ def __getattr__(name: str) -> Any:
     if name == "Decision":
         return importlib.import_module("flyball.decision.decision").Decision
     if name == "SLO":
-        return importlib.import_module("flyball.decision.spec").SLO
+        return importlib.import_module("flyball.decision.spec.spec").SLO
     if name == "DecisionRefusedError":
         return importlib.import_module("flyball.decision.spec.faults").DecisionRefusedError
     if name in ("Client", "Decided", "DecidedRow", "ModelMetadata"):

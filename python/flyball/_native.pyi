@@ -1,7 +1,7 @@
 """Types of the Rust extension; `mypy.stubtest` compares this page with the built module.
 
-Documents cross as JSON bytes, few and coarse. Only `flyball.native` imports it. Every failure
-raises `NativeError` with one argument, a JSON text: {"code", "message", "exit_code", "faults"?}.
+Documents cross as JSON bytes, few and coarse. Only `flyball.native` imports it. Every failure raises `NativeError` with one
+argument, a JSON text: {"code", "message", "exit_code", "faults"?, "reason"?, "row"?}.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,11 +17,16 @@ __all__ = [
     "Model",
     "NativeError",
     "Server",
+    "Trust",
     "WindowBackfill",
     "build_info",
     "ceiling",
+    "check_config",
     "check_decision",
+    "check_release_place",
+    "check_release_statement",
     "check_snapshot",
+    "check_trust_policy",
     "compute_features",
     "contributions",
     "copy_external_data",
@@ -30,15 +35,17 @@ __all__ = [
     "inspect",
     "machine",
     "model_files",
+    "package_files",
     "prove",
     "read_histograms",
+    "release_statement",
     "runtime_fingerprint",
     "scan_model",
     "serve_models",
+    "signed_payload",
     "transform_columns",
+    "trust_policy",
     "verify_frames",
-    "verify_package",
-    "verify_release",
 ]
 
 class NativeError(Exception):
@@ -92,8 +99,11 @@ def prove(path: str, options: bytes) -> bytes:
 def serve_models() -> None:
     """Load and probe models for the process that started this one, on standard input, until it ends. For that one alone."""
 
+def check_config(kind: str, document: bytes) -> bytes:
+    """All faults of a "server" configuration or a "callers" file, sorted by path: [{"path", "is", "allowed"}]."""
+
 def check_snapshot(kind: str, document: bytes) -> bytes:
-    """All faults of an "index" or "deployment" document: [{"path", "is", "allowed"}]."""
+    """All faults of an "index", a "deployment" or its "terms", sorted by path: [{"path", "is", "allowed"}]."""
 
 def contributions(sidecar: bytes, rows: bytes, columns: int) -> bytes:
     """What each column added to a row's raw margin, and last the base: little-endian, f32 rows in, f64 rows out."""
@@ -110,11 +120,55 @@ def enclose(folder: str | Path, readable: Sequence[str | Path]) -> None:
     No network, no other processes, no capabilities. Codes: "no_landlock", or "no_sandbox" for all else that is missing.
     """
 
-def verify_package(folder: str, bundle: bytes, trust: bytes, root: str, now: int) -> tuple[str, str] | None:
-    """Why a folder is not taken by its OMS bundle and this trust policy: a reason and words. `root`: public keys in PEM."""
+def signed_payload(kind: str, envelope: bytes) -> bytes:
+    """The payload of a well-formed envelope: a "policy", a "release", an "index" or a "transfer". Nothing is verified."""
 
-def verify_release(release: bytes, trust: bytes, root: str, now: int, environment: str) -> tuple[str, str] | None:
-    """Why a release statement is not taken by this trust policy: a reason and words."""
+def trust_policy(envelope: bytes, roots: str | None) -> bytes:
+    """The trust policy that one of the root keys (PEM) signed, in force or not; without roots nothing is verified."""
+
+def check_trust_policy(document: bytes) -> None:
+    """Refuse a document that is no trust policy."""
+
+def release_statement(envelope: bytes) -> bytes:
+    """The statement inside a release; nothing is verified."""
+
+def check_release_statement(document: bytes) -> None:
+    """Refuse a document that is no release statement."""
+
+def check_release_place(envelope: bytes, now: int, environment: str) -> None:
+    """Refuse a release that does not hold now, or not in this environment, whoever signed it."""
+
+def package_files(folder: str, whole: bool) -> bytes:
+    """{"NAME": SHA-256 in hex} of a folder's files; `whole`: with those that signers of OMS leave out."""
+
+@final
+class Trust:
+    """A trust policy in force. What is refused raises with code "signature_refused" and its "reason"."""
+
+    def __new__(cls, policy: bytes | None, roots: str, now: int, serial_least: int) -> Trust:
+        """The policy that one of the root keys (PEM) signed, with this serial or a higher one."""
+
+    def key(self, hint: str, now: int) -> bytes:
+        """{"hint", "name", "roles"} of a key that counts now."""
+
+    def signers(self, kind: str, envelope: bytes, now: int) -> bytes:
+        """[{"hint", "name", "roles"}] of the keys that signed an envelope; kinds as of `signed_payload`."""
+
+    def package(self, bundle: bytes | None, now: int, folder: str | None) -> str:
+        """The root of the package that an OMS bundle signs, and that this folder holds exactly."""
+
+    def release(self, envelope: bytes | None, now: int, environment: str) -> bytes:
+        """{"author", "approvers", "approver_keys"} of a release that holds now and there."""
+
+    def index(self, index: bytes, envelope: bytes | None, now: int) -> None:
+        """Refuse where a publisher did not sign these very bytes."""
+
+    def admit(self, asked: bytes, now: int) -> bytes:
+        """As `release`, where all of it may be served.
+
+        {"name", "environment", "models", "decision", "policy", "schema", "release", "packages"}; of a package {"name",
+        "folder", "bundle"}
+        """
 
 def compute_features(document: bytes, rows: bytes) -> bytes:
     """{"NAME": [value, …]} of a decision's computed features for rows (JSON objects), as the walk computes them."""

@@ -99,6 +99,8 @@ class InvalidInputError(RefusedError):
     """A request that the model cannot take, or an answer that the protocol cannot carry."""
 
     code = "invalid_input"
+    row: int | None = None
+    """The place of the row that the faults are of, where rows were checked."""
 
 
 class NotFoundError(RefusedError):
@@ -171,7 +173,7 @@ class SignatureError(FlyballError):
 
     def __init__(self, reason: str, words: str, *, next_step: str | None = None) -> None:
         super().__init__(f"{reason}: {words}", next_step=next_step)
-        self.reason = reason
+        self.reason, self.words = reason, words
 
 
 class UnavailableError(FlyballError):
@@ -361,9 +363,14 @@ def from_native(text: str) -> FlyballError:
     if not isinstance(document, dict):
         return FlyballError(text)
     code = str(document.get("code", FlyballError.code))
+    if code == SignatureError.code:
+        return SignatureError(str(document.get("reason")), str(document.get("message")))
     faults = [Fault.from_document(item) for item in document.get("faults") or []]
     kind = _BY_KIND.get(code) or _BY_EXIT_CODE.get(document.get("exit_code", 1), FlyballError)
-    return kind(str(document.get("message", text)), code=code, faults=faults)
+    error = kind(str(document.get("message", text)), code=code, faults=faults)
+    if isinstance(error, InvalidInputError):
+        error.row = document.get("row")
+    return error
 
 
 def from_http(status: int, message: str, retry_after_s: float | None = None) -> FlyballError:

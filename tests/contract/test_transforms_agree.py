@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from flyball import _native
 from flyball.decision.decision import Decision
-from flyball.decision.fit import Columns, apply, from_sklearn
+from flyball.decision.fit.columns import Columns, apply
+from flyball.decision.fit.sklearn_steps import from_sklearn
 from tests.reference import agree, loan, loan_rows
 from tests.support import pipelines
 

@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 
 from bench.parts.s3 import BUCKET, REGION, S3Server
-from flyball.artifacts import FolderStore, fetch_package, put_package, transfer
+from flyball.artifacts import transfer
 from flyball.artifacts.blobs import digest_of
 from flyball.artifacts.bucket_lease import KEY
+from flyball.artifacts.folder_store import FolderStore
 from flyball.artifacts.gc import GRACE_MIN, collect, references_of
 from flyball.artifacts.object_store import PART_BYTES, ObjectStore
+from flyball.artifacts.packages import fetch_package, put_package
 from flyball.errors import ArtifactRefusedError, ArtifactsUnavailableError
 from tests.support import external_servers, onnx_models, serving
 

@@ -31,7 +31,7 @@ def candidate(path: Path, **more: Any) -> Json:
 
 
 def tried(document: Json, candidate: Json) -> Json:
-    return {**document, "format": 5, "candidate": candidate}
+    return {**document, "candidate": candidate}
 
 
 def decides(folder: Path, decision: Json, *, theirs: Json | None = None, **more: Any) -> Json:

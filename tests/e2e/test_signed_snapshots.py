@@ -135,7 +135,7 @@ def an_old_experiment(desk: Desk) -> Json:
     folder = desk.office.package("fraud", 2, desk.second)
     shutil.copyfile(desk.first, folder / "old-experiment.onnx")
     document = snapshots.deployment("fraud", folder / "model.onnx", versions={"2": folder / "model.onnx"})
-    document = {**document, "format": 5, "signed": desk.office.signed("fraud", 2, folder)}
+    document = {**document, "signed": desk.office.signed("fraud", 2, folder)}
     return pointed(document, 0, folder / "old-experiment.onnx")
 
 
@@ -146,7 +146,7 @@ def two_models(desk: Desk) -> Json:
     versions = {"201": folder / "model.onnx", "202": folder / "other.onnx"}
     released = {version: snapshots.digest(file.read_bytes()) for version, file in versions.items()}
     document = snapshots.deployment("fraud", folder / "model.onnx", versions=versions)
-    return {**document, "format": 5, "signed": desk.office.signed("fraud", 2, folder, stated={"models": released})}
+    return {**document, "signed": desk.office.signed("fraud", 2, folder, stated={"models": released})}
 
 
 def swapped_models(desk: Desk) -> Json:

@@ -83,9 +83,9 @@ def with_previous(**changes: Any) -> Json:
 
 
 def deployment(decision: Json, versions: dict[str, Path], name: str = "pay", **terms: Any) -> Json:
-    """A deployment of format 4."""
+    """A deployment that decides."""
     first = next(iter(versions.values()))
-    return {**snapshots.deployment(name, first, versions=versions, **terms), "format": 4, "decision": decision}
+    return {**snapshots.deployment(name, first, versions=versions, **terms), "decision": decision}
 
 
 def ask(server: Any, amount: Any, *, name: str = "pay", account: str = "a1", **headers: str) -> Reply:

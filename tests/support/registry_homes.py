@@ -21,7 +21,7 @@ from flyball.control.gates import run_gates
 from flyball.registry.acts.interface import ROLES, Actor
 from flyball.registry.acts.signatures import approval, signed
 from flyball.registry.home import Home, RegistrySettings
-from flyball.registry.local import HomeRegistry
+from flyball.registry.local import LocalRegistry
 from flyball.registry.packages.pack import Contents, pack
 from flyball.signing import keys
 from tests.support import onnx_models
@@ -49,8 +49,8 @@ class House:
         return keys.load_private(self.key(name))
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator[HomeRegistry]:
-        registry = HomeRegistry.open(self.home, gates=run_gates)
+    def opened(self) -> Iterator[LocalRegistry]:
+        registry = LocalRegistry.open(self.home, gates=run_gates)
         try:
             yield registry
         finally:
@@ -64,7 +64,7 @@ class House:
             pack(Contents(name=name, author="ada", model=model, **more), folder, created="2026-11-16T04:00:00Z")
         return folder
 
-    def approved(self, registry: HomeRegistry, name: str = "fraud", seed: int = 1) -> str:
+    def approved(self, registry: LocalRegistry, name: str = "fraud", seed: int = 1) -> str:
         """A version that everybody who must has signed and approved; gives NAME@NUMBER."""
         receipt = registry.register(self.package(name, seed), name, actor=Actor("ada"))
         ref = f"{name}@{receipt.version}"
@@ -73,7 +73,7 @@ class House:
         registry.approve(ref, signature=made.signature, key=made.key, actor=Actor("grace"))
         return ref
 
-    def sign(self, registry: HomeRegistry, ref: str) -> None:
+    def sign(self, registry: LocalRegistry, ref: str) -> None:
         places = registry.status().environments
         bundle, release = signed(
             registry.show(ref), registry.statement(ref), self.private("ada"), environments=places, days=30

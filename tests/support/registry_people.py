@@ -18,7 +18,7 @@ from flyball.native.server_documents import Deployments, DeploymentState, Signed
 from flyball.registry.acts.interface import Actor
 from flyball.registry.acts.signatures import approval, signed
 from flyball.registry.home import Home, RegistrySettings
-from flyball.registry.local import HomeRegistry
+from flyball.registry.local import LocalRegistry
 from flyball.registry.packages.pack import Contents, pack
 from flyball.registry.views import ReceiptView
 from flyball.signing.policy import TrustPolicy
@@ -50,9 +50,9 @@ class Desk:
         self.root, self.keys, self.policy = made.root, made.keys, made.policy
         self.registry = self.opened()
 
-    def opened(self) -> HomeRegistry:
+    def opened(self) -> LocalRegistry:
         """The registry as another process would open it."""
-        return HomeRegistry.open(self.home, gates=run_gates)
+        return LocalRegistry.open(self.home, gates=run_gates)
 
     def trust(self, policy: TrustPolicy) -> None:
         self.policy = policy

@@ -114,7 +114,7 @@ class Office:
         """The document of a version that is signed and approved."""
         folder = self.package(name, version, model)
         document = snapshots.deployment(name, folder / "model.onnx", versions={str(version): folder / "model.onnx"})
-        return {**document, "format": 5, "signed": self.signed(name, version, folder, **wishes)}
+        return {**document, "signed": self.signed(name, version, folder, **wishes)}
 
     def write(
         self, folder: Path, generation: int, documents: list[dict[str, Any]], *, by: str | None = "control", **more: Any
@@ -127,7 +127,7 @@ class Office:
             digest = snapshots.digest(content)
             (folder / "deployments" / f"{digest.removeprefix('sha256:')}.json").write_bytes(content)
             entries.append({"name": document["name"], "digest": digest})
-        index = json.dumps({"format": 5, "generation": generation, "deployments": entries, **more}).encode()
+        index = json.dumps({"format": 1, "generation": generation, "deployments": entries, **more}).encode()
         signature = folder / "index.sig.json"
         if by is None:
             signature.unlink(missing_ok=True)

@@ -8,8 +8,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-FORMAT_1_LIMITS = {"in_flight_max", "batch_rows_max"}
-
 
 def digest(content: bytes) -> str:
     return "sha256:" + hashlib.sha256(content).hexdigest()
@@ -40,11 +38,10 @@ def deployment(
         for version, path in (versions or {"1": model}).items()
     ]
     terms: dict[str, Any] = {key: value for key, value in {"limits": limits, "slo": slo, "batch": batch}.items() if value}
-    newest = slo or batch or set(limits or {}) - FORMAT_1_LIMITS
     if decision is not None:
         terms["decision"] = decision
     return {
-        "format": 4 if decision is not None else 2 if newest else 1,
+        "format": 1,
         "name": name,
         "route": {"version": entries[-1]["version"]},
         "versions": entries,

@@ -21,7 +21,7 @@ from flyball.control.admin.listener import Address, AdminListener
 from flyball.control.admin.problems import status_of, unforeseen
 from flyball.control.admin.uploads import AT_ONCE_MAX, PREFIX, Uploads
 from flyball.registry.acts.interface import Actor
-from flyball.registry.local import HomeRegistry
+from flyball.registry.local import LocalRegistry
 from tests.support import registry_homes
 
 TAR = {"content-type": "application/x-tar"}
@@ -239,12 +239,12 @@ def test_promotions_that_take_long_leave_room_for_a_rollback(
 ) -> None:
     begun, end = threading.Semaphore(0), threading.Event()
 
-    def slow(self: HomeRegistry, *_: Any, **__: Any) -> Any:
+    def slow(self: LocalRegistry, *_: Any, **__: Any) -> Any:
         begun.release()
         end.wait(60)
         raise errors.GateRefusedError("too slow")
 
-    monkeypatch.setattr(HomeRegistry, "promote", slow)
+    monkeypatch.setattr(LocalRegistry, "promote", slow)
     body = {"version": "1", "environment": "dev"}
     with ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(api.ask, "POST", "/v1/registry/fraud/promote", role="deployer", body=body) for _ in range(4)]
@@ -306,10 +306,10 @@ def test_questions_of_strangers_are_no_events() -> None:
 def test_a_fault_of_ours_goes_to_the_log_and_not_to_the_caller(
     api: registry_homes.Admin, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(self: HomeRegistry, **_: Any) -> Any:
+    def broken(self: LocalRegistry, **_: Any) -> Any:
         raise RuntimeError("secret of the house")
 
-    monkeypatch.setattr(HomeRegistry, "names", broken)
+    monkeypatch.setattr(LocalRegistry, "names", broken)
     answer = api.ask("GET", "/v1/registry", role="reader", headers={"x-request-id": "job-18"})
     assert (answer.status, answer.document["code"]) == (500, "unexpected")
     assert b"secret" not in answer.body

@@ -7,7 +7,7 @@ import pytest
 
 from flyball.errors import FlyballError, ForbiddenError
 from flyball.registry.acts.interface import READS, ROLES, ROLES_OF, Actor, Candidate
-from flyball.registry.local import HomeRegistry
+from flyball.registry.local import LocalRegistry
 from tests.support import registry_homes
 
 # The table of docs/reference/admin-api.md, written out once more: a slip in the code's own must not go unseen.
@@ -107,9 +107,9 @@ def test_the_registry_itself_holds_people_to_the_same_table(api: registry_homes.
     assert forbidden == (role not in MAY[act].split())
 
 
-def _do(registry: HomeRegistry, act: str, actor: Actor, house: registry_homes.House) -> None:
+def _do(registry: LocalRegistry, act: str, actor: Actor, house: registry_homes.House) -> None:
     """The act, in a form that no role gets through."""
-    version = registry.opened.find("fraud@1")[1]
+    version = registry.handle.find("fraud@1")[1]
     acts = {
         "register": lambda: registry.register(house.package("fraud", 1), "fraud", actor=actor),
         "import": lambda: registry.import_file(house.folder / "no such file", actor=actor),

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flyball.artifacts import FolderStore, References, collect, put_package, read_package, references_of
 from flyball.artifacts.blobs import digest_of
-from flyball.artifacts.gc import GRACE_MIN
+from flyball.artifacts.folder_store import FolderStore
+from flyball.artifacts.gc import GRACE_MIN, References, collect, references_of
+from flyball.artifacts.packages import put_package, read_package
 from flyball.errors import ArtifactRefusedError, UsageError
 
 

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyball.artifacts import FolderStore, fetch_package, packages, put_package, read_package
+from flyball.artifacts import packages
 from flyball.artifacts.blobs import digest_of
+from flyball.artifacts.folder_store import FolderStore
+from flyball.artifacts.packages import fetch_package, put_package, read_package
 from flyball.errors import ArtifactRefusedError
 from flyball.signing import oms
 

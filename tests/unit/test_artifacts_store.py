@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bench.parts import s3 as s3_part
-from flyball.artifacts import FolderStore, open_store
 from flyball.artifacts.blobs import digest_of
+from flyball.artifacts.folder_store import FolderStore
+from flyball.artifacts.stores import open_store
 from flyball.errors import ArtifactRefusedError, ArtifactsUnavailableError, MissingExtraError, UsageError
 from tests.support import external_servers, journal_servers
 

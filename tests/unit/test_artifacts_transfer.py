@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyball.artifacts import FolderStore, put_package, read_package, tar, transfer
+from flyball.artifacts import tar, transfer
 from flyball.artifacts.blobs import digest_of
+from flyball.artifacts.folder_store import FolderStore
+from flyball.artifacts.packages import put_package, read_package
 from flyball.errors import ArtifactRefusedError, ArtifactsUnavailableError
 
 ENVELOPE = b'{"signed": "by the tests"}'

@@ -7,7 +7,7 @@ import pytest
 
 from flyball.cli.repository import tell
 from flyball.documents.snapshot import read
-from flyball.triton import read_repository
+from flyball.triton.compile import read_repository
 from tests.support import model_repositories
 
 

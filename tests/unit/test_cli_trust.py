@@ -7,7 +7,7 @@ import pytest
 
 from flyball.errors import SignatureError
 from flyball.signing import keys
-from flyball.signing.trust import read_policy
+from flyball.signing.trust import Trust
 
 LATER = 4_000_000_000
 
@@ -25,7 +25,7 @@ def made(run, tmp_path):
         assert run("key", "new", name)[0] == 0
     assert run("trust", "init")[0] == 0
     return lambda now=LATER: (
-        read_policy((tmp_path / "trust.json").read_bytes(), keys.load_publics(tmp_path / "root.pub"), now).policy
+        Trust((tmp_path / "trust.json").read_bytes(), keys.load_publics(tmp_path / "root.pub"), now).policy
     )
 
 

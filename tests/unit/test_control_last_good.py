@@ -12,6 +12,7 @@ from flyball.control.acknowledged import TAKEN_MAX, Proven
 from flyball.control.loop import ControlLoop
 from flyball.control.planes import FolderPlane
 from flyball.control.state_folder import LAST_GOOD, TAKEN, StateFolder, documents_of
+from flyball.control.step import NEVER, Compile
 from flyball.documents.snapshot.store import Bundle, digest_of, read
 from flyball.native.server_documents import Deployments, DeploymentState
 from tests.support.registry_people import ADA, Desk
@@ -85,7 +86,7 @@ def control(desk: Desk, out: Path, server: Flyballd | None) -> tuple[ControlLoop
 
 
 def settle(loop: ControlLoop, plane: FolderPlane) -> None:
-    loop._reported_at = 0.0
+    loop.stands.reported_at = NEVER
     loop.tick(plane)
 
 
@@ -106,9 +107,7 @@ def digest_in(folder: Path) -> str:
 
 def newest(loop: ControlLoop) -> str:
     """Of what the registry says."""
-    loop._look(loop._registry())
-    assert loop._snapshot is not None
-    return digest_of(loop._snapshot.documents["fraud"])
+    return digest_of(loop._compile(Compile(0, "events")).snapshot.documents["fraud"])
 
 
 def test_a_document_is_good_once_a_server_says_so_and_not_before(desk: Desk, tmp_path: Path) -> None:
@@ -146,7 +145,7 @@ def test_a_refused_promotion_gives_way_to_the_good_document_so_that_a_server_can
         server.look()
         settle(loop, plane)
     assert digest_in(out) == digest_in(out / LAST_GOOD) == good
-    assert read(out / "index.json").parsed_index().generation == loop._snapshot.checkpoint.sequence  # type: ignore[union-attr]
+    assert read(out / "index.json").parsed_index().generation == loop.stands.compiled.checkpoint.sequence
     server.start_anew()
     assert server.serving == {"fraud": good}
     settle(loop, plane)
@@ -158,7 +157,7 @@ def test_a_refused_promotion_gives_way_to_the_good_document_so_that_a_server_can
 def test_what_was_refused_is_offered_again_by_the_next_policy_and_the_next_version(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flyball.control.loop._TRUST_READ_S", 0.0)
+    monkeypatch.setattr("flyball.control.step.TRUST_READ_S", 0.0)
     out, server, loop, plane = taken(desk, tmp_path)
     desk.promote(desk.ready())
     server.bad = {newest(loop)}
@@ -317,7 +316,7 @@ def test_a_document_that_all_who_answer_refuse_gives_way_after_a_while(
     both.one.look()
     settle(loop, plane)
     assert digest_in(out) != old
-    monkeypatch.setattr("flyball.control.loop._REFUSALS_WAIT_S", 0.0)
+    monkeypatch.setattr("flyball.control.step.REFUSALS_WAIT_S", 0.0)
     settle(loop, plane)
     assert digest_in(out) == old
 

@@ -114,7 +114,7 @@ def test_a_plain_model_is_proven_by_the_bench_gate_and_its_record_is_kept(desk: 
     assert found["words"].startswith("the model, asked with rows made up from the model's signature: p99 ")
     assert found["evidence"]["p99_ms"] > found["evidence"]["p50_ms"] > 0
     assert found["evidence"]["hardware"]["cpu"]
-    assert json.loads(desk.registry.opened.store.read(found["evidence"]["record"]))["format"] == "flyball-bench/1"
+    assert json.loads(desk.registry.handle.store.read(found["evidence"]["record"]))["format"] == "flyball-bench/1"
 
 
 def test_the_longest_name_that_a_registry_takes_is_proven_too(desk: Desk, paper: Paper) -> None:
@@ -165,8 +165,8 @@ class TestADecision:
         ref = desk.ready(
             "plain", decision=decision_folders.plain(folder)
         )  # with a contract it would not have been registered
-        _, version = desk.registry.opened.find(ref)
-        gate = latency.latency(Subject(desk.registry.opened, "plain", version, "dev"), desk.registry.resolve(ref), CONTRACT)
+        _, version = desk.registry.handle.find(ref)
+        gate = latency.latency(Subject(desk.registry.handle, "plain", version, "dev"), desk.registry.resolve(ref), CONTRACT)
         assert not gate.passed
         assert re.search(r"(?s)no samples.*--sample ROW\.json", gate.words)
         assert paper.contract == {}

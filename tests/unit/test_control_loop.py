@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from flyball.artifacts import fetch_package
+from flyball.artifacts.packages import fetch_package
 from flyball.control.loop import ControlLoop
 from flyball.control.state_folder import StateFolder
+from flyball.control.step import NEVER, Compile, Compiled
 from flyball.documents.snapshot import Bundle
 from flyball.errors import FlyballError, LockedError, RegistryBrokenError
 from flyball.signing import keys
@@ -102,7 +103,7 @@ def test_a_node_with_a_damaged_package_publishes_nothing_and_serves_once_it_is_r
     second, first = started(desk, tmp_path / "two", two), started(desk, tmp_path / "one", one)
     for _ in range(3):
         for loop, plane in ((first, one), (second, two)):
-            loop._reported_at = 0.0
+            loop.stands.reported_at = NEVER
             loop.tick(plane)
     assert published(desk) == 1
     assert names(two.applied[-1]) == []
@@ -131,9 +132,9 @@ def test_what_does_not_compile_is_tried_ever_more_seldom_but_always_again(
     monkeypatch.setattr("flyball.control.loop.time", SimpleNamespace(monotonic=lambda: clock[0]))
     compiled = loop._compile
 
-    def compile_again() -> None:
+    def compile_again(asked: Compile) -> Compiled:
         tried.append(clock[0])
-        compiled()
+        return compiled(asked)
 
     monkeypatch.setattr(loop, "_compile", compile_again)
     for _ in range(150):
@@ -156,7 +157,7 @@ def test_events_about_versions_that_are_not_placed_make_no_new_snapshot(desk: De
     desk.registry.alias("fraud", "best", 2, actor=ADA)
     desk.ready("other")
     for _ in range(2):
-        loop._reported_at = 0.0
+        loop.stands.reported_at = NEVER
         loop.tick(plane)
     assert (published(desk), len(plane.applied)) == (before, applied)
     desk.registry.promote("fraud@2", "production", actor=ADA)
@@ -381,7 +382,7 @@ def test_what_is_revoked_while_it_serves_is_taken_away_and_told(desk: Desk, tmp_
 def test_a_new_trust_policy_is_taken_and_everything_judged_by_it_once_servers_have_read_it(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flyball.control.loop._TRUST_READ_S", 0.0)
+    monkeypatch.setattr("flyball.control.step.TRUST_READ_S", 0.0)
     plane = Paper()
     desk.promote(desk.ready())
     loop = started(desk, tmp_path / "state", plane)

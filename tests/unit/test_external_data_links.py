@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flyball.documents.config import ServerConfig
+from flyball.documents.config.server import ServerConfig
 from flyball.documents.snapshot import compile_models, pack_models
 from flyball.errors import FlyballError
 from flyball.native import models as native_models

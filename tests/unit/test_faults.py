@@ -6,7 +6,6 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from flyball.documents.faults import Allowed, faults_of
-from flyball.documents.snapshot import Deployment
 
 
 class Part(BaseModel):
@@ -39,9 +38,3 @@ WRONG = {"sise": 2}
 def test_a_part_that_may_be_null_is_told_with_its_keys_and_with_what_is_missing(document, at):
     keys, missing = "no such key; keys are size, unit", "required: 2 or more"
     assert faults(Document, document) == {f"{at}.sise": keys, f"{at}.size": missing}
-
-
-def test_an_unknown_key_in_a_deployments_batch_is_told_with_the_keys_of_a_batch():
-    told = faults(Deployment, {"batch": {"size": 4, "window": 1}})
-    assert told["batch.window"] == "no such key; keys are size, window_ms"
-    assert told["batch.window_ms"] == "required: a whole number, 1 to 1000"

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from flyball.decision.fit import Columns, Fitted, fit_transforms, read_fitted
-from flyball.decision.fit.learn import complete
+from flyball.decision.fit.columns import Columns
+from flyball.decision.fit.fitted import Fitted, read_fitted
+from flyball.decision.fit.learn import complete, fit_transforms
 from flyball.errors import InvalidInputError
 from flyball.rows.columns import read_columns
 

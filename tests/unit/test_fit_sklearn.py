@@ -22,7 +22,8 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
-from flyball.decision.fit import Columns, Translated, apply, from_sklearn
+from flyball.decision.fit.columns import Columns, apply
+from flyball.decision.fit.sklearn_steps import Translated, from_sklearn
 from flyball.errors import InvalidInputError
 from tests.support import pipelines
 

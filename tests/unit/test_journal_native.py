@@ -6,7 +6,8 @@ import uuid
 import pytest
 
 from flyball.errors import EvidenceError, JournalRefusedError, LockedError
-from flyball.feature_store import Target, push
+from flyball.feature_store.push import push
+from flyball.feature_store.target import Target
 from flyball.native.journal import Journal, JournalLog, verify_frames
 
 ID = "0192f6c1-2345-7fff-bfff-ffffffffffff"

@@ -123,12 +123,6 @@ def test_requests_that_waited_for_a_connection_are_told_apart_and_those_given_up
     assert result.latency_us.p99 >= 100_000
 
 
-def test_a_record_from_before_there_was_a_waited_share_is_still_read(echo):
-    document = load(echo.url()).model_dump()
-    del document["generator"]["waited_share"]
-    assert LoadResult.model_validate(document).generator.waited_share == 0.0
-
-
 @pytest.mark.parametrize(
     ("changes", "phases"),
     [

@@ -14,7 +14,7 @@ from bench.environments import Installed
 from bench.peers import peers
 from bench.peers.check import difference
 from bench.peers.peers import PEERS, Peer, Setting, choose, install
-from flyball.bench.models import make_mlp
+from flyball.bench.models.perceptron import make_mlp
 from flyball.bench.process import Process
 from flyball.errors import FlyballError, UsageError
 

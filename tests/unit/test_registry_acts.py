@@ -160,9 +160,9 @@ def test_a_release_that_names_another_model_than_the_registry_would_serve_is_not
 def test_two_who_promote_at_once_one_wins_and_the_other_is_told_who_did_what(desk: Desk) -> None:
     first, second = desk.ready(), desk.ready()
     other = desk.opened()
-    seen = other.opened.state("fraud")
+    seen = other.handle.state("fraud")
     desk.registry.promote(first, "dev", actor=ADA, reason="mine")
-    house = other.opened.house()
+    house = other.handle.approval_rules()
     slower = rules.promote(seen, house, CID, rules.Promotion(2, "dev"), [])
     with pytest.raises(RegistryConflictError) as error:
         other._once(seen, CID, "", slower)
@@ -173,7 +173,7 @@ def test_two_who_promote_at_once_one_wins_and_the_other_is_told_who_did_what(des
 
 def test_two_who_register_at_once_both_get_a_number(desk: Desk, tmp_path: Path) -> None:
     other = desk.opened()
-    other.opened.state("fraud")
+    other.handle.state("fraud")
     desk.register()
     source = tmp_path / "source"
     source.mkdir()

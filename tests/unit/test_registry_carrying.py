@@ -10,7 +10,7 @@ from flyball.errors import FlyballError, RegistryConflictError, SignatureError
 from flyball.registry import transfer
 from flyball.registry.acts.interface import Actor
 from flyball.registry.acts.release_statement import statement
-from flyball.registry.local import HomeRegistry
+from flyball.registry.local import LocalRegistry
 from flyball.registry.packages import check
 from flyball.registry.packages.meta import Lineage
 from flyball.registry.tables import projections
@@ -25,7 +25,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path / "here")
 
 
-def elsewhere(desk: Desk, folder: Path) -> HomeRegistry:
+def elsewhere(desk: Desk, folder: Path) -> LocalRegistry:
     """A registry at another site, with the same trust policy."""
     other = Desk(folder)
     other.home.trust_root.write_bytes(desk.home.trust_root.read_bytes())
@@ -36,7 +36,7 @@ def elsewhere(desk: Desk, folder: Path) -> HomeRegistry:
 class Countersigned:
     """A registry whose releases have one signature more than its events."""
 
-    def __init__(self, registry: HomeRegistry, key: keys.PrivateKey) -> None:
+    def __init__(self, registry: LocalRegistry, key: keys.PrivateKey) -> None:
         self._registry, self._key = registry, key
 
     def __getattr__(self, name: str) -> Any:
@@ -136,7 +136,7 @@ def test_of_two_who_add_a_key_with_one_name_at_once_one_is_told(desk: Desk, monk
     slower, seen = desk.opened(), []
 
     def meanwhile() -> Any:
-        seen.append(HomeRegistry.keys(slower))
+        seen.append(LocalRegistry.keys(slower))
         desk.registry.add_key("ci", ["reader"], actor=BOB)
         return seen[0]
 

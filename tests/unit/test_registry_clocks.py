@@ -17,7 +17,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     made = Desk(tmp_path)
     made.promote(made.ready())
     second = made.ready()
-    log = made.registry.opened.log
+    log = made.registry.handle.log
     with monkeypatch.context() as ahead:
         ahead.setattr(log, "_clock", lambda: now_us() + HOUR_US)
         made.promote(second)
@@ -48,7 +48,7 @@ def test_whoever_writes_after_it_goes_on_and_is_told(desk: Desk) -> None:
 
 def test_clocks_that_differ_by_little_are_not_worth_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk(tmp_path)
-    monkeypatch.setattr(desk.registry.opened.log, "_clock", lambda: now_us() + HOUR_US // 20)
+    monkeypatch.setattr(desk.registry.handle.log, "_clock", lambda: now_us() + HOUR_US // 20)
     desk.ready()
     monkeypatch.undo()
     assert desk.registry.alias("fraud", "best", 1, actor=ADA).warning is None

@@ -43,7 +43,7 @@ def test_a_version_whose_release_has_ended_is_passed_over_and_the_event_says_so(
     assert (receipt.version, receipt.previous) == (1, 3)
     (passed,) = receipt.event.body["passed_over"]
     assert passed["version"] == 2
-    assert passed["why"].startswith("expired: the release ended on ")
+    assert passed["why"].startswith("expired: the release of fraud@2 ended on ")
     assert act(receipt.event) == f"rolled production back to fraud@1 from fraud@3, past 2 ({passed['why']})"
     assert desk.registry.verify().findings == []
 
@@ -60,7 +60,7 @@ def test_where_every_release_has_ended_nothing_changes_and_the_words_say_why(
     with pytest.raises(FlyballError, match=r"production cannot go back from fraud@3: fraud@2 \(expired: ") as error:
         desk.registry.rollback("fraud", "production", actor=ADA)
     assert error.value.code == "nothing_before"
-    assert desk.registry.opened.state("fraud").placements["production"].version == 3
+    assert desk.registry.handle.state("fraud").placements["production"].version == 3
     refused = list(desk.registry.history("fraud"))[-1]
     assert (refused.kind, refused.body["code"]) == ("refused", "nothing_before")
 
@@ -72,7 +72,9 @@ def test_a_version_that_was_signed_anew_for_other_environments_is_passed_over(de
     desk.approve("fraud@2")
     receipt = desk.registry.rollback("fraud", "production", actor=ADA)
     assert receipt.version == 1
-    assert "wrong_environment: the release is for dev, not for production" in str(receipt.event.body["passed_over"])
+    assert "wrong_environment: fraud@2 is not released for the environment production, only for dev" in str(
+        receipt.event.body["passed_over"]
+    )
 
 
 def test_a_version_that_rests_on_a_revoked_key_is_not_gone_back_to_even_when_it_is_named(desk: Desk) -> None:
@@ -96,5 +98,5 @@ def test_going_back_does_not_hang_on_the_artifact_store(desk: Desk, monkeypatch:
     def away(digest: str) -> bytes:
         raise FlyballError(f"{digest} cannot be had")
 
-    monkeypatch.setattr(desk.registry.opened.store, "read", away)
+    monkeypatch.setattr(desk.registry.handle.store, "read", away)
     assert desk.registry.rollback("fraud", "production", actor=ADA).version == 1

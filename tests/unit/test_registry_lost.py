@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flyball.errors import RegistryUnavailableError
-from flyball.registry.local import HomeRegistry
+from flyball.registry.local import LocalRegistry
 from tests.support import onnx_models, registry_homes
 
 
@@ -36,7 +36,7 @@ def test_an_act_that_was_kept_before_the_registry_went_away_says_so(
 
 def away_after(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     """Let the registry be lost once an act of it is done."""
-    act = getattr(HomeRegistry, verb)
+    act = getattr(LocalRegistry, verb)
 
     def lost(*_: Any, **__: Any) -> None:
         raise RegistryUnavailableError("it cannot be reached", next_step="nothing was changed; try again")
@@ -44,7 +44,7 @@ def away_after(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     def done(*arguments: Any, **named: Any) -> Any:
         receipt = act(*arguments, **named)
         for question in ("show", "status"):
-            monkeypatch.setattr(HomeRegistry, question, lost)
+            monkeypatch.setattr(LocalRegistry, question, lost)
         return receipt
 
-    monkeypatch.setattr(HomeRegistry, verb, done)
+    monkeypatch.setattr(LocalRegistry, verb, done)

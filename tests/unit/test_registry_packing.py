@@ -143,9 +143,9 @@ def test_a_decision_that_asks_a_model_of_the_registry_is_pinned_signed_and_serve
     desk.sign(ref)
     desk.approve(ref)
     desk.promote(ref)
-    document = json.loads(Compiler(desk.registry.opened, "production", tmp_path / "state").compile().documents["plain"])
+    document = json.loads(Compiler(desk.registry.handle, "production", tmp_path / "state").compile().documents["plain"])
     assert document["versions"][0]["artifact"]["path"] == f"packages/{root.removeprefix('sha256:')}/model.onnx"
     assert [package["name"] for package in document["signed"]["packages"]] == ["plain", "scores"]
     desk.registry.revoke(asked, actor=BOB, reason="leaked labels")
-    compiled = Compiler(desk.opened().opened, "production", tmp_path / "state").compile()
+    compiled = Compiler(desk.opened().handle, "production", tmp_path / "state").compile()
     assert compiled.refusals["plain"].code == "revoked"

@@ -1,6 +1,5 @@
 """The rules of a version's life, judged on states that were folded from events of the same rules."""
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,51 +9,53 @@ from hypothesis import strategies as st
 
 from flyball.registry.acts import rules
 from flyball.registry.acts.interface import APPROVER, DEPLOYER, READER, Actor, Candidate
-from flyball.registry.acts.rules import Allowed, Gate, House, Promotion, Refusal
+from flyball.registry.acts.rules import Allowed, ApprovalRules, Gate, Promotion, Refusal
+from flyball.registry.events.event import Draft, Event, microseconds, sealed
 from flyball.registry.events.state import NameState, fold
+from tests.support.registry_events import digest
 
-HOUSE = House(("dev", "staging", "production"), {"low": 0, "standard": 1, "high": 2})
+HOUSE = ApprovalRules(("dev", "staging", "production"), {"low": 0, "standard": 1, "high": 2})
 ADA, BOB, CID = Actor("ada"), Actor("bob"), Actor("cid")
 PASSED = [Gate("signatures", passed=True, words="", firm=True)]
 
 
-@dataclass
-class Happened:
-    sequence: int
-    revision: int
-    kind: str
-    body: dict[str, Any]
-    actor: str = "ada"
-    reason: str = "because"
-    when: datetime = field(default_factory=lambda: datetime(2026, 11, 16, tzinfo=UTC))
+AT = microseconds(datetime(2026, 11, 16, tzinfo=UTC))
+
+
+def hint(owner: str) -> str:
+    """Of somebody's key."""
+    return digest(owner).removeprefix("sha256:")
 
 
 class Story:
     """A name, act by act."""
 
     def __init__(self) -> None:
-        self.events: list[Happened] = []
+        self.events: list[Event] = []
         self.state = NameState("fraud")
 
     def then(self, judged: Allowed | Refusal) -> Allowed | Refusal:
         if isinstance(judged, Allowed):
-            event = Happened(len(self.events) + 1, len(self.events) + 1, judged.kind, judged.body)
+            place = len(self.events) + 1
+            draft = Draft("fraud", judged.kind, judged.body, "ada", "because")
+            event = sealed(draft, sequence=place, revision=place, at=AT, previous="")
             self.events.append(event)
             self.state = self.state.after(event)
         return judged
 
     def register(self, tier: str = "standard") -> int:
         number = self.state.next_number
-        package = {"root": f"sha256:{number:064x}", "manifest": "m", "tier": tier, "author": "ada", "kind": "model"}
+        package = {"root": digest(f"root {number}"), "manifest": digest("m"), "meta": digest("n"), "tier": tier}
+        package |= {"author": "ada", "kind": "model", "references": []}
         assert isinstance(self.then(rules.register(self.state, ADA, package)), Allowed)
         return number
 
     def sign(self, number: int) -> Allowed | Refusal:
-        said = {"bundle": "b", "release": f"r{len(self.events)}", "key": "ka", "name": "ada"}
+        said = {"bundle": digest("b"), "release": digest(f"r{len(self.events)}"), "key": hint("ada"), "name": "ada"}
         return self.then(rules.sign(self.state, ADA, number, said))
 
     def approve(self, number: int, who: str = "bob", key: str | None = None) -> Allowed | Refusal:
-        said = {"key": key or f"k{who}", "approver": who, "signature": "s", "environments": ["dev"]}
+        said = {"key": key or hint(who), "approver": who, "signature": "s", "environments": ["dev"]}
         return self.then(rules.approve(self.state, HOUSE, Actor(who), number, said))
 
     def promote(self, number: int, to: str, **said: Any) -> Allowed | Refusal:
@@ -94,7 +95,7 @@ def test_an_author_cannot_approve_by_name_by_key_or_by_another_key_of_theirs() -
     story.sign(number)
     assert code(story.approve(number, "ada")) == "own_approval"
     assert code(story.approve(number, "ADA")) == "own_approval"
-    assert code(story.approve(number, "bob", key="ka")) == "own_approval"
+    assert code(story.approve(number, "bob", key=hint("ada"))) == "own_approval"
     by_another = {"key": "k2", "approver": "ada", "signature": "s", "environments": ["dev"]}
     bob = Actor("bob", authenticated="api-key")  # who hands in a signature of somebody else's key
     assert code(rules.approve(story.state, HOUSE, bob, number, by_another)) == "own_approval"
@@ -364,7 +365,7 @@ def test_whatever_people_try_what_serves_was_signed_approved_by_others_and_is_no
             assert not story.state.versions[placement.version].retired
 
 
-def _check_promoted(state: NameState, events: list[Happened], number: int, environment: str) -> None:
+def _check_promoted(state: NameState, events: list[Event], number: int, environment: str) -> None:
     """By the events alone, without the rules: since it was last signed enough others approved, and nobody said no."""
     of_it = [event for event in events if event.body.get("version") == number]
     signed = max(place for place, event in enumerate(of_it) if event.kind == "signed")
@@ -381,7 +382,7 @@ def _check_promoted(state: NameState, events: list[Happened], number: int, envir
 
 
 def test_without_a_trust_policy_one_goes_back_to_what_stands_as_it_was_placed() -> None:
-    story, unknown = Story(), House(HOUSE.environments, None)
+    story, unknown = Story(), ApprovalRules(HOUSE.environments, None)
     first, second, third = story.ready(), story.ready(), story.ready()
     for number in (first, second, third):
         story.everywhere(number)

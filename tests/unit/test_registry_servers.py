@@ -20,7 +20,7 @@ def server_says(
             reason="wrong_digest: the policy is not the one that was released" if state == "refused" else "", state=state,
             version=placed[0] if placed else 1, seen_at=now_us() - int(age_s * 1e6), **serving,
         )  # fmt: skip
-        registry.opened.nodes.report("web-1", "dev", [report], actor="web-1")
+        registry.handle.nodes.report("web-1", "dev", [report], actor="web-1")
 
 
 def test_status_and_at_tell_which_server_answers_with_something_else(shell: Shell) -> None:

@@ -39,7 +39,7 @@ def replay(desk: Desk) -> str:
     older = desk.home.trust.read_bytes()
     desk.trust(desk.policy.with_minimum("other", 2, int(time.time())))
     other = desk.opened()
-    other.opened.trust()
+    other.handle.trust()
     other.close()
     desk.home.trust.write_bytes(older)
     return "trust_downgrade"

@@ -111,7 +111,7 @@ def forge_the_rest(home: Path) -> None:
 def test_a_chain_that_was_forged_whole_is_found_by_a_head_that_was_kept_elsewhere(home):
     Home.create(home)
     registry = Registry.open(home)
-    heads = [event.head for event in registry.opened.log.since(0)]
+    heads = [event.head for event in registry.handle.log.since(0)]
     forge_the_rest(home)
     assert verdict(home).holds
     assert list(unlike(registry, [Head(0, GENESIS), *heads[:5]])) == []
@@ -123,7 +123,7 @@ def test_a_chain_that_was_forged_whole_is_found_by_a_head_that_was_kept_elsewher
 def test_a_tail_that_was_cut_off_is_found_by_a_head_that_was_kept_elsewhere(home):
     Home.create(home)
     registry = Registry.open(home)
-    log = registry.opened.log
+    log = registry.handle.log
     head = log.head()
     registry_events.past_the_triggers(home, "DELETE FROM events WHERE sequence > 7")
     log.rebuild()

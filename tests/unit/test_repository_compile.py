@@ -8,7 +8,8 @@ import pytest
 from flyball.documents.snapshot import BatchWait, Limits, Slo, Terms, compile_models, read
 from flyball.errors import ModelRefusedError, UsageError
 from flyball.native import models as native_models
-from flyball.triton import LiveRepository, read_repository
+from flyball.triton.compile import read_repository
+from flyball.triton.live import LiveRepository
 from tests.support import model_repositories, onnx_models
 
 LABELLED = 'output { name: "y" data_type: TYPE_FP32 dims: 2 label_filename: "labels.txt" }'

@@ -5,7 +5,7 @@ import sys
 
 SCRIPT = """
 import socket, threading, time
-from flyball.documents.config import ServerConfig
+from flyball.documents.config.server import ServerConfig
 from flyball.documents.snapshot import compile_models
 from flyball.native.server import Server
 

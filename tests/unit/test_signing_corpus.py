@@ -1,4 +1,4 @@
-"""The tamper corpus, judged by Python; `crates/signing/tests/corpus.rs` judges the same cases."""
+"""The tamper corpus through the boundary; `crates/signing/tests/corpus.rs` verifies the same cases."""
 
 import json
 import os
@@ -9,12 +9,10 @@ import pytest
 
 from flyball.errors import SignatureError
 from flyball.signing import keys
-from flyball.signing.admission import Deployed, Package, admit
-from flyball.signing.index import check_index
 from flyball.signing.manifest import model_digest
 from flyball.signing.reasons import Reason
 from flyball.signing.release import read_release
-from flyball.signing.trust import read_policy
+from flyball.signing.trust import Deployed, Package, Trust
 from tests.support.serving import REPOSITORY
 
 FOLDER = REPOSITORY / "tests/golden/signing"
@@ -40,26 +38,26 @@ def text(case, key):
 
 
 def released(release):
-    """The models that a release names, so that they are right where a case is about something else."""
+    """The digests that a release names, so that they are right where a case is about something else."""
     try:
-        return read_release(release or b"").predicate.models
+        stated = read_release(release or b"").predicate
     except SignatureError:
-        return {}
+        return {"models": {}}
+    return {"models": stated.models, "decision": stated.decision, "policy": stated.policy, "schema": stated.schema_}
 
 
 def judge(case, folder):
     roots = [keys.load_public(pem) for pem in CORPUS["roots"][case["roots"]]]
-    trust = read_policy(text(case, "trust"), roots, case["now"], case["lowest_serial"])
+    trust = Trust(text(case, "trust"), roots, case["now"], case["lowest_serial"])
     if "index" in case:
-        check_index(text(case, "index"), text(case, "index_signature"), trust, case["now"])
+        trust.check_index(text(case, "index"), text(case, "index_signature"), case["now"])
     release = text(case, "release")
-    models = (
-        {version: model_digest(one["digest"], one.get("external_data", {})) for version, one in case["models"].items()}
-        if "models" in case
-        else released(release)
-    )
-    deployed = Deployed(case["deployment"], case["environment"], models, case.get("digests", {}))
-    admit(deployed, release, [Package(case["package_name"], folder, text(case, "bundle"))], trust, case["now"])
+    digests = {**released(release), **case.get("digests", {})}
+    if "models" in case:
+        models = case["models"].items()
+        digests["models"] = {version: model_digest(one["digest"], one.get("external_data", {})) for version, one in models}
+    deployed = Deployed(case["deployment"], case["environment"], **digests)
+    trust.admit(deployed, release, [Package(case["package_name"], folder, text(case, "bundle"))], case["now"])
 
 
 @pytest.mark.parametrize("case", CORPUS["cases"], ids=lambda case: case["name"])

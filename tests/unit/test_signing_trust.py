@@ -1,7 +1,5 @@
 """The trust policy and releases: edits, countersignatures and what they come to. The corpus has the refusals."""
 
-import json
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,8 +7,8 @@ from hypothesis import strategies as st
 from flyball.errors import SignatureError, UsageError
 from flyball.signing import dsse, index, keys, release
 from flyball.signing.policy import TrustPolicy
-from flyball.signing.strict import read_object, seconds, written
-from flyball.signing.trust import read_policy, sign_policy
+from flyball.signing.strict import seconds, written
+from flyball.signing.trust import Trust, sign_policy
 
 NOW = 1_800_000_000
 ROOT, ANNA, BEN, CARA = (keys.generate() for _ in range(4))
@@ -25,7 +23,7 @@ def policy():
 
 
 def trust(changed=None, now=NOW, lowest_serial=0):
-    return read_policy(sign_policy(changed or policy(), [ROOT]), [ROOT.public_key()], now, lowest_serial)
+    return Trust(sign_policy(changed or policy(), [ROOT]), [ROOT.public_key()], now, lowest_serial)
 
 
 def made(**changes):
@@ -68,11 +66,11 @@ def test_a_key_that_is_added_again_is_replaced():
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
-        (lambda old: old.with_key(BEN.public_key(), "", ["signer"], since=NOW, until=None, now=NOW), "keys.2.name"),
-        (lambda old: old.with_key(BEN.public_key(), "ben", [], since=NOW, until=None, now=NOW), "keys.2.roles"),
+        (lambda old: old.with_key(BEN.public_key(), "", ["signer"], since=NOW, until=None, now=NOW), "keys[2].name"),
+        (lambda old: old.with_key(BEN.public_key(), "ben", [], since=NOW, until=None, now=NOW), "keys[2].roles"),
         (
             lambda old: old.with_key(BEN.public_key(), "ben", ["signer"], since=NOW, until=NOW, now=NOW),
-            "until must be after",
+            "'keys[2].until' must be after",
         ),
         (lambda old: old.revoking("ben", "left", NOW), "neither a key's hint nor a package's root"),
         (lambda old: old.revoking(PACKAGE, "x", NOW).revoking(PACKAGE, "x", NOW), "is revoked already"),
@@ -94,24 +92,22 @@ def test_a_policy_is_the_same_after_it_was_signed_and_read():
 
 def test_a_release_counts_the_people_who_countersigned_it():
     once = release.countersign(made(), BEN)
-    with pytest.raises(SignatureError, match="approvals_missing: 1 of 2 people other than anna"):
-        release.check_release(once, trust(), NOW, "production")
-    held = release.check_release(release.countersign(once, CARA), trust(), NOW, "production")
+    with pytest.raises(SignatureError, match=r"approvals_missing: .*has 1 of 2 approvals"):
+        trust().release(once, NOW, "production")
+    held = trust().release(release.countersign(once, CARA), NOW, "production")
     assert (held.author, held.approvers) == ("anna", ["ben", "cara"])
-    assert held.subjects == {"fraud@4": PACKAGE}
-    held.check_name("fraud")
-    held.check_package("fraud@4", PACKAGE)
-    held.check_models({"4": PACKAGE})
+    assert held.statement.subjects == {"fraud@4": PACKAGE}
+    assert held.approver_keys == [keys.hint(key.public_key()) for key in (BEN, CARA)]
 
 
 def test_an_approval_made_elsewhere_is_as_good_and_the_key_stays_there():
     data = made(tier="standard")
     signature = release.approval(data, BEN)
     assert signature.keyid == keys.hint(BEN.public_key())
-    assert release.check_release(release.attach(data, signature), trust(), NOW, "production").approvers == ["ben"]
+    assert trust().release(release.attach(data, signature), NOW, "production").approvers == ["ben"]
     wrong = dsse.Signature(signature.keyid, release.approval(made(version=5), BEN).sig)
-    with pytest.raises(SignatureError, match="bad_signature: the signature of ben"):
-        release.check_release(release.attach(data, wrong), trust(), NOW, "production")
+    with pytest.raises(SignatureError, match=r"bad_signature: .*ben"):
+        trust().release(release.attach(data, wrong), NOW, "production")
 
 
 def test_a_key_cannot_sign_a_release_twice_nor_can_more_than_sixteen():
@@ -137,21 +133,21 @@ def test_an_approver_reads_what_the_release_says_before_signing():
 def test_a_publisher_s_signature_is_over_the_very_bytes_of_the_index():
     publisher = policy().with_key(ROOT.public_key(), "control", ["publisher"], since=NOW, until=None, now=NOW)
     signature = index.sign_index(b"{}", ROOT)
-    assert index.check_index(b"{}", signature, trust(publisher), NOW).name == "control"
+    trust(publisher).check_index(b"{}", signature, NOW)
     with pytest.raises(SignatureError, match="changed_file"):
-        index.check_index(b"{} ", signature, trust(publisher), NOW)
+        trust(publisher).check_index(b"{} ", signature, NOW)
 
 
 def judged_release(data):
-    return release.check_release(data, TRUSTED, NOW, "production")
+    return TRUSTED.release(data, NOW, "production")
 
 
 def judged_policy(data):
-    return read_policy(data, [ROOT.public_key()], NOW).policy
+    return Trust(data, [ROOT.public_key()], NOW).policy
 
 
 def judged_index(data):
-    return index.check_index(b"{}", data, TRUSTED, NOW)
+    return TRUSTED.check_index(b"{}", data, NOW)
 
 
 TRUSTED = trust(policy().with_key(ROOT.public_key(), "control", ["publisher"], since=NOW, until=None, now=NOW))
@@ -196,26 +192,6 @@ def test_no_two_payloads_are_signed_as_the_same_bytes(kind, payload, at):
         except UnicodeDecodeError:
             return
         assert one != other
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@settings(max_examples=100, deadline=None)
-@given(document=st.dictionaries(st.text(max_size=5), json_values, max_size=4))
-def test_strict_reading_gives_what_any_reader_gives(document):
-    assert read_object(json.dumps(document).encode(), "it", 10_000) == document
-    assert read_object(json.dumps(document, ensure_ascii=False).encode(), "it", 10_000) == document
-
-
-@pytest.mark.parametrize("text", ['{"a": "[[[["}', '{"a": "\\"[[[["}', '{"a\\\\": ["]"]}', "{}"])
-def test_brackets_in_texts_are_not_levels(text, monkeypatch):
-    monkeypatch.setattr("flyball.signing.strict.DEPTH_MAX", 2)
-    read_object(text.encode(), "it", 100)
 
 
 @given(at=st.integers(0, 4_000_000_000))

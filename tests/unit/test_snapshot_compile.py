@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from flyball.documents.snapshot import BatchWait, Bundle, Limits, ModelSource, Slo, Terms, compile_models, parse, read
+from flyball.documents.snapshot import (
+    FORMAT,
+    BatchWait,
+    Bundle,
+    Limits,
+    ModelSource,
+    Slo,
+    Terms,
+    compile_models,
+    parse,
+    read,
+)
 from flyball.errors import ModelRefusedError, SnapshotRefusedError, UsageError
 from tests.support import onnx_models
 
@@ -56,52 +67,41 @@ def test_a_compiled_snapshot_has_no_fault_and_says_what_was_asked(here):
     assert mlp.limits.batch_rows_max == 1
 
 
-@pytest.mark.parametrize("terms", [None, Terms(), Terms(limits=Limits(in_flight_max=1, batch_rows_max=2))])
-def test_what_format_1_can_say_is_written_as_format_1_for_older_readers(here, terms):
-    bundle = compile_models(["a.onnx"], terms=terms)
-    document = json.loads(bundle.documents[0])
-    assert document["format"] == json.loads(bundle.index)["format"] == 1
-    assert sorted(document) == ["format", "limits", "name", "route", "versions"]
-    assert sorted(document["limits"]) == ["batch_rows_max", "in_flight_max"]
-    assert bundle.deployments()[0].limits == (terms or Terms()).limits
-
-
 @pytest.mark.parametrize(
     "terms",
     [
-        Terms(limits=Limits(share=101)),
+        Terms(),
+        Terms(limits=Limits(in_flight_max=1, batch_rows_max=2, share=101)),
         Terms(limits=Limits(concurrency_max=1, queue_wait_ms_max=1, run_ms_max=10)),
         Terms(slo=Slo(deadline_ms=5)),
         Terms(batch=BatchWait(size=64, window_ms=1)),
     ],
 )
-def test_what_only_format_2_can_say_is_written_as_format_2_and_the_index_stays_readable_for_all(here, terms):
+def test_all_terms_are_written(here, terms):
     bundle = compile_models(["a.onnx"], terms=terms)
     assert bundle.faults() == []
-    assert bundle.parsed_index().format == 1
     (deployment,) = bundle.deployments()
-    assert deployment.format == 2
+    assert bundle.parsed_index().format == deployment.format == FORMAT
     assert Terms(limits=deployment.limits, slo=deployment.slo, batch=deployment.batch) == terms
 
 
-def test_a_decision_is_written_as_format_4_with_all_of_its_versions(here):
+def test_a_decision_is_written_with_all_of_its_versions(here):
     card = {"owner": "risk"}
     source = ModelSource("card", Path("a.onnx"), version="2", older={"1": Path("b.onnx")}, decision=card)
     (document,) = compile_models([source]).documents
     deployment = parse("deployment", document)
-    assert (deployment.format, deployment.decision, deployment.labels) == (4, card, {})
+    assert (deployment.decision, deployment.labels) == (card, {})
     assert [version.version for version in deployment.versions] == ["1", "2"]
 
 
-def test_labels_are_written_as_format_3_and_a_model_has_its_own_terms(here):
+def test_labels_are_written_and_a_model_has_its_own_terms(here):
     terms = Terms(limits=Limits(batch_rows_max=2))
     pets = ModelSource("pets", Path("a.onnx"), labels={"y": ("cat", "dog")}, terms=terms)
     bundle = compile_models([pets, "b.onnx"], terms=Terms(slo=Slo(deadline_ms=5)))
     assert bundle.faults() == []
-    assert bundle.parsed_index().format == 1
     labelled, plain = bundle.deployments()
-    assert (labelled.format, labelled.labels, labelled.limits) == (3, {"y": ["cat", "dog"]}, terms.limits)
-    assert (plain.format, plain.labels, plain.slo.deadline_ms) == (2, {}, 5)
+    assert (labelled.labels, labelled.limits) == ({"y": ["cat", "dog"]}, terms.limits)
+    assert (plain.labels, plain.slo.deadline_ms) == ({}, 5)
 
 
 def test_versions_stand_in_the_order_of_their_numbers_and_the_route_is_the_one_that_was_asked_for(here):
@@ -109,14 +109,13 @@ def test_versions_stand_in_the_order_of_their_numbers_and_the_route_is_the_one_t
     (deployment,) = compile_models([source]).deployments()
     assert [item.version for item in deployment.versions] == ["9", "10", "11"]
     assert deployment.route.version == "10"
-    assert deployment.format == 1
     assert deployment.versions[1].artifact.path == str(here / "a.onnx")
 
 
-def test_terms_that_do_not_fit_together_are_refused_by_the_compiler(here):
+def test_terms_out_of_their_bounds_or_that_do_not_fit_together_are_refused_by_the_compiler(here):
     with pytest.raises(SnapshotRefusedError) as caught:
-        compile_models(["a.onnx"], terms=Terms(batch=BatchWait(size=65, window_ms=1)))
-    assert [fault.path for fault in caught.value.faults] == ["batch.size"]
+        compile_models(["a.onnx"], terms=Terms(limits=Limits(share=0), batch=BatchWait(size=65, window_ms=1)))
+    assert [fault.path for fault in caught.value.faults] == ["batch.size", "limits.share"]
 
 
 def test_weights_beside_a_model_are_listed_with_their_digest(tmp_path):

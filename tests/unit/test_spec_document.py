@@ -10,7 +10,7 @@ import flyball as fb
 from flyball.decision.compile.bundle import bundle_of
 from flyball.decision.compile.columns import kinds, open_steps, touched
 from flyball.decision.compile.document import compile_spec
-from flyball.decision.fit import Fitted
+from flyball.decision.fit.fitted import Fitted
 from flyball.decision.spec.faults import Origin
 from flyball.decision.spec.read import read_spec
 from flyball.documents.snapshot import parse
@@ -287,7 +287,7 @@ def test_a_bundle_has_the_decision_beside_its_models(compiled):
     made = compiled()
     (document,) = bundle_of([made]).documents
     deployment = parse("deployment", document)
-    assert (deployment.name, deployment.slo.deadline_ms, deployment.format) == ("card-fraud", 200, 4)
+    assert (deployment.name, deployment.slo.deadline_ms) == ("card-fraud", 200)
     assert deployment.decision == json.loads(json.dumps(made.document))
     assert [item.version for item in deployment.versions] == ["1"]
 

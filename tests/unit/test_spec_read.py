@@ -103,7 +103,10 @@ def test_the_same_in_python_is_the_same_object():
 
 
 def test_parts_may_be_objects_in_python():
-    from flyball.decision.spec import Band, Field, Model, Policy, Transform
+    from flyball.decision.spec.fields import Field
+    from flyball.decision.spec.models import Model
+    from flyball.decision.spec.policy import Band, Policy
+    from flyball.decision.spec.transforms import Transform
 
     made = fb.Decision(
         decision="d",
@@ -187,9 +190,9 @@ def test_the_example_of_the_page_is_a_decision():
 def test_the_page_is_rendered_from_the_models_and_has_every_key():
     from pydantic import BaseModel
 
-    from flyball.decision.spec import Spec
     from flyball.decision.spec.faults import _bare
     from flyball.decision.spec.reference import render
+    from flyball.decision.spec.spec import Spec
 
     page = (Path(__file__).parents[2] / "docs/reference/decision-spec.md").read_text()
     assert page == render()

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from flyball.bench.models import fraud_rows
+from flyball.bench.models.fraud import fraud_rows
 from flyball.native.model_runs import Model
 
 if TYPE_CHECKING:

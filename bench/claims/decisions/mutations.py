@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from flyball.client import Client
 from flyball.decision.compile.bundle import deployment_of
 from flyball.decision.decision import Decision
-from flyball.documents.config import ServerConfig
+from flyball.documents.config.server import ServerConfig
 from flyball.documents.snapshot import compile_models
 from flyball.errors import RefusedError
 from flyball.native.server import Server

@@ -5,6 +5,7 @@ Must not know what the attempts try.
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def measure(stand: Stand) -> None:
     """One line for each fault; its bar shows what the earlier build did."""
-    stored = json.loads(BEFORE.read_text())
+    stored = json.loads(gzip.decompress(BEFORE.read_bytes()))
     build = Build(Path().absolute())
     for attempt in all_attempts():
         stand.tell(attempt.name)

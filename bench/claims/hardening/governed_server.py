@@ -183,7 +183,7 @@ def _snapshot(folder: Path, changes: Json) -> Path:
         **changes,
     }
     documents = [
-        {"format": 4, "name": DECISION, "route": {"version": "1"},
+        {"format": 1, "name": DECISION, "route": {"version": "1"},
          "versions": [_version("1", first), _version("2", second)], "decision": decision},
         {"format": 1, "name": PLAIN, "route": {"version": "1"}, "versions": [_version("1", first)]},
     ]  # fmt: skip

@@ -109,7 +109,7 @@ def document(name: str, model: Path, **more: Any) -> dict[str, Any]:
     """A deployment of one model that nobody signed."""
     artifact = {"path": str(model), "digest": f"sha256:{hashlib.sha256(model.read_bytes()).hexdigest()}"}
     versions = [{"version": "1", "artifact": artifact}]
-    return {"format": 2, "name": name, "route": {"version": "1"}, "versions": versions, **more}
+    return {"format": 1, "name": name, "route": {"version": "1"}, "versions": versions, **more}
 
 
 def publish(folder: Path, generation: int, documents: list[dict[str, Any]]) -> Path:
@@ -123,7 +123,7 @@ def publish(folder: Path, generation: int, documents: list[dict[str, Any]]) -> P
         entries.append({"name": one["name"], "digest": f"sha256:{digest}"})
     (folder / "index.sig.json").unlink(missing_ok=True)
     fresh = folder / "index.json.new"
-    fresh.write_text(json.dumps({"format": 2, "generation": generation, "deployments": entries}))
+    fresh.write_text(json.dumps({"format": 1, "generation": generation, "deployments": entries}))
     fresh.replace(folder / "index.json")
     return folder / "index.json"
 

@@ -88,7 +88,7 @@ def _cycle(home: Home, heard: _Heard, chance: random.Random, found: Found) -> No
         found.opened_s.append(time.monotonic() - begun)
         for act in kept:
             found.acknowledged[act["act"]] += 1
-            if act["sequence"] > head.sequence or registry.opened.log.get(act["sequence"]).hash != act["hash"]:
+            if act["sequence"] > head.sequence or registry.handle.log.get(act["sequence"]).hash != act["hash"]:
                 found.wrong.append(f"{act['act']} was acknowledged as event {act['sequence']} and is not there")
         verified = registry.verify()
         found.wrong += verified.findings

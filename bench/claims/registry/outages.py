@@ -211,7 +211,7 @@ class Outages:
 
     def _looked(self, act: Act, before: int, said: Said) -> Event | None:
         """What the log has of an act, held against what its caller was told."""
-        event = act.is_in(self._people.registry.opened.log.of(NAME, after_revision=before))
+        event = act.is_in(self._people.registry.handle.log.of(NAME, after_revision=before))
         if said.code == 0:
             self.found.answered[act.verb] += 1
             if event is None:
@@ -242,7 +242,7 @@ class Outages:
             self.found.words.append(words)
 
     def _head(self) -> int:
-        return self._people.registry.opened.log.revision(NAME)
+        return self._people.registry.handle.log.revision(NAME)
 
     def _served(self, version: int) -> None:
         """Servers answer with what is placed, some time after it was."""

@@ -24,7 +24,7 @@ from flyball.native.boundary import ort_library
 from flyball.registry.acts.interface import Actor
 from flyball.registry.acts.signatures import approval, signed
 from flyball.registry.home import Home
-from flyball.registry.local import HomeRegistry
+from flyball.registry.local import LocalRegistry
 from flyball.registry.packages.pack import Contents, pack
 from flyball.registry.remote.registry import RemoteRegistry
 from flyball.signing import keys
@@ -54,7 +54,7 @@ class People:
         self._serial = self._trusted.policy.serial
         for name, key in self._keys.items():
             write_key(self.key(name), key)
-        self.registry = HomeRegistry.open(self.home, gates=run_gates)
+        self.registry = LocalRegistry.open(self.home, gates=run_gates)
 
     def key(self, name: str) -> Path:
         """The file of somebody's private key."""

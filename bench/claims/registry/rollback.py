@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bench.claims.callers import Callers
 from bench.claims.registry.people import AUTHOR, PRODUCTION, Following, People, following
 from bench.parts.here import until
-from flyball.bench.models import make_fraud_gbdt
+from flyball.bench.models.fraud import make_fraud_gbdt
 from flyball.native.load import LoadRun
 from flyball.native.load_documents import Arrivals, LoadPlan, LoadResult
 

@@ -50,7 +50,7 @@ def measure(stand: Stand) -> None:
         "at a time, everything": lambda registry: registry.at(some_time()),
         "at a time, a name": lambda registry: registry.at(some_time(), names[0]),
         "at the first second": lambda registry: registry.at(time_of(BEGUN) + timedelta(seconds=1)),
-        "newest 100 events of a name": lambda registry: registry.opened.log.latest(names[0]),
+        "newest 100 events of a name": lambda registry: registry.handle.log.latest(names[0]),
     }
     for question, ask in asked.items():
         _judge(stand, f"{title}: {question}", [_timed(home, ask) for _ in range(stand.repeats(TURNS))])

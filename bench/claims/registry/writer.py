@@ -18,7 +18,7 @@ from flyball.bench.models.perceptron import make_mlp
 from flyball.registry.acts.interface import Actor
 from flyball.registry.acts.signatures import signed
 from flyball.registry.home import Home
-from flyball.registry.local import HomeRegistry
+from flyball.registry.local import LocalRegistry
 from flyball.registry.packages.meta import Card
 from flyball.registry.packages.pack import Contents, pack
 from flyball.signing import keys
@@ -35,13 +35,13 @@ def prepare(folder: Path) -> Home:
     """A registry with a trust policy, and the key of the one who signs."""
     home = Home.create(folder / "home")
     write_key(folder / _KEY, trusted(home, {"risk": ["signer"]}).keys["risk"])
-    HomeRegistry.open(home).close()  # makes the tables, so that no child has to
+    LocalRegistry.open(home).close()  # makes the tables, so that no child has to
     return home
 
 
 def act_without_end(folder: Path) -> None:
     """Each turn is a new version, placed everywhere and taken back from where another one was before."""
-    registry = HomeRegistry.open(folder / "home", gates=lambda _subject: [])
+    registry = LocalRegistry.open(folder / "home", gates=lambda _subject: [])
     key = keys.load_private(folder / _KEY)
     for turn in range(1_000_000):
         name = NAMES[turn % len(NAMES)]
@@ -56,7 +56,7 @@ def act_without_end(folder: Path) -> None:
             _say("rollback", registry.rollback(name, "production", actor=_ACTOR, reason="worse"))
 
 
-def _registered(registry: HomeRegistry, name: str, seed: int) -> str:
+def _registered(registry: LocalRegistry, name: str, seed: int) -> str:
     with tempfile.TemporaryDirectory() as scratch:
         model = make_mlp(Path(scratch, "model.onnx"), sizes=(8, 64, 1), seed=seed % 2**31)
         contents = Contents(name=name, author=_ACTOR.name, model=model, card=Card(tier="low"))

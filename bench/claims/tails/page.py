@@ -5,6 +5,7 @@ A topic is replaced whole by a later report's, so that machines of several kinds
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BEGIN, END = "<!-- tails: written by bench/publish.py -->", "<!-- /tails -->"
-NAME = "tails.json"
+NAME = "tails.json.gz"
 _NOT_MEASURED = "not measured here"
 
 
 def merged(published: Path, reports: Sequence[Path]) -> dict[str, Any]:
     """The topics that were published, those of these reports in their place. Quick runs are refused."""
-    document: dict[str, Any] = json.loads(published.read_text()) if published.is_file() else {"topics": {}}
+    document: dict[str, Any] = json.loads(gzip.decompress(published.read_bytes())) if published.is_file() else {"topics": {}}
     for path in reports:
         report = json.loads(path.read_text())
         if report.get("quick"):

@@ -15,7 +15,7 @@ from bench.claims.tails.curve import capacity_per_s
 from bench.claims.tails.loads import run_together
 from bench.claims.tails.stand import slim
 from flyball.bench.machine import HostWatch
-from flyball.bench.models import retitle
+from flyball.bench.models.rows import retitle
 from flyball.bench.statistics import STEAL_MAX
 from flyball.bench.table import latency, size
 from flyball.errors import FlyballError

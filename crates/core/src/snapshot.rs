@@ -1,10 +1,10 @@
 //! The Snapshot, the only contract between the planes: an index (`name → digest`) and one document for each
 //! deployment. Documents only: what runs is `Loaded`, in the plane. They are read here and never written: the compiler
-//! is Python's, and an older document written anew with every default in it would no longer be of its format.
+//! is Python's.
 //!
 //! Reading is in two steps: `check` finds every fault of a document at once, with path and what was allowed; only a
-//! document without faults becomes the typed value. `python/flyball/documents/snapshot` is the other reader; golden files under
-//! `tests/golden/snapshot` hold the two together.
+//! document without faults becomes the typed value. Python checks documents with this code too (`check_document`);
+//! golden files under `tests/golden/snapshot` state the faults.
 
 mod check;
 mod signed;
@@ -22,11 +22,8 @@ pub use signed::{Candidate, Checkpoint, Package, Signed};
 pub use source::{Bundle, SIGNATURE_FILE, SourceError};
 pub use strict::parse as strict_json;
 
-/// The newest format. This build reads it and those before: 2 added terms and waits, 3 labels, 4 decisions, 5 signatures,
-/// candidates and where in a registry a snapshot comes from.
-pub const FORMAT: u64 = 5;
-/// The oldest format that is still read.
-pub const FORMAT_OLDEST: u64 = 1;
+/// The format that this build reads. Readers refuse keys that they do not know, so a new key needs a new number.
+pub const FORMAT: u64 = 1;
 
 pub const DEPLOYMENTS_MAX: usize = 1000;
 pub const VERSIONS_MAX: usize = 16;
@@ -236,16 +233,13 @@ pub trait Document: Sized + for<'de> Deserialize<'de> {
     fn check(value: &Value) -> Vec<SnapshotFault>;
 
     fn read(bytes: &[u8]) -> Result<Self, SnapshotFaults> {
-        let whole = |text: String| {
-            SnapshotFaults(vec![SnapshotFault { path: String::new(), is: Value::Null, allowed: text }])
-        };
-        let value = strict::parse(bytes).map_err(|error| whole(format!("JSON, but: {error}")))?;
+        let value = parsed(bytes).map_err(|fault| SnapshotFaults(vec![fault]))?;
         let faults = Self::check(&value);
         if !faults.is_empty() {
             return Err(SnapshotFaults(faults));
         }
         // The check is the stricter of the two; a fault that only serde sees is still a refusal, never a panic.
-        serde_json::from_value(value).map_err(|error| whole(error.to_string()))
+        serde_json::from_value(value).map_err(|error| SnapshotFaults(vec![whole(error.to_string())]))
     }
 }
 
@@ -259,6 +253,27 @@ impl Document for Deployment {
     fn check(value: &Value) -> Vec<SnapshotFault> {
         check::deployment(value)
     }
+}
+
+/// All faults of a document's bytes, sorted by path; `None`: there is no such kind of document.
+pub fn check_document(kind: &str, bytes: &[u8]) -> Option<Vec<SnapshotFault>> {
+    let check = match kind {
+        "index" => check::index,
+        "deployment" => check::deployment,
+        "terms" => check::terms,
+        _ => return None,
+    };
+    let mut faults = parsed(bytes).map_or_else(|fault| vec![fault], |value| check(&value));
+    faults.sort_by(|one, other| one.path.cmp(&other.path));
+    Some(faults)
+}
+
+fn parsed(bytes: &[u8]) -> Result<Value, SnapshotFault> {
+    strict::parse(bytes).map_err(|error| whole(format!("JSON, but: {error}")))
+}
+
+fn whole(allowed: String) -> SnapshotFault {
+    SnapshotFault { path: String::new(), is: Value::Null, allowed }
 }
 
 #[cfg(test)]

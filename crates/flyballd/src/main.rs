@@ -159,8 +159,10 @@ fn settings(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
         None => ServerConfig::default(),
         Some(path) => {
             let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-            serde_json::from_slice(&text)
-                .with_context(|| format!("{} is no settings file", path.display()))?
+            ServerConfig::read(&text).map_err(|faults| {
+                let faults = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+                anyhow::anyhow!("{} is no settings file: {faults}", path.display())
+            })?
         }
     };
     override_with(&mut config, arguments);

@@ -319,7 +319,7 @@ mod tests {
     use serde_json::json;
 
     fn bundle(environment: Option<&str>) -> Bundle {
-        let index = json!({"format": 5, "generation": 1, "deployments": [], "environment": environment});
+        let index = json!({"format": 1, "generation": 1, "deployments": [], "environment": environment});
         let parts = json!({"index": index.to_string(), "documents": []}).to_string();
         Bundle::from_memory(parts.as_bytes()).unwrap()
     }
@@ -327,7 +327,7 @@ mod tests {
     fn document(more: Value) -> snapshot::Deployment {
         let artifact = json!({"path": "m.onnx", "digest": format!("sha256:{}", "0".repeat(64))});
         let versions = json!([{"version": "1", "artifact": artifact}]);
-        let mut document = json!({"format": 5, "name": "m", "route": {"version": "1"}, "versions": versions});
+        let mut document = json!({"format": 1, "name": "m", "route": {"version": "1"}, "versions": versions});
         document.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         snapshot::Deployment::read(document.to_string().as_bytes()).unwrap()
     }

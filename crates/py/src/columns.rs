@@ -90,7 +90,9 @@ fn taken(program: &Program, rows: &[u8]) -> Result<Rows, Failure> {
     for row in 0..rows.len() {
         if let Some(fault) = rows.faults(row).next() {
             let text = format!("row {row}, field {}: allowed is {}", fault.field, fault.allowed);
-            return Err(Failure::refused("fields_invalid", text));
+            let faults = serde_json::json!([{"path": fault.field.to_string(), "is": null, "allowed": fault.allowed.to_string()}]);
+            let refused = Failure::refused("fields_invalid", text);
+            return Err(Failure { faults: Some(faults), row: Some(row), ..refused });
         }
         for feature in 0..program.features.len() {
             program.compute(&mut rows, row, feature);

@@ -1,7 +1,7 @@
 //! Models, machine, build and snapshot checks for Python.
 
 use crate::error::{Failure, guarded, json};
-use flyball_core::snapshot::{Deployment, Document, Index};
+use flyball_core::snapshot::check_document;
 use flyball_core::{Digest, TensorSpec};
 use flyball_engine::{
     Artifact, ArtifactFile, Batching, Ceiling, DeclaredTensor, HostCommand, LatencyPoint, LatencyTable,
@@ -204,17 +204,12 @@ pub(crate) fn check_snapshot<'py>(
     document: &[u8],
 ) -> PyResult<Bound<'py, PyBytes>> {
     let faults = guarded(py, || {
-        let faults = match kind {
-            "index" => Index::read(document).err(),
-            "deployment" => Deployment::read(document).err(),
-            other => {
-                return Err(Failure::refused(
-                    "invalid_options",
-                    format!("'{other}' is no kind; use index or deployment"),
-                ));
-            }
-        };
-        Ok(faults.map(|faults| faults.0).unwrap_or_default())
+        check_document(kind, document).ok_or_else(|| {
+            Failure::refused(
+                "invalid_options",
+                format!("'{kind}' is no kind; use index, deployment or terms"),
+            )
+        })
     })?;
     json(py, &faults)
 }

@@ -2,6 +2,7 @@
 //! for panics: none may cross into Python.
 
 use flyball_core::FaultKind;
+use flyball_signing::Refused;
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -11,6 +12,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 create_exception!(_native, NativeError, PyException);
 
+/// `SignatureError`'s exit code in `flyball.errors`.
+const UNTRUSTED: u8 = 4;
+
 /// What went wrong, in the terms of `flyball.errors`.
 #[derive(Serialize)]
 pub(crate) struct Failure {
@@ -19,13 +23,28 @@ pub(crate) struct Failure {
     pub(crate) exit_code: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) faults: Option<serde_json::Value>,
+    /// Why something signed is not trusted, of the closed list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<&'static str>,
+    /// The place of the row that the faults are of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) row: Option<usize>,
 }
 
 impl Failure {
+    pub(crate) fn new(code: &'static str, message: impl ToString, exit_code: u8) -> Failure {
+        Failure { code, message: message.to_string(), exit_code, faults: None, reason: None, row: None }
+    }
+
     /// Input, model, snapshot or settings that are refused.
     pub(crate) fn refused(code: &'static str, message: impl ToString) -> Failure {
-        let exit_code = FaultKind::InvalidInput.exit_code();
-        Failure { code, message: message.to_string(), exit_code, faults: None }
+        Failure::new(code, message, FaultKind::InvalidInput.exit_code())
+    }
+
+    /// Something signed that is not to be trusted.
+    pub(crate) fn untrusted(refused: &Refused) -> Failure {
+        let reason = Some(refused.label());
+        Failure { reason, ..Failure::new("signature_refused", refused, UNTRUSTED) }
     }
 
     fn into_error(self) -> PyErr {
@@ -47,8 +66,7 @@ pub(crate) fn guarded<T: Send>(
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
             let message = format!("a bug in flyball: {text}");
             let kind = FaultKind::Panicked;
-            Err(Failure { code: kind.label(), message, exit_code: kind.exit_code(), faults: None }
-                .into_error())
+            Err(Failure::new(kind.label(), message, kind.exit_code()).into_error())
         }
     }
 }

@@ -140,9 +140,7 @@ impl WindowBackfill {
 fn stopped(fault: BackfillFault) -> Failure {
     match fault {
         BackfillFault::Refused(text) => refused(text),
-        BackfillFault::Unreachable(message) => {
-            Failure { code: "unreachable", message, exit_code: UNREACHABLE, faults: None }
-        }
+        BackfillFault::Unreachable(message) => Failure::new("unreachable", message, UNREACHABLE),
     }
 }
 
@@ -170,8 +168,6 @@ fn over() -> Failure {
 fn failed(fault: PushFault) -> Failure {
     match fault {
         PushFault::Refused(text) => refused(text),
-        PushFault::Unreachable(message) => {
-            Failure { code: "unreachable", message, exit_code: UNREACHABLE, faults: None }
-        }
+        PushFault::Unreachable(message) => Failure::new("unreachable", message, UNREACHABLE),
     }
 }

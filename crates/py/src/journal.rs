@@ -452,7 +452,7 @@ fn refused(error: impl ToString) -> Failure {
 }
 
 fn broken(error: &impl ToString) -> Failure {
-    Failure { code: "journal_broken", message: error.to_string(), exit_code: BROKEN, faults: None }
+    Failure::new("journal_broken", error.to_string(), BROKEN)
 }
 
 fn failed(error: &LogError) -> Failure {
@@ -474,5 +474,5 @@ fn unwritten(error: &JournalError) -> Failure {
         JournalError::Unkept(_) | JournalError::NoAnswer => unavailable.label(),
         _ => return refused(error),
     };
-    Failure { code, message: error.to_string(), exit_code: unavailable.exit_code(), faults: None }
+    Failure::new(code, error.to_string(), unavailable.exit_code())
 }

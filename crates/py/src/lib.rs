@@ -36,6 +36,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engine::serve_models, module)?)?;
     module.add_function(wrap_pyfunction!(engine::check_snapshot, module)?)?;
     module.add_function(wrap_pyfunction!(decision::check_decision, module)?)?;
+    module.add_function(wrap_pyfunction!(server::check_config, module)?)?;
     module.add_function(wrap_pyfunction!(columns::transform_columns, module)?)?;
     module.add_function(wrap_pyfunction!(columns::compute_features, module)?)?;
     module.add_function(wrap_pyfunction!(explain::contributions, module)?)?;
@@ -43,8 +44,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(load::read_histograms, module)?)?;
     module.add_function(wrap_pyfunction!(journal::verify_frames, module)?)?;
     module.add_function(wrap_pyfunction!(sandbox::enclose, module)?)?;
-    module.add_function(wrap_pyfunction!(signing::verify_package, module)?)?;
-    module.add_function(wrap_pyfunction!(signing::verify_release, module)?)?;
+    module.add_function(wrap_pyfunction!(signing::signed_payload, module)?)?;
+    module.add_function(wrap_pyfunction!(signing::trust_policy, module)?)?;
+    module.add_function(wrap_pyfunction!(signing::check_trust_policy, module)?)?;
+    module.add_function(wrap_pyfunction!(signing::release_statement, module)?)?;
+    module.add_function(wrap_pyfunction!(signing::check_release_statement, module)?)?;
+    module.add_function(wrap_pyfunction!(signing::check_release_place, module)?)?;
+    module.add_function(wrap_pyfunction!(signing::package_files, module)?)?;
+    module.add_class::<signing::PyTrust>()?;
     module.add_class::<server::Server>()?;
     module.add_class::<model::Model>()?;
     module.add_class::<features::FeaturePush>()?;

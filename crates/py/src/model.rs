@@ -157,7 +157,7 @@ fn failure(error: LoneError) -> Failure {
         LoneError::Run(RunError::MemoryExceeded { .. }) => FaultKind::RunMemoryExceeded,
         LoneError::Run(RunError::MemoryFull { .. }) => FaultKind::MemoryFull,
     };
-    Failure { code: kind.label(), message, exit_code: kind.exit_code(), faults: None }
+    Failure::new(kind.label(), message, kind.exit_code())
 }
 
 fn answered<'py>(py: Python<'py>, tensors: &[Tensor]) -> Vec<Answered<'py>> {

@@ -4,7 +4,7 @@
 use crate::engine::host_command;
 use crate::error::{Failure, guarded, json};
 use flyball_core::snapshot::{Bundle, SourceError};
-use flyball_server::{CallersError, Server as DataPlane, ServerConfig, StartError};
+use flyball_server::{CallersError, Server as DataPlane, ServerConfig, StartError, check_callers};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::json as object;
@@ -21,8 +21,8 @@ impl Server {
     fn new(py: Python<'_>, config: &[u8], snapshot: &[u8], on_load: Option<Py<PyAny>>) -> PyResult<Server> {
         let host = host_command(py)?;
         guarded(py, || {
-            let config: ServerConfig =
-                serde_json::from_slice(config).map_err(|error| Failure::refused("invalid_config", error))?;
+            let config =
+                ServerConfig::read(config).map_err(|faults| unstarted(StartError::Config(faults)))?;
             let bundle = Bundle::from_memory(snapshot).map_err(faulty)?;
             let server = DataPlane::start(config, &bundle, Some(host)).map_err(unstarted)?;
             if let Some(on_load) = on_load {
@@ -118,4 +118,21 @@ fn faulty(error: SourceError) -> Failure {
         SourceError::Unreadable { .. } => None,
     };
     Failure { faults, ..Failure::refused("snapshot_refused", error) }
+}
+
+/// All faults of a "server" configuration or a "callers" file, sorted by path.
+#[pyfunction]
+pub(crate) fn check_config<'py>(
+    py: Python<'py>,
+    kind: &str,
+    document: &[u8],
+) -> PyResult<Bound<'py, PyBytes>> {
+    let faults = guarded(py, || match kind {
+        "server" => Ok(ServerConfig::read(document).err().unwrap_or_default()),
+        "callers" => Ok(check_callers(document)),
+        other => {
+            Err(Failure::refused("invalid_options", format!("'{other}' is no kind; use server or callers")))
+        }
+    })?;
+    json(py, &faults)
 }

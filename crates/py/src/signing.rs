@@ -1,47 +1,242 @@
-//! Signatures for Python, judged by the data plane's own code: what `flyball.signing` says is held against it.
+//! Signatures for Python, verified by the data plane's own code. What is refused crosses with its reason.
 
-use crate::error::guarded;
-use flyball_signing::{Refused, Trust, TrustRoots};
+use crate::error::{Failure, guarded, json};
+use flyball_core::Digest;
+use flyball_signing::{
+    Deployed, EnvelopeKind, OfferedPackage, Refused, Release, Trust, TrustRoots, TrustedKey, check_place,
+    check_policy, check_statement, files_of, payload_of, policy_inside, statement_inside,
+};
 use pyo3::prelude::*;
-use std::path::Path;
+use pyo3::types::PyBytes;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-/// Nothing where it is taken; else the reason and words.
-type Judged = Option<(&'static str, String)>;
+/// A trust policy in force, and what it says of signatures.
+#[pyclass(name = "Trust", frozen)]
+pub(crate) struct PyTrust {
+    trust: Trust,
+}
 
-#[pyfunction]
-pub(crate) fn verify_package(
-    py: Python<'_>,
-    folder: &str,
-    bundle: &[u8],
-    trust: &[u8],
-    root: &str,
-    now: i64,
-) -> PyResult<Judged> {
-    guarded(py, || {
-        let judge = || read(trust, root, now)?.package(bundle, now)?.check_folder(Path::new(folder));
-        Ok(judged(judge()))
-    })
+#[pymethods]
+impl PyTrust {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        policy: Option<&[u8]>,
+        roots: &str,
+        now: i64,
+        serial_least: u64,
+    ) -> PyResult<PyTrust> {
+        verified(py, || {
+            let policy = signed(policy, "the trust policy")?;
+            let trust = Trust::read(policy, &TrustRoots::read(&[roots])?, now, serial_least)?;
+            Ok(PyTrust { trust })
+        })
+    }
+
+    fn key<'py>(&self, py: Python<'py>, hint: &str, now: i64) -> PyResult<Bound<'py, PyBytes>> {
+        let key = verified(py, || self.trust.key("the signature", hint, now).map(KeyFacts::of))?;
+        json(py, &key)
+    }
+
+    fn signers<'py>(
+        &self,
+        py: Python<'py>,
+        kind: &str,
+        envelope: &[u8],
+        now: i64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let kind = kind_of(py, kind)?;
+        let keys = verified(py, || {
+            let keys = self.trust.signed_by(kind, envelope, now)?;
+            Ok(keys.into_iter().map(KeyFacts::of).collect::<Vec<_>>())
+        })?;
+        json(py, &keys)
+    }
+
+    fn package(
+        &self,
+        py: Python<'_>,
+        bundle: Option<&[u8]>,
+        now: i64,
+        folder: Option<PathBuf>,
+    ) -> PyResult<String> {
+        verified(py, || {
+            let manifest = self.trust.package(signed(bundle, "the package")?, now)?;
+            folder.as_deref().map_or(Ok(()), |folder| manifest.check_folder(folder))?;
+            Ok(manifest.root.to_string())
+        })
+    }
+
+    fn release<'py>(
+        &self,
+        py: Python<'py>,
+        envelope: Option<&[u8]>,
+        now: i64,
+        environment: &str,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let release = verified(py, || {
+            let envelope = signed(envelope, "the release")?;
+            self.trust.release(envelope, now, environment).map(ReleaseFacts::of)
+        })?;
+        json(py, &release)
+    }
+
+    fn index(&self, py: Python<'_>, index: &[u8], envelope: Option<&[u8]>, now: i64) -> PyResult<()> {
+        verified(py, || self.trust.index(index, signed(envelope, "the index")?, now))
+    }
+
+    fn admit<'py>(&self, py: Python<'py>, asked: &[u8], now: i64) -> PyResult<Bound<'py, PyBytes>> {
+        let asked = guarded(py, || {
+            serde_json::from_slice(asked).map_err(|fault| Failure::refused("invalid_options", fault))
+        })?;
+        let release = verified(py, || admitted(&self.trust, &asked, now).map(ReleaseFacts::of))?;
+        json(py, &release)
+    }
+}
+
+/// `Trust.admit`'s question.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    name: String,
+    environment: String,
+    models: BTreeMap<String, Digest>,
+    decision: Option<Digest>,
+    policy: Option<Digest>,
+    schema: Option<Digest>,
+    release: Option<String>,
+    packages: Vec<AskedPackage>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AskedPackage {
+    name: String,
+    folder: PathBuf,
+    bundle: Option<String>,
+}
+
+fn admitted(trust: &Trust, asked: &Asked, now: i64) -> Result<Release, Refused> {
+    let deployed = Deployed {
+        name: &asked.name,
+        environment: &asked.environment,
+        models: &asked.models,
+        decision: asked.decision,
+        policy: asked.policy,
+        schema: asked.schema,
+    };
+    let packages: Vec<_> = asked
+        .packages
+        .iter()
+        .map(|package| OfferedPackage {
+            name: &package.name,
+            folder: &package.folder,
+            bundle: package.bundle.as_deref().map(str::as_bytes),
+        })
+        .collect();
+    trust.admit(&deployed, asked.release.as_deref().map(str::as_bytes), &packages, now)
+}
+
+#[derive(Serialize)]
+struct KeyFacts {
+    hint: String,
+    name: String,
+    roles: Vec<&'static str>,
+}
+
+impl KeyFacts {
+    fn of(key: &TrustedKey) -> KeyFacts {
+        let roles = key.roles.iter().map(|role| role.label()).collect();
+        KeyFacts { hint: key.hint().to_owned(), name: key.name.clone(), roles }
+    }
+}
+
+#[derive(Serialize)]
+struct ReleaseFacts {
+    author: String,
+    approvers: Vec<String>,
+    approver_keys: Vec<String>,
+}
+
+impl ReleaseFacts {
+    fn of(release: Release) -> ReleaseFacts {
+        let Release { author, approvers, approver_keys, .. } = release;
+        ReleaseFacts { author, approvers, approver_keys }
+    }
 }
 
 #[pyfunction]
-pub(crate) fn verify_release(
+pub(crate) fn signed_payload<'py>(
+    py: Python<'py>,
+    kind: &str,
+    envelope: &[u8],
+) -> PyResult<Bound<'py, PyBytes>> {
+    let kind = kind_of(py, kind)?;
+    verified(py, || payload_of(kind, envelope)).map(|payload| PyBytes::new(py, &payload))
+}
+
+#[pyfunction]
+pub(crate) fn trust_policy<'py>(
+    py: Python<'py>,
+    envelope: &[u8],
+    roots: Option<&str>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let policy = verified(py, || {
+        let roots = roots.map(|pems| TrustRoots::read(&[pems])).transpose()?;
+        policy_inside(envelope, roots.as_ref())
+    })?;
+    Ok(PyBytes::new(py, &policy))
+}
+
+#[pyfunction]
+pub(crate) fn check_trust_policy(py: Python<'_>, document: &[u8]) -> PyResult<()> {
+    verified(py, || check_policy(document))
+}
+
+#[pyfunction]
+pub(crate) fn release_statement<'py>(py: Python<'py>, envelope: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    verified(py, || statement_inside(envelope)).map(|statement| PyBytes::new(py, &statement))
+}
+
+#[pyfunction]
+pub(crate) fn check_release_statement(py: Python<'_>, document: &[u8]) -> PyResult<()> {
+    verified(py, || check_statement(document))
+}
+
+#[pyfunction]
+pub(crate) fn check_release_place(
     py: Python<'_>,
-    release: &[u8],
-    trust: &[u8],
-    root: &str,
+    envelope: &[u8],
     now: i64,
     environment: &str,
-) -> PyResult<Judged> {
-    guarded(py, || {
-        let judge = || read(trust, root, now)?.release(release, now, environment);
-        Ok(judged(judge()))
+) -> PyResult<()> {
+    verified(py, || check_place(envelope, now, environment))
+}
+
+#[pyfunction]
+pub(crate) fn package_files(py: Python<'_>, folder: PathBuf, whole: bool) -> PyResult<Bound<'_, PyBytes>> {
+    let files = verified(py, || files_of(&folder, whole))?;
+    let files: BTreeMap<String, String> =
+        files.into_iter().map(|(name, digest)| (name, digest.hex())).collect();
+    json(py, &files)
+}
+
+fn signed<'b>(bytes: Option<&'b [u8]>, what: &str) -> Result<&'b [u8], Refused> {
+    bytes.ok_or_else(|| Refused::Unsigned { what: what.to_owned() })
+}
+
+fn kind_of(py: Python<'_>, kind: &str) -> PyResult<EnvelopeKind> {
+    guarded(py, || match kind {
+        "policy" => Ok(EnvelopeKind::Policy),
+        "release" => Ok(EnvelopeKind::Release),
+        "index" => Ok(EnvelopeKind::Index),
+        "transfer" => Ok(EnvelopeKind::Transfer),
+        other => Err(Failure::refused("invalid_options", format!("'{other}' is no kind of envelope"))),
     })
 }
 
-fn read(trust: &[u8], root: &str, now: i64) -> Result<Trust, Refused> {
-    Trust::read(trust, &TrustRoots::read(&[root])?, now, 0)
-}
-
-fn judged<T>(result: Result<T, Refused>) -> Judged {
-    result.err().map(|refused| (refused.label(), refused.to_string()))
+fn verified<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Refused> + Send) -> PyResult<T> {
+    guarded(py, || work().map_err(|refused| Failure::untrusted(&refused)))
 }

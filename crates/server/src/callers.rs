@@ -38,6 +38,8 @@ pub enum CallersError {
     Faulty { path: PathBuf, faults: Vec<ConfigFault> },
 }
 
+pub use file::check_callers;
+
 fn list(faults: &[ConfigFault]) -> String {
     faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -1,5 +1,5 @@
-//! The server's settings: what was written, checked as a whole. `python/flyball/documents/config` has the same keys, defaults
-//! and limits, and `docs/reference/server-config.md` is made from those.
+//! The server's settings: what was written, checked as a whole. `python/flyball/documents/config` has the same keys and
+//! defaults, and `docs/reference/server-config.md` is made from those; only this checks them.
 
 use crate::hosts;
 use flyball_core::snapshot::sound_name;
@@ -7,15 +7,13 @@ use flyball_engine::ProbeLimits;
 use flyball_journal::KekPlace;
 use flyball_telemetry::LogLevel;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A smaller budget is a slip of the unit: ONNX Runtime and one small model want more.
-const MEMORY_BYTES_LEAST: u64 = 64 << 20;
-const LANES_MAX: usize = 256;
-const PREVIOUS_KEPT_MAX: u64 = 3;
+mod read;
+
+pub use flyball_core::snapshot::SnapshotFault as ConfigFault;
+use read::{LANES_MAX, LISTS, NUMBERS, allowed, fault};
 
 /// A key, what it is, and what it may be.
 type Told = (&'static str, String, String);
@@ -175,144 +173,89 @@ impl Default for ServerConfig {
     }
 }
 
-/// One setting that is out of bounds, and what it may be.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ConfigFault {
-    pub path: String,
-    pub is: String,
-    pub allowed: String,
-}
-
-impl fmt::Display for ConfigFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is {}; allowed: {}", self.path, self.is, self.allowed)
-    }
-}
-
 impl ServerConfig {
     /// Every setting that is out of bounds, never just the first.
     pub fn check(&self) -> Vec<ConfigFault> {
         let mut faults = Vec::new();
-        let mut bound = |path: &str, is: u64, range: RangeInclusive<u64>| {
-            if !range.contains(&is) {
-                let allowed = format!("{} to {}", range.start(), range.end());
-                faults.push(ConfigFault { path: path.to_owned(), is: is.to_string(), allowed });
+        let written = serde_json::to_value(self).unwrap_or_default();
+        for (key, range) in NUMBERS {
+            if written[key].as_u64().is_some_and(|is| !range.contains(&is)) {
+                faults.push(fault(key, written[key].clone()));
             }
-        };
-        bound("listen", self.listen.len() as u64, 1..=16);
-        bound("lanes", self.lanes.unwrap_or(1) as u64, 1..=LANES_MAX as u64);
-        bound("compute_lanes", self.compute_lanes.unwrap_or(1) as u64, 1..=LANES_MAX as u64);
-        bound("inline_run_us_max", self.inline_run_us_max, 50..=100_000);
-        self.model_bounds().into_iter().for_each(|(path, is, range)| bound(path, is, range));
-        bound("body_bytes_max", self.body_bytes_max as u64, 1 << 10..=(1 << 31) - 1);
-        bound("answer_bytes_max", self.answer_bytes_max as u64, 1 << 20..=(1 << 31) - 1);
-        bound("header_bytes_max", self.header_bytes_max as u64, 8 << 10..=1 << 20);
-        bound("connections_max", self.connections_max as u64, 1..=1_000_000);
-        bound("connections_per_address_max", self.connections_per_address_max as u64, 1..=1_000_000);
-        bound("streams_max", self.streams_max as u64, 1..=100_000);
-        bound("streams_total_max", self.streams_total_max as u64, 1..=1_000_000);
-        bound("in_flight_max", self.in_flight_max as u64, 1..=1_000_000);
-        bound("header_timeout_ms", self.header_timeout_ms, 10..=3_600_000);
-        bound("body_timeout_ms", self.body_timeout_ms, 10..=3_600_000);
-        bound("idle_timeout_ms", self.idle_timeout_ms, 10..=3_600_000);
-        bound("grace_ms", self.grace_ms, 0..=3_600_000);
-        bound("previous_kept", self.previous_kept as u64, 0..=PREVIOUS_KEPT_MAX);
-        self.journal_bounds().into_iter().for_each(|(path, is, range)| bound(path, is, range));
-        bound("hosts", self.hosts.len() as u64, 0..=64);
-        bound("cors_origins", self.cors_origins.len() as u64, 0..=64);
-        bound("compress_bytes_min", self.compress_bytes_min as u64, 0..=(1 << 31) - 1);
-        let mut refuse = |path: String, is: &str, allowed: &str| {
-            faults.push(ConfigFault { path, is: is.to_owned(), allowed: allowed.to_owned() });
-        };
-        if let Some((is, allowed)) = self.too_many_compute_lanes() {
-            refuse("compute_lanes".to_owned(), &is, &allowed);
         }
+        for (key, count) in LISTS {
+            if !count.contains(&written[key].as_array().map_or(0, Vec::len)) {
+                faults.push(fault(key, written[key].clone()));
+            }
+        }
+        let mut refuse = |path: String, is: &str, allowed: &str| {
+            faults.push(ConfigFault { path, is: is.into(), allowed: allowed.to_owned() });
+        };
         for (place, address) in self.listen.iter().enumerate() {
             if Endpoint::parse(address).is_none() {
-                refuse(format!("listen[{place}]"), address, ADDRESSES);
+                refuse(format!("listen[{place}]"), address, &allowed("listen[]"));
             }
         }
         for (place, origin) in
             self.cors_origins.iter().enumerate().filter(|(_, origin)| !sound_origin(origin))
         {
-            refuse(format!("cors_origins[{place}]"), origin, "* or http[s]://host[:port]");
+            refuse(format!("cors_origins[{place}]"), origin, &allowed("cors_origins[]"));
         }
         for (place, host) in self.hosts.iter().enumerate().filter(|(_, host)| !hosts::sound(host)) {
-            refuse(format!("hosts[{place}]"), host, "* or a host name or address without a port");
+            refuse(format!("hosts[{place}]"), host, &allowed("hosts[]"));
         }
-        for (path, allowed, is) in self.tls_faults() {
-            refuse(path.to_owned(), &is, allowed);
+        for (path, is) in self.tls_faults() {
+            refuse(path.to_owned(), &is, &allowed(path));
         }
-        let together = [self.unix_faults(), self.trust_faults(), self.journal_faults()];
+        let together = [self.unix_faults(), self.trust_faults(), self.kek_faults()];
         for (path, is, allowed) in together.into_iter().flatten() {
             refuse(path.to_owned(), &is, &allowed);
         }
-        for (path, allowed) in self.empty_paths() {
-            refuse(path.to_owned(), "", allowed);
+        for key in self.empty_paths() {
+            refuse(key.to_owned(), "", &allowed(key));
         }
         if self.log_level().is_none() {
-            refuse("log".to_owned(), &self.log, "error, warn, info or debug");
+            refuse("log".to_owned(), &self.log, &allowed("log"));
+        }
+        if self.has_too_many_compute_lanes() {
+            faults.push(fault("compute_lanes", self.compute_lanes.into()));
+        }
+        if self.may_lose_too_little() {
+            faults.push(fault("journal_loss_ms_max", self.journal_loss_ms_max.into()));
         }
         faults
-    }
-
-    fn model_bounds(&self) -> [(&'static str, u64, RangeInclusive<u64>); 4] {
-        const MOST: u64 = (1 << 53) - 1;
-        let (process, run) = (MEMORY_BYTES_LEAST, 1 << 20);
-        [
-            ("memory_bytes_max", self.memory_bytes_max.unwrap_or(process), process..=MOST),
-            ("run_memory_bytes_max", self.run_memory_bytes_max.unwrap_or(run), run..=MOST),
-            ("probe_ms_max", self.probe_ms_max, 100..=3_600_000),
-            ("probe_memory_bytes_max", self.probe_memory_bytes_max.unwrap_or(process), process..=MOST),
-        ]
-    }
-
-    fn journal_bounds(&self) -> [(&'static str, u64, RangeInclusive<u64>); 5] {
-        [
-            ("journal_sync_ms", self.journal_sync_ms, 10..=10_000),
-            ("journal_loss_ms_max", self.journal_loss_ms_max, 100..=60_000),
-            ("journal_segment_bytes", self.journal_segment_bytes, 1 << 20..=4 << 30),
-            ("journal_segment_s", self.journal_segment_s, 1..=604_800),
-            ("journal_checkpoint_s", self.journal_checkpoint_s, 1..=3600),
-        ]
     }
 
     /// Paths that were given, and name nothing.
-    fn empty_paths(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+    fn empty_paths(&self) -> impl Iterator<Item = &'static str> {
         let paths = [
-            ("callers", "the path of a file", &self.callers),
-            ("features_folder", "the path of a folder", &self.features_folder),
-            ("journal_folder", "the path of a folder", &self.journal_folder),
-            ("journal_key", "the path of a file", &self.journal_key),
+            ("callers", &self.callers),
+            ("features_folder", &self.features_folder),
+            ("journal_folder", &self.journal_folder),
+            ("journal_key", &self.journal_key),
         ];
         let empty = |path: &PathBuf| path.as_os_str().is_empty();
-        let named = paths.into_iter().filter(move |(_, _, path)| path.as_ref().is_some_and(empty));
-        named.map(|(key, allowed, _)| (key, allowed))
+        paths.into_iter().filter(move |(_, path)| path.as_ref().is_some_and(empty)).map(|(key, _)| key)
     }
 
-    /// What a journal's settings say together; each number alone is told by its own bound.
-    fn journal_faults(&self) -> Vec<Told> {
-        let mut faults = Vec::new();
+    /// Less than two rounds to the disk. Each number alone is told by its own bound.
+    fn may_lose_too_little(&self) -> bool {
         let (sync, loss) = (self.journal_sync_ms, self.journal_loss_ms_max);
-        if (10..=10_000).contains(&sync) && (100..2 * sync).contains(&loss) {
-            let allowed = format!("{} to 60000, twice journal_sync_ms or more", 2 * sync);
-            faults.push(("journal_loss_ms_max", loss.to_string(), allowed));
-        }
-        if let Some(place) = self.journal_kek.as_ref().filter(|place| place.parse::<KekPlace>().is_err()) {
-            let allowed = "file:PATH, env:NAME or command:PROGRAM ARGUMENT…".to_owned();
-            faults.push(("journal_kek", place.clone(), allowed));
-        }
-        faults
+        (10..=10_000).contains(&sync) && (100..2 * sync).contains(&loss)
+    }
+
+    fn kek_faults(&self) -> Vec<Told> {
+        let wrong = self.journal_kek.as_ref().filter(|place| place.parse::<KekPlace>().is_err());
+        wrong.map(|place| ("journal_kek", place.clone(), allowed("journal_kek"))).into_iter().collect()
     }
 
     fn unix_faults(&self) -> Vec<Told> {
         let mut faults = Vec::new();
         if self.unix_mode().is_none() {
-            let allowed = "three octal digits, with or without a leading 0".to_owned();
-            faults.push(("unix_mode", self.unix_mode.clone(), allowed));
+            faults.push(("unix_mode", self.unix_mode.clone(), allowed("unix_mode")));
         }
         if let Some(owner) = self.unix_owner.as_ref().filter(|owner| !sound_owner(owner)) {
-            faults.push(("unix_owner", owner.clone(), "user or user:group, names or numbers".to_owned()));
+            faults.push(("unix_owner", owner.clone(), allowed("unix_owner")));
         }
         faults
     }
@@ -321,31 +264,21 @@ impl ServerConfig {
     fn trust_faults(&self) -> Vec<Told> {
         let (root, policy) = (&self.trust_root, &self.trust_policy);
         let empty = |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| path.as_os_str().is_empty());
-        let shown = policy.as_ref().map_or_else(|| "null".to_owned(), |path| path.display().to_string());
+        let shown = |path: &Option<PathBuf>| match path {
+            Some(path) => path.display().to_string(),
+            None => "null".to_owned(),
+        };
+        let unpaired = root.is_some() != policy.is_some() && !empty(root);
+        let unsigned = ["refuse", "allow"].contains(&self.unsigned.as_str());
         let wrong = [
-            ("trust_root", empty(root), String::new(), "the path of a file"),
-            (
-                "trust_policy",
-                (root.is_some() != policy.is_some() && !empty(root)) || empty(policy),
-                shown,
-                "a path where trust_root has one, else null",
-            ),
-            ("state_folder", empty(&self.state_folder), String::new(), "null, or the path of a folder"),
-            (
-                "environment",
-                !sound_name(&self.environment),
-                self.environment.clone(),
-                "1 to 128 of A-Z a-z 0-9 . _ -, not starting with '.'",
-            ),
-            (
-                "unsigned",
-                !["refuse", "allow"].contains(&self.unsigned.as_str()),
-                self.unsigned.clone(),
-                "refuse or allow",
-            ),
+            ("trust_root", empty(root), shown(root)),
+            ("trust_policy", unpaired || empty(policy), shown(policy)),
+            ("state_folder", empty(&self.state_folder), shown(&self.state_folder)),
+            ("environment", !sound_name(&self.environment), self.environment.clone()),
+            ("unsigned", !unsigned, self.unsigned.clone()),
         ];
-        let wrong = wrong.into_iter().filter(|(_, wrong, ..)| *wrong);
-        wrong.map(|(key, _, is, allowed)| (key, is, allowed.to_owned())).collect()
+        let wrong = wrong.into_iter().filter(|(_, wrong, _)| *wrong);
+        wrong.map(|(key, _, is)| (key, is, allowed(key))).collect()
     }
 
     pub(crate) fn allows_unsigned(&self) -> bool {
@@ -354,14 +287,13 @@ impl ServerConfig {
 
     /// A model has one session for each lane, so a further thread would have none to run. Each number alone is told by its
     /// own bound.
-    fn too_many_compute_lanes(&self) -> Option<(String, String)> {
-        let lanes = self.lanes.filter(|lanes| *lanes > 0)?;
-        let compute = self.compute_lanes.filter(|compute| (lanes + 1..=LANES_MAX).contains(compute))?;
-        Some((compute.to_string(), format!("1 to {lanes}, no more than lanes")))
+    fn has_too_many_compute_lanes(&self) -> bool {
+        let (lanes, compute) = (self.lanes.unwrap_or(0), self.compute_lanes.unwrap_or(0));
+        lanes > 0 && (lanes + 1..=LANES_MAX).contains(&compute)
     }
 
     /// Certificate and key belong to `tls://` addresses: one without the other would serve what nobody meant.
-    fn tls_faults(&self) -> Vec<(&'static str, &'static str, String)> {
+    fn tls_faults(&self) -> Vec<(&'static str, String)> {
         // Where `listen` itself is refused, nobody knows what was meant.
         let sound = (1..=16).contains(&self.listen.len())
             && self.listen.iter().all(|address| Endpoint::parse(address).is_some());
@@ -381,7 +313,7 @@ impl ServerConfig {
         wrong
             .map(|(key, path, _)| {
                 let is = path.as_ref().map_or_else(|| "null".to_owned(), |path| path.display().to_string());
-                (key, "a path where listen has a tls:// address, else null", is)
+                (key, is)
             })
             .collect()
     }
@@ -422,8 +354,6 @@ impl ServerConfig {
         Duration::from_millis(self.grace_ms)
     }
 }
-
-const ADDRESSES: &str = "host:port, tls://host:port or unix:/path; an IPv6 host in brackets";
 
 /// The kernel's limit on the path of a socket, less its closing zero.
 const UNIX_PATH_BYTES_MAX: usize = 107;

@@ -50,7 +50,7 @@ mod unwalked;
 mod watch;
 
 pub use build::{BuildInfo, build_info, runtime_fingerprint};
-pub use callers::CallersError;
+pub use callers::{CallersError, check_callers};
 pub use config::{ConfigFault, ServerConfig};
 pub use control::OnLoad;
 pub use flyball_engine::{HostCommand, serve_models};

@@ -2,7 +2,7 @@
 //! a pair that does not belong together; this waits for the rest, and else goes by what was signed.
 
 use flyball_core::snapshot::Bundle;
-use flyball_signing::index_inside;
+use flyball_signing::{EnvelopeKind, payload_of};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -21,8 +21,7 @@ pub(crate) fn settled(bundle: &Bundle) -> Cow<'_, Bundle> {
             return Cow::Owned(whole);
         }
     }
-    let inside = bundle.signature.as_deref().and_then(index_inside);
-    match inside.and_then(|index| Bundle::beside(file, index).ok()).filter(belongs) {
+    match signed_index(bundle).and_then(|index| Bundle::beside(file, index).ok()).filter(belongs) {
         Some(signed) => {
             let file = file.display();
             tracing::warn!(%file, "the index is not the one that its signature holds; the signed one is taken");
@@ -34,6 +33,10 @@ pub(crate) fn settled(bundle: &Bundle) -> Cow<'_, Bundle> {
 
 /// A signature that cannot be read is no question of waiting.
 fn belongs(bundle: &Bundle) -> bool {
-    let inside = bundle.signature.as_deref().and_then(index_inside);
-    inside.is_none_or(|inside| inside == bundle.index_bytes)
+    signed_index(bundle).is_none_or(|inside| inside == bundle.index_bytes)
+}
+
+/// The index inside its signature, which is not verified; none where it cannot be read.
+fn signed_index(bundle: &Bundle) -> Option<Vec<u8>> {
+    payload_of(EnvelopeKind::Index, bundle.signature.as_deref()?).ok()
 }

@@ -4,9 +4,60 @@
 
 use crate::fields::{self, Fields};
 use crate::refused::Refused;
+use crate::release::IN_TOTO;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 pub(crate) const SIGNATURES_MAX: usize = 16;
+/// Of the index's signature, which holds the whole index.
+pub const INDEX_BYTES_MAX: usize = 64 << 20;
+pub const RELEASE_BYTES_MAX: usize = 256 << 10;
+pub const TRUST_BYTES_MAX: usize = 4 << 20;
+const TRANSFER_BYTES_MAX: usize = 16 << 20;
+
+/// What an envelope of ours holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EnvelopeKind {
+    Policy,
+    Release,
+    Index,
+    /// What a file of packages says of itself.
+    Transfer,
+}
+
+impl EnvelopeKind {
+    /// For words.
+    pub(crate) const fn what(self) -> &'static str {
+        match self {
+            EnvelopeKind::Policy => "the trust policy",
+            EnvelopeKind::Release => "the release",
+            EnvelopeKind::Index => "the index",
+            EnvelopeKind::Transfer => "the bundle file",
+        }
+    }
+
+    const fn payload_type(self) -> &'static str {
+        match self {
+            EnvelopeKind::Policy => "application/vnd.flyball.trust.v1+json",
+            EnvelopeKind::Release => IN_TOTO,
+            EnvelopeKind::Index => "application/vnd.flyball.index.v1+json",
+            EnvelopeKind::Transfer => "application/vnd.flyball.transfer.v1+json",
+        }
+    }
+
+    const fn bytes_max(self) -> usize {
+        match self {
+            EnvelopeKind::Policy => TRUST_BYTES_MAX,
+            EnvelopeKind::Release => RELEASE_BYTES_MAX,
+            EnvelopeKind::Index => INDEX_BYTES_MAX,
+            EnvelopeKind::Transfer => TRANSFER_BYTES_MAX,
+        }
+    }
+}
+
+/// The payload of an envelope that is well formed; its signatures are not verified.
+pub fn payload_of(kind: EnvelopeKind, envelope: &[u8]) -> Result<Vec<u8>, Refused> {
+    Envelope::read(envelope, kind).map(|envelope| envelope.payload)
+}
 
 pub(crate) struct Envelope {
     payload_type: &'static str,
@@ -23,14 +74,10 @@ pub(crate) struct Signature {
 
 impl Envelope {
     /// One of our own, where every signature names its key.
-    pub(crate) fn read(
-        bytes: &[u8],
-        what: &'static str,
-        kind: &'static str,
-        bytes_max: usize,
-    ) -> Result<Envelope, Refused> {
-        let document = fields::parse(what, bytes, bytes_max)?;
-        let envelope = Envelope::from_fields(&Fields::root(what, &document)?, what, kind)?;
+    pub(crate) fn read(bytes: &[u8], kind: EnvelopeKind) -> Result<Envelope, Refused> {
+        let what = kind.what();
+        let document = fields::parse(what, bytes, kind.bytes_max())?;
+        let envelope = Envelope::from_fields(&Fields::root(what, &document)?, what, kind.payload_type())?;
         if envelope.signatures.iter().any(|signature| fields::hex(&signature.key).is_none()) {
             let why = "a signature does not name its key by the key's hint ('keyid')".to_owned();
             return Err(Refused::Malformed { what, why });

@@ -2,12 +2,12 @@
 //!
 //! Folders are opened one within the other and never by a path, so that nobody can put a link into the way meanwhile.
 
-use crate::manifest::{FILES_MAX, IGNORED, Manifest};
+use crate::manifest::{FILES_MAX, IGNORED, Manifest, sound_path};
 use crate::refused::Refused;
 use flyball_core::Digest;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,15 +22,10 @@ const ENTRIES_MAX: usize = 10 * FILES_MAX;
 impl Manifest {
     /// Refuses where the folder is not exactly what was signed. Reads every byte of it.
     pub fn check_folder(&self, folder: &Path) -> Result<(), Refused> {
-        let shown = folder.display().to_string();
-        let unread = |fault: Errno| Refused::MissingFile { file: shown.clone(), why: fault.to_string() };
-        let kind = statat(CWD, folder, AtFlags::SYMLINK_NOFOLLOW).map_err(unread)?.st_mode;
-        check_kind(&shown, FileType::from_raw_mode(kind), FileType::Directory)?;
-        let top = open(CWD, folder, OFlags::DIRECTORY).map_err(unread)?;
-        let mut walk = Walk { signed: self, found: HashMap::new(), entries: 0 };
-        walk.folder(&top, "", 0)?;
+        let found =
+            Walk { signed: Some(self), whole: false, found: BTreeMap::new(), entries: 0 }.top(folder)?;
         for (file, signed) in &self.files {
-            match walk.found.get(file) {
+            match found.get(file) {
                 Some(is) if is == signed => {}
                 Some(_) => return Err(Refused::ChangedFile { file: file.clone() }),
                 None => {
@@ -51,13 +46,52 @@ impl Manifest {
     }
 }
 
+/// The files of a folder with their digests, by their names; `whole`: with those that signers of OMS leave out.
+pub fn files_of(folder: &Path, whole: bool) -> Result<BTreeMap<String, Digest>, Refused> {
+    let found = Walk { signed: None, whole, found: BTreeMap::new(), entries: 0 }.top(folder)?;
+    if found.is_empty() {
+        let why = "it has no file".to_owned();
+        return Err(Refused::MissingFile { file: folder.display().to_string(), why });
+    }
+    Ok(found)
+}
+
 struct Walk<'m> {
-    signed: &'m Manifest,
-    found: HashMap<String, Digest>,
+    /// None: whatever is there is taken.
+    signed: Option<&'m Manifest>,
+    whole: bool,
+    found: BTreeMap<String, Digest>,
     entries: usize,
 }
 
 impl Walk<'_> {
+    fn top(mut self, folder: &Path) -> Result<BTreeMap<String, Digest>, Refused> {
+        let shown = folder.display().to_string();
+        let unread = |fault: Errno| Refused::MissingFile { file: shown.clone(), why: fault.to_string() };
+        let kind = statat(CWD, folder, AtFlags::SYMLINK_NOFOLLOW).map_err(unread)?.st_mode;
+        check_kind(&shown, FileType::from_raw_mode(kind), FileType::Directory)?;
+        let top = open(CWD, folder, OFlags::DIRECTORY).map_err(unread)?;
+        self.folder(&top, "", 0)?;
+        Ok(self.found)
+    }
+
+    fn ignores(&self, name: &str) -> bool {
+        !self.whole && self.signed.map_or(IGNORED.contains(&name), |signed| signed.ignores(name))
+    }
+
+    /// A name that is no text cannot have been signed, whatever it looks like here.
+    fn check_name(&self, name: &CString, shown: &str) -> Result<(), Refused> {
+        match self.signed {
+            Some(signed) if name.to_str().is_err() || !signed.files.contains_key(shown) => {
+                Err(Refused::ExtraFile { file: shown.to_owned() })
+            }
+            None if name.to_str().is_err() || !sound_path(shown) => {
+                Err(Refused::PathEscape { name: shown.to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Everything below a folder whose path in the package is `path`, with a slash at its end.
     fn folder(&mut self, folder: &OwnedFd, path: &str, depth: usize) -> Result<(), Refused> {
         if depth > DEPTH_MAX {
@@ -76,7 +110,7 @@ impl Walk<'_> {
                 });
             }
             let shown = format!("{path}{}", name.to_string_lossy());
-            if path.is_empty() && self.signed.ignores(&shown) {
+            if path.is_empty() && self.ignores(&shown) {
                 continue;
             }
             let kind = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(unread)?.st_mode;
@@ -86,10 +120,7 @@ impl Walk<'_> {
                 continue;
             }
             check_kind(&shown, FileType::from_raw_mode(kind), FileType::RegularFile)?;
-            // A name that is no text cannot have been signed, whatever it looks like here.
-            if name.to_str().is_err() || !self.signed.files.contains_key(&shown) {
-                return Err(Refused::ExtraFile { file: shown });
-            }
+            self.check_name(&name, &shown)?;
             let digest = digest(folder.as_fd(), &name, &shown)?;
             self.found.insert(shown, digest);
         }

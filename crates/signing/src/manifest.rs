@@ -115,6 +115,6 @@ fn root(statement: &Fields<'_>) -> Result<Digest, Refused> {
 }
 
 /// Relative, without parts that lead elsewhere, and written in one way.
-fn sound_path(path: &str) -> bool {
+pub(crate) fn sound_path(path: &str) -> bool {
     !path.contains(['\\', '\0']) && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }

@@ -1,6 +1,6 @@
 //! The trust policy as a document: read, checked whole, and judged by `trust.rs`.
 
-use crate::dsse::SIGNATURES_MAX;
+use crate::dsse::{SIGNATURES_MAX, TRUST_BYTES_MAX};
 use crate::fields::{self, Fields};
 use crate::moment::Moment;
 use crate::refused::Refused;
@@ -10,7 +10,6 @@ use flyball_core::Digest;
 use flyball_core::snapshot::sound_name;
 use std::collections::BTreeMap;
 
-pub const TRUST_BYTES_MAX: usize = 4 << 20;
 pub(crate) const POLICY: &str = "the trust policy";
 const FORMAT: u64 = 1;
 const KEYS_MAX: usize = 1000;

@@ -1,5 +1,4 @@
-//! Why something signed is not taken: one closed list of reasons, the same in Python (`flyball.signing`), each with words that
-//! end the search.
+//! Why something signed is not taken: one closed list of reasons, each with words that end the search.
 //!
 //! Labels are stable: they stand in metrics, acknowledgements and `tests/golden/signing/reasons.json`.
 

@@ -3,7 +3,7 @@
 //! All of them sign the same bytes. What the statement says of models, decision, policy and schema is compared by whoever loads
 //! them.
 
-use crate::dsse::Envelope;
+use crate::dsse::{Envelope, EnvelopeKind, RELEASE_BYTES_MAX};
 use crate::fields::{self, Fields};
 use crate::manifest::STATEMENT_TYPE;
 use crate::moment::Moment;
@@ -15,13 +15,12 @@ use flyball_core::Digest;
 use flyball_core::snapshot::{VERSIONS_MAX, sound_name, sound_version};
 use std::collections::{BTreeMap, HashSet};
 
-const WHAT: &str = "the release";
+const WHAT: &str = EnvelopeKind::Release.what();
 pub(crate) const IN_TOTO: &str = "application/vnd.in-toto+json";
 const PREDICATE: &str = "https://flyball/release/v1";
 const ENVIRONMENTS_MAX: usize = 16;
 /// The package itself and those that its decision refers to.
 const SUBJECTS_MAX: usize = 16;
-pub const RELEASE_BYTES_MAX: usize = 256 << 10;
 
 /// A release that holds: signed, approved, within its time and for this environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +35,30 @@ pub struct Release {
     pub decision: Option<Digest>,
     pub policy: Option<Digest>,
     pub schema: Option<Digest>,
+    /// The name of who signed it first.
+    pub author: String,
     /// Names of the people whose approvals count, each once.
     pub approvers: Vec<String>,
+    /// The hints of the keys that they approved with, in the same order.
+    pub approver_keys: Vec<String>,
+}
+
+/// The statement inside a release, as its author signed it; neither its signatures nor its time are verified.
+pub fn statement_inside(envelope: &[u8]) -> Result<Vec<u8>, Refused> {
+    let envelope = Envelope::read(envelope, EnvelopeKind::Release)?;
+    Statement::read(&envelope.payload)?;
+    Ok(envelope.payload)
+}
+
+/// Refuses a document that is no release statement.
+pub fn check_statement(document: &[u8]) -> Result<(), Refused> {
+    Statement::read(document).map(drop)
+}
+
+/// Refuses a release that does not hold now, or not in this environment, whoever signed it.
+pub fn check_place(envelope: &[u8], now: i64, environment: &str) -> Result<(), Refused> {
+    let envelope = Envelope::read(envelope, EnvelopeKind::Release)?;
+    Statement::read(&envelope.payload)?.check_place(now, environment)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,22 +137,20 @@ impl Release {
         now: i64,
         environment: &str,
     ) -> Result<Release, Refused> {
-        let envelope = Envelope::read(envelope, WHAT, IN_TOTO, RELEASE_BYTES_MAX)?;
+        let envelope = Envelope::read(envelope, EnvelopeKind::Release)?;
         let keys = trust.signers(WHAT, &envelope, now)?;
-        let document = fields::parse(WHAT, &envelope.payload, RELEASE_BYTES_MAX)?;
-        let statement = Statement::from_fields(&Fields::root(WHAT, &document)?)?;
-        let mut release = statement.release;
+        let statement = Statement::read(&envelope.payload)?;
         check_author(keys[0], &statement.author)?;
-        check_time(&release, &statement.not_before, &statement.not_after, now)?;
-        if !statement.environments.iter().any(|allowed| allowed == environment) {
-            let (environment, allowed) = (environment.to_owned(), statement.environments.join(", "));
-            return Err(Refused::WrongEnvironment { name: release.shown(), environment, allowed });
-        }
+        statement.check_place(now, environment)?;
+        let mut release = statement.release;
         release.subjects.iter().try_for_each(|subject| trust.check_package(subject.root))?;
         if let Some(minimum) = trust.minimum(&release.name).filter(|minimum| release.version < *minimum) {
             return Err(Refused::BelowMinimum { name: release.shown(), minimum });
         }
-        release.approvers = approvers(&keys);
+        let approvers = approvers(&keys);
+        release.author = keys[0].name.clone();
+        release.approvers = approvers.iter().map(|key| key.name.clone()).collect();
+        release.approver_keys = approvers.iter().map(|key| key.hint().to_owned()).collect();
         let (have, needed) = (release.approvers.len() as u64, trust.approvals(release.tier));
         if have < needed {
             let (name, tier) = (release.shown(), release.tier.label());
@@ -151,6 +170,27 @@ struct Statement {
 }
 
 impl Statement {
+    fn read(payload: &[u8]) -> Result<Statement, Refused> {
+        let document = fields::parse(WHAT, payload, RELEASE_BYTES_MAX)?;
+        Statement::from_fields(&Fields::root(WHAT, &document)?)
+    }
+
+    /// Refuses where it does not hold now, or not there.
+    fn check_place(&self, now: i64, environment: &str) -> Result<(), Refused> {
+        let name = self.release.shown();
+        if now < self.not_before.unix {
+            return Err(Refused::NotYetValid { name, from: self.not_before.to_string() });
+        }
+        if now >= self.not_after.unix {
+            return Err(Refused::Expired { name, until: self.not_after.to_string() });
+        }
+        if self.environments.iter().any(|allowed| allowed == environment) {
+            return Ok(());
+        }
+        let (environment, allowed) = (environment.to_owned(), self.environments.join(", "));
+        Err(Refused::WrongEnvironment { name, environment, allowed })
+    }
+
     fn from_fields(fields: &Fields<'_>) -> Result<Statement, Refused> {
         fields.constant("_type", STATEMENT_TYPE)?;
         fields.constant("predicateType", PREDICATE)?;
@@ -185,7 +225,9 @@ impl Statement {
             decision: predicate.digest_or_null("decision")?,
             policy: predicate.digest_or_null("policy")?,
             schema: predicate.digest_or_null("schema")?,
+            author: String::new(),
             approvers: Vec::new(),
+            approver_keys: Vec::new(),
         };
         let (author, environments) = (predicate.hex("author")?.hex(), environments(&predicate)?);
         check_subjects(&release)?;
@@ -259,16 +301,6 @@ fn check_digest(what: impl Into<String>, signed: Option<Digest>, is: Option<Dige
     Err(Refused::WrongDigest { what: what.into(), signed: shown(signed), is: shown(is) })
 }
 
-fn check_time(release: &Release, not_before: &Moment, not_after: &Moment, now: i64) -> Result<(), Refused> {
-    if now < not_before.unix {
-        return Err(Refused::NotYetValid { name: release.shown(), from: not_before.to_string() });
-    }
-    if now >= not_after.unix {
-        return Err(Refused::Expired { name: release.shown(), until: not_after.to_string() });
-    }
-    Ok(())
-}
-
 /// The first signature is the author's, as the statement says: else an author could name somebody else there, and approve too.
 fn check_author(signer: &TrustedKey, author: &str) -> Result<(), Refused> {
     if signer.hint() == author && signer.has(Role::Signer) {
@@ -278,12 +310,12 @@ fn check_author(signer: &TrustedKey, author: &str) -> Result<(), Refused> {
 }
 
 /// People count, not keys: who has two of them is still one person, and the author is none of them.
-fn approvers(keys: &[&TrustedKey]) -> Vec<String> {
-    let mut people: Vec<&TrustedKey> = vec![keys[0]];
+fn approvers<'k>(keys: &[&'k TrustedKey]) -> Vec<&'k TrustedKey> {
+    let mut people = vec![keys[0]];
     for key in keys.iter().filter(|key| key.has(Role::Approver)) {
         if !people.iter().any(|known| known.same_person(key)) {
             people.push(key);
         }
     }
-    people[1..].iter().map(|key| key.name.clone()).collect()
+    people.split_off(1)
 }

@@ -1,27 +1,32 @@
 //! Judging by the trust policy: which keys count, for what and how long, and what is not taken any more.
 //!
-//! `flyball.signing` judges in the same order, so that both refuse for the same reason. Whoever keeps a policy keeps its
-//! serial, too: an older one would bring back keys that were revoked.
+//! Whoever keeps a policy keeps its serial, too: an older one would bring back keys that were revoked.
 
-use crate::dsse::{Envelope, Signature};
+use crate::dsse::{Envelope, EnvelopeKind, Signature};
 use crate::key::PublicKey;
 use crate::manifest::Manifest;
-use crate::policy::{POLICY, Policy, TRUST_BYTES_MAX};
+use crate::policy::{POLICY, Policy};
 use crate::refused::Refused;
 use crate::release::{Release, Tier};
 use crate::trusted_key::{Role, TrustedKey};
 use flyball_core::Digest;
 
-/// Of the index's signature, which holds the whole index.
-pub const INDEX_BYTES_MAX: usize = 64 << 20;
-const POLICY_TYPE: &str = "application/vnd.flyball.trust.v1+json";
 const ROOT: &str = "the trust root";
-const INDEX: &str = "the index";
-const INDEX_TYPE: &str = "application/vnd.flyball.index.v1+json";
 
-/// The index inside its signature, which nobody has judged; none where it cannot be read.
-pub fn index_inside(envelope: &[u8]) -> Option<Vec<u8>> {
-    Envelope::read(envelope, INDEX, INDEX_TYPE, INDEX_BYTES_MAX).ok().map(|envelope| envelope.payload)
+/// The trust policy inside its envelope, in force or not, as whoever makes the next one needs it. Without roots its
+/// signatures are not verified.
+pub fn policy_inside(envelope: &[u8], roots: Option<&TrustRoots>) -> Result<Vec<u8>, Refused> {
+    let envelope = Envelope::read(envelope, EnvelopeKind::Policy)?;
+    if let Some(roots) = roots {
+        roots.check(&envelope)?;
+    }
+    Policy::read(&envelope.payload)?;
+    Ok(envelope.payload)
+}
+
+/// Refuses a document that is no trust policy.
+pub fn check_policy(document: &[u8]) -> Result<(), Refused> {
+    Policy::read(document).map(drop)
 }
 
 /// The keys that a trust policy may be signed with. They come from the server's own disk, not over any wire.
@@ -73,7 +78,7 @@ impl Trust {
     /// A policy that a root key has signed, that holds now, and that is no older than one that was taken before
     /// (`serial_least`; 0 where there was none).
     pub fn read(envelope: &[u8], roots: &TrustRoots, now: i64, serial_least: u64) -> Result<Trust, Refused> {
-        let envelope = Envelope::read(envelope, POLICY, POLICY_TYPE, TRUST_BYTES_MAX)?;
+        let envelope = Envelope::read(envelope, EnvelopeKind::Policy)?;
         roots.check(&envelope)?;
         let trust = Trust { policy: Policy::read(&envelope.payload)? };
         if trust.serial() < serial_least {
@@ -91,10 +96,11 @@ impl Trust {
     /// Refuses where these are not the bytes of the index that a publisher signed.
     pub fn index(&self, index: &[u8], envelope: &[u8], now: i64) -> Result<(), Refused> {
         self.check_time(now)?;
-        let envelope = Envelope::read(envelope, INDEX, INDEX_TYPE, INDEX_BYTES_MAX)?;
-        let keys = self.signers(INDEX, &envelope, now)?;
+        let envelope = Envelope::read(envelope, EnvelopeKind::Index)?;
+        let what = EnvelopeKind::Index.what();
+        let keys = self.signers(what, &envelope, now)?;
         if !keys.iter().any(|key| key.has(Role::Publisher)) {
-            return Err(keys[0].lacks(INDEX, Role::Publisher));
+            return Err(keys[0].lacks(what, Role::Publisher));
         }
         if envelope.payload != index {
             return Err(Refused::ChangedFile { file: "index.json".to_owned() });
@@ -112,6 +118,17 @@ impl Trust {
     pub fn package(&self, bundle: &[u8], now: i64) -> Result<Manifest, Refused> {
         self.check_time(now)?;
         Manifest::read(self, bundle, now)
+    }
+
+    /// The keys that signed an envelope, in the order of their signatures, all of which hold.
+    pub fn signed_by(
+        &self,
+        kind: EnvelopeKind,
+        envelope: &[u8],
+        now: i64,
+    ) -> Result<Vec<&TrustedKey>, Refused> {
+        self.check_time(now)?;
+        self.signers(kind.what(), &Envelope::read(envelope, kind)?, now)
     }
 
     /// Again at every question: a policy may expire while it is held.
@@ -139,8 +156,8 @@ impl Trust {
         envelope.signatures.iter().map(signer).collect()
     }
 
-    /// The key with this hint, if it counts now.
-    pub(crate) fn key(&self, what: &'static str, hint: &str, now: i64) -> Result<&TrustedKey, Refused> {
+    /// The key with this hint, if it counts now; `what` it signed is for words.
+    pub fn key(&self, what: &'static str, hint: &str, now: i64) -> Result<&TrustedKey, Refused> {
         let unknown = || Refused::UnknownKey { what, hint: hint.to_owned() };
         let key = self.policy.keys.get(hint).ok_or_else(unknown)?;
         if let Some(revoked) = self.policy.revoked_keys.get(hint) {

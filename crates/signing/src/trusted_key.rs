@@ -7,17 +7,17 @@ use crate::moment::Moment;
 use crate::refused::Refused;
 
 #[derive(Clone, Debug)]
-pub(crate) struct TrustedKey {
+pub struct TrustedKey {
     public: PublicKey,
     /// Of the person or the service that holds it.
-    pub(crate) name: String,
-    roles: Vec<Role>,
+    pub name: String,
+    pub roles: Vec<Role>,
     from: Moment,
     until: Option<Moment>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub enum Role {
     Signer,
     Approver,
     Publisher,
@@ -43,7 +43,8 @@ impl TrustedKey {
         Ok(TrustedKey { public, name, roles: roles(fields)?, from, until })
     }
 
-    pub(crate) fn hint(&self) -> &str {
+    /// How signatures name the key.
+    pub fn hint(&self) -> &str {
         self.public.hint()
     }
 
@@ -95,7 +96,7 @@ impl TrustedKey {
 impl Role {
     const ALL: [Role; 3] = [Role::Signer, Role::Approver, Role::Publisher];
 
-    const fn label(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
             Role::Signer => "signer",
             Role::Approver => "approver",

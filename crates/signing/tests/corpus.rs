@@ -1,4 +1,4 @@
-//! The tamper corpus of `tests/golden/signing`, which Python reads too: every case has one outcome in both languages.
+//! The tamper corpus of `tests/golden/signing`, which Python reads through the boundary: every case has one outcome.
 
 use flyball_core::Digest;
 use flyball_core::snapshot::{Artifact, ExternalData};

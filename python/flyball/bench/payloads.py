@@ -176,7 +176,7 @@ def _rows(source: PayloadSource, inputs: Inputs, maker: MakerName | None, told: 
         case "maker":
             if maker is None:
                 raise UsageError("payloads come from the maker, and the model has none", next_step="set source: signature")
-            from flyball.bench.models import maker_rows
+            from flyball.bench.models.make import maker_rows
 
             return _of_only_input(inputs, maker_rows(maker, source.count, source.seed))
         case "file":

@@ -1,19 +1,21 @@
 """The one file of a benchmark: everything that was set, seen and counted, from which each report is made anew.
 
-It is written anew after every window, so that a run that ends early leaves what it has, marked as partial.
+It is written anew after every window, so that a run that ends early leaves what it has, marked as partial. A name that ends
+in .gz is compressed: published records are.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import os
+import zlib
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from flyball.bench.as_recorded import AsRecorded
 from flyball.bench.scenario import Contract, Scenario
 from flyball.errors import FlyballError, RefusedError
 from flyball.native.load_documents import LoadPlan, LoadResult
@@ -24,8 +26,7 @@ Phase = Literal["steady", "search", "curve", "concurrency", "soak", "compare", "
 
 
 class _Part(BaseModel):
-    # Extra keys are taken silently: a record of a newer flyball may tell more.
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class MachineRecord(_Part):
@@ -144,7 +145,7 @@ class Window(_Part):
     phase: Phase
     repeat: int = 0
     started_at: datetime
-    plan: Annotated[LoadPlan, AsRecorded()]
+    plan: LoadPlan
     result: LoadResult
     host: HostSeen
     server: ServerSide | None = None
@@ -171,8 +172,8 @@ class BenchRecord(_Part):
     partial_reason: str | None = "still running"
     created_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
     command: list[str]
-    scenario: Annotated[Scenario, AsRecorded()] | None = None
-    contract: Annotated[Contract, AsRecorded()] | None = None
+    scenario: Scenario | None = None
+    contract: Contract | None = None
     machine: MachineRecord
     software: SoftwareRecord
     model: ModelRecord
@@ -192,8 +193,9 @@ class BenchRecord(_Part):
         beside = path.with_name(f".{path.name}.new")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with beside.open("w", encoding="utf-8") as file:
-                file.write(self.model_dump_json(indent=1) + "\n")
+            text = self.model_dump_json(indent=None if path.suffix == ".gz" else 1).encode() + b"\n"
+            with beside.open("wb") as file:
+                file.write(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, path)
@@ -211,10 +213,13 @@ class BenchRecord(_Part):
         """A record from its file."""
         try:
             text = path.read_bytes()
+            if path.suffix == ".gz":
+                text = gzip.decompress(text)
             _refuse_other_format(path, text)
             return cls.model_validate_json(text)
-        except OSError as error:
-            raise RefusedError(f"cannot read {path}: {error.strerror}", code="record_refused") from error
+        except (OSError, EOFError, zlib.error) as error:
+            words = getattr(error, "strerror", None) or error
+            raise RefusedError(f"cannot read {path}: {words}", code="record_refused") from error
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"]) or "the document"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from flyball.bench.bare_loop import measure_bare
 from flyball.bench.machine import machine_record, refuse_debug_build, software_record
 from flyball.bench.measure import Measurement
-from flyball.bench.models import make_model
+from flyball.bench.models.make import make_model
 from flyball.bench.overhead import measure_overhead
 from flyball.bench.payloads import payloads_for, payloads_for_server
 from flyball.bench.phases import Phases

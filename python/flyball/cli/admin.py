@@ -15,9 +15,9 @@ from flyball.cli.signals import Signals
 from flyball.errors import MissingExtraError, ServerFaultError
 
 if TYPE_CHECKING:
-    from flyball.control.admin.lazy_registry import LateRegistry
+    from flyball.control.admin.lazy_registry import LazyRegistry
     from flyball.control.admin.listener import AdminListener
-    from flyball.registry.local import HomeRegistry
+    from flyball.registry.local import LocalRegistry
 
 _POLL_S = 1.0
 _GIB = 1 << 30
@@ -71,15 +71,15 @@ def admin(
 
 def late_listener(home: Path, listen: str) -> AdminListener:
     """The admin API beside a server, which must start while the registry is away; not started yet."""
-    from flyball.control.admin.lazy_registry import LateRegistry
+    from flyball.control.admin.lazy_registry import LazyRegistry
     from flyball.control.gates import run_gates
-    from flyball.registry.local import HomeRegistry
+    from flyball.registry.local import LocalRegistry
 
-    return listener_of(LateRegistry(lambda: HomeRegistry.open(home, gates=run_gates)), listen, folder=home)
+    return listener_of(LazyRegistry(lambda: LocalRegistry.open(home, gates=run_gates)), listen, folder=home)
 
 
 def listener_of(
-    registry: HomeRegistry | LateRegistry,
+    registry: LocalRegistry | LazyRegistry,
     listen: str,
     tls_cert: Path | None = None,
     tls_key: Path | None = None,

@@ -26,7 +26,7 @@ def demo(
     keep: Annotated[bool, typer.Option(help="Leave the server up afterwards, until Ctrl-C.")] = False,
 ) -> None:
     """See it work: train, convert, serve, load and compare, in about a minute."""
-    from flyball.bench.models import missing_demo
+    from flyball.bench.models.extras import missing_demo
     from flyball.cli.output import console
 
     out = console()
@@ -47,7 +47,7 @@ def demo(
 
 def _prepared(out: Console) -> tuple[Path, bytes]:
     """The model and its payloads; made once, then reused."""
-    from flyball.bench.models import fraud_rows, make_fraud_gbdt
+    from flyball.bench.models.fraud import fraud_rows, make_fraud_gbdt
     from flyball.bench.payloads import make_payloads
 
     model, payloads = _FOLDER / f"{_MODEL}.onnx", _FOLDER / "payloads.jsonl"

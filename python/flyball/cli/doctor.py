@@ -57,7 +57,7 @@ def _runtime() -> list[Finding]:
 
 def _native() -> list[Finding]:
     from flyball.bench.table import size
-    from flyball.documents.config import ServerConfig
+    from flyball.documents.config.server import ServerConfig
     from flyball.native.machine import build_info, machine
 
     try:

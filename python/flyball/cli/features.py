@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections import Counter
 
     from flyball.decision.backfill import PastEvent, WindowsToFill
-    from flyball.feature_store import Target
+    from flyball.feature_store.target import Target
 
 features = typer.Typer(name="features", help="Fill stores of features, and look at them.", no_args_is_help=True)
 
@@ -49,7 +49,7 @@ def push(
     """
     from flyball.cli.output import console, print_json
     from flyball.cli.progress import progress_on
-    from flyball.feature_store import push as push_rows
+    from flyball.feature_store.push import push as push_rows
 
     target = _target(to, to_env, "--to")
     if expire_s is not None and target.store is not None:
@@ -160,7 +160,7 @@ def get(
 ) -> None:
     """Show one record as decisions would find it."""
     from flyball.cli.output import console, print_json
-    from flyball.feature_store import get as get_record
+    from flyball.feature_store.target import get as get_record
 
     target = _target(source, source_env, "--from")
     record = get_record(target, set_name, key)
@@ -194,7 +194,7 @@ def _moment(unix_ms: int) -> str:
 
 
 def _target(place: str | None, variable: str | None, option: str) -> Target:
-    from flyball.feature_store import Target
+    from flyball.feature_store.target import Target
 
     if (place is None) == (variable is None):
         raise UsageError(

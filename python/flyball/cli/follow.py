@@ -5,9 +5,7 @@ What is imported for it is imported only here: a server without a registry needs
 
 from __future__ import annotations
 
-import json
 import socket
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flyball.cli.admin import late_listener
+from flyball.documents.log import log
 from flyball.errors import FlyballError, UsageError
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ class Follower:
             self._loop.begin(ServerPlane(server, f"{node_name()}/{server.addresses()[0]}"[:200]))
         if self.admin is not None:
             self.admin.start()
-            sys.stderr.write(json.dumps({"level": "INFO", "message": "admin API ready", "url": self.admin.url}) + "\n")
+            log("INFO", "admin API ready", url=self.admin.url)
 
     def wake(self) -> None:
         """Look at once."""
@@ -160,11 +159,11 @@ def _check_publisher(home: Path, file: Path, private: PrivateKey) -> None:
     """Another key's snapshots are refused by the server itself, which then serves nothing: who starts it hears first."""
     from flyball.registry.home import Home
     from flyball.signing.keys import hint, load_publics
-    from flyball.signing.trust import read_policy
+    from flyball.signing.trust import Trust
 
     try:
         found = Home.find(home)
-        policy = read_policy(found.trust.read_bytes(), load_publics(found.trust_root), int(time.time())).policy
+        policy = Trust(found.trust.read_bytes(), load_publics(found.trust_root), int(time.time())).policy
     except (FlyballError, OSError):
         return  # what is wrong with it is told by whoever needs it
     mine = hint(private.public_key())

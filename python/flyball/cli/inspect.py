@@ -67,7 +67,7 @@ def _inspect_model(model: Path, rows_max: int, json: bool) -> None:
 def _inspect_repository(repository: Path, json: bool) -> None:
     from flyball.cli.output import console, print_json
     from flyball.cli.repository import show
-    from flyball.triton import read_repository
+    from flyball.triton.compile import read_repository
 
     report = read_repository(repository).report
     if json:

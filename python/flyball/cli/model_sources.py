@@ -87,7 +87,7 @@ def _refuse_terms(terms: Terms | None, beside: str) -> None:
 
 def _repository(repository: Path, terms: Terms | None) -> Source:
     from flyball.cli.repository import tell
-    from flyball.triton import LiveRepository
+    from flyball.triton.live import LiveRepository
 
     live = LiveRepository(repository, terms)
 

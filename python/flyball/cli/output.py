@@ -85,6 +85,7 @@ def report(error: FlyballError, *, as_json: bool = False) -> None:
 def warn_of_root(command: str) -> None:
     """Say so where a server was started with rights that it does not need."""
     if os.geteuid() == 0:
+        from flyball.documents.log import log
+
         advice = "start it as another user: User= in a systemd unit, docker run --user 65532"
-        line = {"level": "WARN", "message": f"{command} runs as root, and needs no such rights; {advice}"}
-        sys.stderr.write(json.dumps(line) + "\n")
+        log("WARN", f"{command} runs as root, and needs no such rights; {advice}")

@@ -5,7 +5,6 @@ Must not know how a configuration is read.
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flyball.cli.output import console
+from flyball.documents.log import log
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from flyball.triton import ModelReport, RepositoryReport
+    from flyball.triton.report import ModelReport, RepositoryReport
 
 ModelRepository = Annotated[
     Path | None,
@@ -35,13 +35,13 @@ def show(report: RepositoryReport, *, stderr: bool = False) -> None:
     out.print(f"{served} served, {refused} refused; fields that do not map or differ: {warnings}")
 
 
-def log(report: RepositoryReport) -> None:
+def log_report(report: RepositoryReport) -> None:
     """What a person should know, as lines of the server's log: each model that is refused, each field that does not map."""
     for model in report.refused:
-        _line("ERROR", "model refused", model=model.name, reason=model.refusal or "")
+        log("ERROR", "model refused", model=model.name, reason=model.refusal or "")
     for model in report.served:
         for note in model.warnings:
-            _line("WARN", "model configuration does not map", model=model.name, field=note.field, reason=note.text)
+            log("WARN", "model configuration does not map", model=model.name, field=note.field, reason=note.text)
 
 
 def tell(report: RepositoryReport) -> None:
@@ -49,7 +49,7 @@ def tell(report: RepositoryReport) -> None:
     if sys.stderr.isatty():
         show(report, stderr=True)
     else:
-        log(report)
+        log_report(report)
 
 
 def _show_model(model: ModelReport, out: Console) -> None:
@@ -67,7 +67,3 @@ def _show_model(model: ModelReport, out: Console) -> None:
         table.add_row(f"  {word}", escape(note.field), escape(note.text))
     out.print(table if model.notes else "  [dim]there is no configuration; the model says it all[/dim]")
     out.print()
-
-
-def _line(level: str, message: str, **fields: str) -> None:
-    sys.stderr.write(json.dumps({"level": level, "message": message, **fields}, ensure_ascii=False) + "\n")

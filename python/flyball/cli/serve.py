@@ -46,12 +46,13 @@ from flyball.cli.model_sources import source_of
 from flyball.cli.repository import ModelRepository
 from flyball.cli.signals import Signals
 from flyball.cli.terms import BatchRowsMax, BatchSize, BatchWindowMs, DeadlineMs, QueueWaitMsMax, terms_of
+from flyball.documents.log import log
 from flyball.errors import FlyballError, ModelRefusedError, ServerFaultError, SnapshotRefusedError, UsageError
 
 if TYPE_CHECKING:
     from flyball.cli.model_sources import Source
     from flyball.decision_log.retention.background import Schedule
-    from flyball.documents.config import ServerConfig
+    from flyball.documents.config.server import ServerConfig
     from flyball.documents.snapshot import Bundle
     from flyball.native.server import Server
 
@@ -175,23 +176,20 @@ def _text(path: Path | None) -> str | None:
 
 
 def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
-    from pydantic import ValidationError
-
-    from flyball.documents.config import ServerConfig, read_server_config
-    from flyball.documents.faults import faults_of
+    from flyball.documents.config.server import ServerConfig, read_server_config
     from flyball.errors import Fault
+    from flyball.native.checks import check_config
 
     written = (read_server_config(path) if path else ServerConfig()).model_dump()
     written.update({key: value for key, value in flags.items() if value is not None})
-    try:
-        return ServerConfig.model_validate(written)
-    except ValidationError as error:
-        # The file was checked before, so every fault here is a flag's. One that is left out is what null is in the file.
-        faults = [
-            Fault(flag_of(fault.path), fault.found, fault.allowed.removeprefix("null, or "))
-            for fault in faults_of(error, ServerConfig)
-        ]
-        raise UsageError("the flags are not allowed", faults=faults, next_step="flyball serve --help") from error
+    # The file was checked before, so every fault here is a flag's. One that is left out is what null is in the file.
+    faults = [
+        Fault(flag_of(fault.path), fault.found, fault.allowed.removeprefix("null, or "))
+        for fault in check_config("server", json.dumps(written).encode())
+    ]
+    if faults:
+        raise UsageError("the flags are not allowed", faults=faults, next_step="flyball serve --help")
+    return ServerConfig.model_validate(written)
 
 
 def _closer(models: list[str] | None, decisions: list[Path] | None, bundle: Bundle) -> dict[str, tuple[str, str]]:
@@ -256,7 +254,7 @@ def _apply_again(server: Server, source: Source) -> None:
     try:
         server.apply(source.read().to_bytes())
     except (FlyballError, OSError) as error:
-        sys.stderr.write(json.dumps({"level": "ERROR", "message": "snapshot refused", "reason": str(error)}) + "\n")
+        log("ERROR", "snapshot refused", reason=str(error))
 
 
 def _drain(server: Server, signals: Signals) -> None:

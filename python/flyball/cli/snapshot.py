@@ -16,7 +16,7 @@ from flyball.errors import UsageError
 
 if TYPE_CHECKING:
     from flyball.documents.snapshot import Bundle, Terms
-    from flyball.triton import RepositoryReport
+    from flyball.triton.report import RepositoryReport
 
 
 def snapshot(
@@ -91,7 +91,7 @@ def _packed(
 
     if repository is None:
         return pack_models(models or [], out, generation=generation, terms=terms), None
-    from flyball.triton import read_repository, refuse_if_none_is_served
+    from flyball.triton.compile import read_repository, refuse_if_none_is_served
 
     found = read_repository(repository, terms)
     refuse_if_none_is_served(found.report)

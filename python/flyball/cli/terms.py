@@ -62,11 +62,7 @@ def terms_of(
     queue_wait_ms_max: int | None,
 ) -> Terms | None:
     """The terms that the flags ask for, None where there is none; raises with every flag that is not allowed."""
-    from pydantic import ValidationError
-
-    from flyball.documents.faults import faults_of
-    from flyball.documents.snapshot import Terms
-    from flyball.documents.snapshot.check import batch_faults
+    from flyball.documents.snapshot import Terms, check
     from flyball.errors import Fault
 
     if (batch_size is None) != (batch_window_ms is None):
@@ -83,16 +79,10 @@ def terms_of(
     }
     if not any(written.values()):
         return None
-    faults: list[Fault] = []
-    try:
-        terms = Terms.model_validate(written)
-    except ValidationError as error:
-        faults = faults_of(error, Terms)
-    faults += batch_faults(written, {fault.path for fault in faults})
+    faults = [Fault(_flag(fault.path), fault.found, _in_flags(fault.allowed)) for fault in check("terms", written)]
     if faults:
-        told = [Fault(_flag(fault.path), fault.found, _in_flags(fault.allowed)) for fault in faults]
-        raise UsageError("the flags are not allowed", faults=told, next_step=f"flyball {verb} --help")
-    return terms
+        raise UsageError("the flags are not allowed", faults=faults, next_step=f"flyball {verb} --help")
+    return Terms.model_validate(written)
 
 
 def _given(**flags: int | None) -> dict[str, int]:
@@ -106,5 +96,4 @@ def _flag(path: str) -> str:
 
 
 def _in_flags(allowed: str) -> str:
-    """A flag that is left out is what null is in a document."""
-    return allowed.removeprefix("null, or ").replace("limits.batch_rows_max", "--batch-rows-max")
+    return allowed.replace("limits.batch_rows_max", "--batch-rows-max")

@@ -301,7 +301,7 @@ def _home(registry: str | None) -> Home | None:
 
 def _revoked(policy: TrustPolicy, what: str, registry: str | None) -> str:
     """What is to be revoked: a name stands for its key, where it has one, and a version for its package."""
-    named = [known.hint for known in policy.keys if known.person == what.lower()]
+    named = [known.hint for known in policy.keys if known.name.lower() == what.lower()]
     if len(named) > 1:
         raise UsageError(f"{what} has {len(named)} keys", next_step=f"give one of their hints: {', '.join(named)}")
     if named or "@" not in what:

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flyball.artifacts import fetch_package
+from flyball.artifacts.packages import fetch_package
 from flyball.control.fetches import FetchingError
 from flyball.documents.snapshot.models import FORMAT, Slo, Terms
 from flyball.documents.snapshot.store import Bundle, canonical, digest_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from flyball.control.fetches import Fetches
     from flyball.registry.events.state import Candidate, NameState, Placement, Version
-    from flyball.registry.handle import Opened
+    from flyball.registry.handle import RegistryHandle
     from flyball.signing.keys import PrivateKey
 
 REVOKED = "revoked"
@@ -74,7 +74,7 @@ class Snapshot:
 class Compiler:
     """Compiles one environment again and again; what did not change is not made anew."""
 
-    def __init__(self, opened: Opened, environment: str, folder: Path, fetches: Fetches | None = None) -> None:
+    def __init__(self, opened: RegistryHandle, environment: str, folder: Path, fetches: Fetches | None = None) -> None:
         """`fetches`: where packages are fetched; without, a name waits for its own, and all that come after it do."""
         self._opened, self._environment, self._folder, self._fetches = opened, environment, folder, fetches
         self._made: dict[object, bytes] = {}

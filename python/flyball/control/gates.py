@@ -30,9 +30,9 @@ _WORDS_MAX = 1000
 
 def run_gates(subject: Subject) -> list[Gate]:
     """All of them. The slow one runs only where the others leave a promotion possible."""
-    package = subject.opened.folder(subject.name, subject.version)
+    package = subject.handle.folder(subject.name, subject.version)
     meta = read_meta((package.folder / META).read_bytes())
-    shown = served(package, subject.opened.references(subject.version))
+    shown = served(package, subject.handle.references(subject.version))
     found = [_signatures(subject, package, shown), _scan(package), _validation(meta)]
     if all(gate.passed or not gate.firm for gate in found):
         found.append(_probe(package))
@@ -45,31 +45,37 @@ def run_gates(subject: Subject) -> list[Gate]:
 
 def _signatures(subject: Subject, package: PackageFolder, shown: Served) -> Gate:
     """Every question that a server puts at load, put here first."""
-    from flyball.signing.admission import Deployed, Package, admit
+    from flyball.signing.trust import Deployed, Package
 
-    opened, version = subject.opened, subject.version
+    opened, version = subject.handle, subject.version
     references = opened.references(version)
     digests = shown.digests
-    named = {
-        "decision": digests.document if digests else None,
-        "policy": digests.policy if digests else None,
-        "schema": digests.schema_ if digests else None,
-    }
+    deployed = Deployed(
+        subject.name,
+        subject.environment,
+        shown.models,
+        decision=digests.document if digests else None,
+        policy=digests.policy if digests else None,
+        schema=digests.schema_ if digests else None,
+    )
     try:
         trust, now = opened.trust(), int(time.time())
         packages = [Package(one.ref, one.folder, _bundle(subject, one.ref)) for one in (package, *references.values())]
-        deployed = Deployed(subject.name, subject.environment, shown.models, named)
-        release, _ = admit(deployed, opened.release(version), packages, trust, now)
+        release = trust.admit(deployed, opened.release(version), packages, now)
     except SignatureError as error:
         return Gate("signatures", passed=False, words=error.message, firm=True, evidence={"reason": error.reason})
     approved = f"approved by {' and '.join(release.approvers)}" if release.approvers else "no approval is needed"
-    evidence = {"serial": trust.policy.serial, "not_after": release.statement.not_after, "approvers": release.approvers}
+    evidence = {
+        "serial": trust.policy.serial,
+        "not_after": release.statement.predicate.not_after,
+        "approvers": release.approvers,
+    }
     return Gate("signatures", passed=True, words=f"signed by {release.author}, {approved}", firm=True, evidence=evidence)
 
 
 def _bundle(subject: Subject, ref: str) -> bytes | None:
-    _, version = subject.opened.find(ref)
-    return None if version.bundle is None else subject.opened.store.read(version.bundle)
+    _, version = subject.handle.find(ref)
+    return None if version.bundle is None else subject.handle.store.read(version.bundle)
 
 
 def _scan(package: PackageFolder) -> Gate:

@@ -59,7 +59,7 @@ def latency(subject: Subject, package: PackageFolder, contract: LatencyContract)
             kept, words = False, str(error)
         record = next(iter(sorted(folder.glob("record/*.json"))), None)
         if record is not None:
-            evidence["record"] = subject.opened.store.put_bytes(record.read_bytes()).digest
+            evidence["record"] = subject.handle.store.put_bytes(record.read_bytes()).digest
             evidence |= _figures(record)
     return Gate("latency", passed=kept, words=(words or _kept(promise, evidence))[:_WORDS_MAX], evidence=evidence)
 
@@ -81,7 +81,7 @@ def _prepared(subject: Subject, package: PackageFolder, folder: Path) -> _Measur
         raise InvalidInputError(
             f"{package.ref} has a latency contract and no samples, so its decision cannot be asked", next_step=_NO_SAMPLES
         )
-    whole, shared = _alone(package, subject.opened.references(subject.version))
+    whole, shared = _alone(package, subject.handle.references(subject.version))
     (folder / DECISION).write_text(whole)
     serve += ["--decision", str(folder / DECISION), "--journal-folder", str(folder / "journal")]
     known = {"decision": subject.name, "rows": len(rows), **({"windows_not_shared": shared} if shared else {})}

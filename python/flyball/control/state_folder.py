@@ -58,7 +58,7 @@ class StateFolder:
     def take_trust(self, root: Path, policy: Path) -> bool:
         """Take a registry's newer policy, where it holds under our own root; whether there was one."""
         from flyball.signing.keys import load_publics
-        from flyball.signing.trust import read_policy
+        from flyball.signing.trust import Trust, open_policy
 
         offered = _read(policy)
         if not self.trust_root.is_file():
@@ -70,9 +70,9 @@ class StateFolder:
         lowest = 0
         if held is not None:
             # One that expired meanwhile still says which serial was taken: its own time is the time to read it at.
-            lowest = _serial(held)
+            lowest = open_policy(held, None).serial
         try:
-            read_policy(offered, roots, now, lowest)
+            Trust(offered, roots, now, lowest)
         except SignatureError as error:
             raise RefusedError(
                 f"the registry's trust policy is not taken: {error.message}",
@@ -97,11 +97,10 @@ class StateFolder:
         a whole snapshot all the same.
         """
         from flyball.signing.dsse import read_envelope
-        from flyball.signing.index import INDEX_BYTES_MAX, PAYLOAD_TYPE
 
         try:
             signature = (folder / SIGNATURE_FILE).read_bytes()
-            index = read_envelope(signature, PAYLOAD_TYPE, "the index that was kept", INDEX_BYTES_MAX).payload
+            index = read_envelope("index", signature).payload
             entries = parse("index", index).deployments
         except (FlyballError, OSError):
             return None
@@ -170,14 +169,3 @@ def _read(path: Path) -> bytes:
             code="no_trust",
             next_step="make one:  flyball trust init",
         ) from error
-
-
-def _serial(policy: bytes) -> int:
-    from flyball.signing.dsse import read_envelope
-    from flyball.signing.policy import TrustPolicy
-    from flyball.signing.strict import read_object
-    from flyball.signing.trust import PAYLOAD_TYPE, TRUST_BYTES_MAX
-
-    what = "the trust policy that was kept"
-    envelope = read_envelope(policy, PAYLOAD_TYPE, what, TRUST_BYTES_MAX)
-    return TrustPolicy.read(read_object(envelope.payload, what, TRUST_BYTES_MAX)).serial

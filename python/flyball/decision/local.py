@@ -18,7 +18,7 @@ from flyball.errors import FlyballError
 
 if TYPE_CHECKING:
     from flyball.client import Client
-    from flyball.documents.config import ServerConfig
+    from flyball.documents.config.server import ServerConfig
     from flyball.documents.snapshot import Bundle
     from flyball.native.server import Server
     from flyball.native.server_documents import Ack
@@ -71,7 +71,7 @@ class LocalServer:
 
 
 def _config(address: str, settings: dict[str, object]) -> ServerConfig:
-    from flyball.documents.config import ServerConfig
+    from flyball.documents.config.server import ServerConfig
 
     # Whoever made the bundle is this process: there is nobody else to sign for.
     return ServerConfig.model_validate({"listen": [address], "log": "error", "unsigned": "allow", **settings})

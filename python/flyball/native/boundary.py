@@ -11,12 +11,27 @@ import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flyball.errors import FlyballError, ModelRefusedError, UsageError, from_native
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from flyball import _native as native
+else:
+
+    class _Extension:
+        """Loads the extension when something of it is first asked for: most commands end without it."""
+
+        def __getattr__(self, name: str) -> Any:
+            from flyball import _native
+
+            return getattr(_native, name)
+
+    native = _Extension()
+
+__all__ = ["boundary", "naming", "native", "ort_library"]
 
 
 @contextmanager
@@ -31,8 +46,8 @@ def boundary() -> Iterator[None]:
             next_step="build it:  make build   or install a wheel:  pip install flyball",
         ) from error
     except Exception as error:
-        native = sys.modules.get("flyball._native")
-        if native is not None and isinstance(error, native.NativeError):
+        loaded = sys.modules.get("flyball._native")
+        if loaded is not None and isinstance(error, loaded.NativeError):
             raise from_native(str(error)) from error
         raise
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flyball.errors import Fault
-from flyball.native.boundary import boundary
+from flyball.native.boundary import boundary, native
 from flyball.native.server_documents import DecisionDigests, PlannedStage
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ class DecisionCheck:
 def check_decision(document: dict[str, Any], models: list[dict[str, Any]]) -> DecisionCheck:
     """What the data plane's compiler says of a decision: its faults, or its stages."""
     with boundary():
-        from flyball import _native
-
-        answer = json.loads(_native.check_decision(json.dumps(document).encode(), json.dumps(models).encode()))
+        answer = json.loads(native.check_decision(json.dumps(document).encode(), json.dumps(models).encode()))
     faults = [Fault.from_document(item) for item in answer["faults"]]
     digests = DecisionDigests.model_validate(answer["digests"]) if answer.get("digests") else None
     return DecisionCheck(faults, [PlannedStage.model_validate(item) for item in answer["stages"]], digests)
@@ -37,23 +35,17 @@ def check_decision(document: dict[str, Any], models: list[dict[str, Any]]) -> De
 def transform_columns(document: dict[str, Any], rows: Sequence[dict[str, Any]]) -> bytes:
     """The columns of a decision's only model for rows, as the walk computes them: little-endian float64, row by row."""
     with boundary():
-        from flyball import _native
-
-        return _native.transform_columns(json.dumps(document).encode(), json.dumps(list(rows)).encode())
+        return native.transform_columns(json.dumps(document).encode(), json.dumps(list(rows)).encode())
 
 
 def compute_features(document: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
     """The computed features of a decision for rows, as the walk computes them: for each its values; none: missing."""
     with boundary():
-        from flyball import _native
-
-        answer = _native.compute_features(json.dumps(document).encode(), json.dumps(list(rows)).encode())
+        answer = native.compute_features(json.dumps(document).encode(), json.dumps(list(rows)).encode())
         return dict(json.loads(answer))
 
 
 def contributions(sidecar: bytes, rows: bytes, columns: int) -> bytes:
     """What each column added to a row's raw margin, and last the base: little-endian, f32 rows in, f64 rows out."""
     with boundary():
-        from flyball import _native
-
-        return _native.contributions(sidecar, rows, columns)
+        return native.contributions(sidecar, rows, columns)

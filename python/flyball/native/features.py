@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from flyball.native.boundary import boundary
+from flyball.native.boundary import boundary, native
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 def push_features(options: dict[str, Any], batches: Iterable[bytes]) -> dict[str, int]:
     """Fill a set of features, whole or not at all where the target can: {"rows", "bytes"}."""
     with boundary():
-        from flyball import _native
-
-        push = _native.FeaturePush(json.dumps(options).encode())
+        push = native.FeaturePush(json.dumps(options).encode())
         try:
             for batch in batches:
                 push.put(batch)
@@ -30,9 +28,7 @@ def push_features(options: dict[str, Any], batches: Iterable[bytes]) -> dict[str
 def backfill_windows(options: dict[str, Any], batches: Iterable[bytes]) -> dict[str, int]:
     """Count past events in a decision's windows: {"events", "without_key"}."""
     with boundary():
-        from flyball import _native
-
-        backfill = _native.WindowBackfill(json.dumps(options).encode())
+        backfill = native.WindowBackfill(json.dumps(options).encode())
         try:
             for batch in batches:
                 backfill.put(batch)
@@ -44,6 +40,4 @@ def backfill_windows(options: dict[str, Any], batches: Iterable[bytes]) -> dict[
 def feature_record(options: dict[str, Any], key: str) -> bytes | None:
     """One record of a set as it lies there; none: no such key."""
     with boundary():
-        from flyball import _native
-
-        return _native.feature_record(json.dumps(options).encode(), key)
+        return native.feature_record(json.dumps(options).encode(), key)

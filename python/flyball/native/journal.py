@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from flyball.errors import EvidenceError, JournalRefusedError, LockedError
-from flyball.native.boundary import boundary, ort_library
+from flyball.native.boundary import boundary, native, ort_library
 from flyball.native.journal_documents import Finding, Proof, SegmentFacts, Verified
 
 if TYPE_CHECKING:
@@ -74,9 +74,7 @@ class JournalLog:
                 next_step="say where it is:  --journal FOLDER   or set FLYBALL_JOURNAL; a server has it as journal_folder",
             )
         with boundary():
-            from flyball import _native
-
-            self._log = _native.JournalLog(str(folder), json.dumps({"kek": kek, "reveal": reveal}).encode())
+            self._log = native.JournalLog(str(folder), json.dumps({"kek": kek, "reveal": reveal}).encode())
         self.folder = folder
         self._erasures: tuple[tuple[int, int] | None, dict[str, int]] = (None, {})
 
@@ -221,9 +219,7 @@ class Journal:
     def __init__(self, folder: Path, *, kek: str | None = None, key: Path | None = None) -> None:
         options = {"folder": str(folder), "kek": kek, "key": None if key is None else str(key)}
         with _locked(), boundary():
-            from flyball import _native
-
-            self._journal = _native.Journal(json.dumps(options).encode())
+            self._journal = native.Journal(json.dumps(options).encode())
 
     def append(self, event: dict[str, Any]) -> int:
         """An outcome, an override, a hold or a release, as `_native.pyi` has them; its number, once it is durable."""
@@ -263,17 +259,13 @@ class Journal:
 def verify_frames(header: bytes, frames: list[tuple[int, bytes, bytes]], root: bytes) -> list[Finding]:
     """Whether (seq, prev, payload)s, all of one segment, are those under its root; no finding: they are."""
     with boundary():
-        from flyball import _native
-
-        return _FINDINGS.validate_json(_native.verify_frames(header, frames, root))
+        return _FINDINGS.validate_json(native.verify_frames(header, frames, root))
 
 
 def runtime_fingerprint() -> dict[str, Any]:
     """What makes a run differ from machine to machine, as records of this machine would have it."""
     with boundary():
-        from flyball import _native
-
-        found: dict[str, Any] = json.loads(_native.runtime_fingerprint(str(ort_library())))
+        found: dict[str, Any] = json.loads(native.runtime_fingerprint(str(ort_library())))
         return found
 
 

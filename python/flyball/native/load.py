@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Literal
 
-from flyball.native.boundary import boundary
+from flyball.native.boundary import boundary, native
 from flyball.native.load_documents import EchoOptions, LoadPlan, LoadResult, MergedHistogram
 
 if TYPE_CHECKING:
@@ -17,9 +17,7 @@ class LoadRun:
 
     def __init__(self, plan: LoadPlan, payloads: bytes) -> None:
         with boundary():
-            from flyball import _native
-
-            self._run = _native.LoadRun(plan.model_dump_json().encode(), payloads)
+            self._run = native.LoadRun(plan.model_dump_json().encode(), payloads)
 
     def progress(self) -> tuple[float, int]:
         """Seconds gone, requests finished."""
@@ -52,9 +50,7 @@ class Echo:
 
     def __init__(self, options: EchoOptions | None = None) -> None:
         with boundary():
-            from flyball import _native
-
-            self._echo = _native.Echo((options or EchoOptions()).model_dump_json().encode())
+            self._echo = native.Echo((options or EchoOptions()).model_dump_json().encode())
 
     def url(self) -> str:
         """Where it listens."""
@@ -70,7 +66,5 @@ class Echo:
 def read_histograms(encoded: Sequence[str]) -> MergedHistogram:
     """Merge histograms of load results."""
     with boundary():
-        from flyball import _native
-
         document = json.dumps({"histograms": list(encoded)}).encode()
-        return MergedHistogram.model_validate_json(_native.read_histograms(document))
+        return MergedHistogram.model_validate_json(native.read_histograms(document))

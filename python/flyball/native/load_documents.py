@@ -95,14 +95,14 @@ class Generator(_Answer):
     """What the generator itself did; `lateness_us` is its own delay: from due to left, where a connection was free.
 
     `waited_share`: of the sent requests, those that found no free connection when they were due, and so waited in the
-    generator's backlog. Records from before there was such a figure have 0.
+    generator's backlog.
     """
 
     threads: int
     busy_share: float
     starved_share: float
     lateness_us: LatencyFigures
-    waited_share: float = 0.0
+    waited_share: float
 
 
 class WarmedUp(_Answer):

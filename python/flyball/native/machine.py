@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from flyball.native.boundary import boundary
+from flyball.native.boundary import boundary, native
 from flyball.native.server_documents import BuildInfo, Machine
 
 
 def build_info() -> BuildInfo:
     """How the extension was built."""
     with boundary():
-        from flyball import _native
-
-        return BuildInfo.model_validate_json(_native.build_info())
+        return BuildInfo.model_validate_json(native.build_info())
 
 
 def machine() -> Machine:
     """What this machine allows to this process."""
     with boundary():
-        from flyball import _native
-
-        return Machine.model_validate_json(_native.machine())
+        return Machine.model_validate_json(native.machine())

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from flyball.errors import UsageError
-from flyball.native.boundary import boundary, naming, ort_library
+from flyball.native.boundary import boundary, naming, native, ort_library
 from flyball.native.model_documents import Ceiling, ModelFacts, RunFigures
 from flyball.native.models import PROBE_MS_MAX
 from flyball.rows.tensors import Array, Tensor, decode, encode
@@ -43,9 +43,7 @@ class Model:
         if weights_as_given:
             options["weights_as_given"] = True
         with naming(path), boundary():
-            from flyball import _native
-
-            self._model = _native.Model(str(path), json.dumps(options).encode())
+            self._model = native.Model(str(path), json.dumps(options).encode())
             self.facts = ModelFacts.model_validate_json(self._model.facts())
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -77,9 +75,7 @@ class Model:
 def ceiling() -> Ceiling:
     """What one thread of this machine can do at most, measured anew."""
     with boundary():
-        from flyball import _native
-
-        return Ceiling.model_validate_json(_native.ceiling())
+        return Ceiling.model_validate_json(native.ceiling())
 
 
 def _raw(inputs: Mapping[str, Array]) -> list[tuple[str, str, tuple[int, ...], bytes]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from flyball.errors import FlyballError, UsageError
-from flyball.native.boundary import boundary
+from flyball.native.boundary import boundary, native
 
 CPU_S_MAX = 900
 FILE_BYTES_MAX = 4 << 30
@@ -71,9 +71,7 @@ def seal(folder: Path, *readable: Path) -> None:
     _limit()
     try:
         with boundary():
-            from flyball import _native
-
-            _native.enclose(folder, [*_packages(), *readable])
+            native.enclose(folder, [*_packages(), *readable])
     except FlyballError as error:
         raise _cannot(
             f"and {error.message}", next_step=_GET_LANDLOCK if error.code == "no_landlock" else _OWN_IN_PYTHON

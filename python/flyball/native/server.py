@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from flyball.native.boundary import boundary, ort_library
+from flyball.native.boundary import boundary, native, ort_library
 from flyball.native.server_documents import Ack, Deployments, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from flyball.documents.config import ServerConfig
+    from flyball.documents.config.server import ServerConfig
 
 _ACKS = TypeAdapter(list[Ack])
 
@@ -26,9 +26,7 @@ class Server:
         if config.ort_path is None:
             config = config.model_copy(update={"ort_path": str(ort_library())})
         with boundary():
-            from flyball import _native
-
-            self._server = _native.Server(config.model_dump_json().encode(), bundle, on_load)
+            self._server = native.Server(config.model_dump_json().encode(), bundle, on_load)
 
     def addresses(self) -> list[str]:
         """The bound addresses: "127.0.0.1:8080", "tls://127.0.0.1:8443", "unix:/run/flyball.sock"."""

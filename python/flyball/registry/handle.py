@@ -11,10 +11,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Self
 
-from flyball.artifacts import fetch_package, open_store
+from flyball.artifacts.packages import fetch_package
+from flyball.artifacts.stores import open_store
 from flyball.documents.names import is_name
 from flyball.errors import NotFoundError, SignatureError, UsageError
-from flyball.registry.acts.rules import House
+from flyball.registry.acts.rules import ApprovalRules
 from flyball.registry.events.log import EVENTS_MAX, EventLog
 from flyball.registry.events.state import NameState
 from flyball.registry.home import Home
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from flyball.artifacts import Store
+    from flyball.artifacts.blobs import Store
     from flyball.registry.events.state import Version
     from flyball.registry.packages.deployment import PackageFolder
     from flyball.signing.trust import Trust
 
 
-class Opened:
+class RegistryHandle:
     """What a registry is made of."""
 
     def __init__(self, home: Home, database: Database, store: Store) -> None:
@@ -102,7 +103,7 @@ class Opened:
             raise NotFoundError(f"the registry has no {name!r}", code="name_not_found", next_step="flyball registry list")
         return state
 
-    def house(self) -> House:
+    def approval_rules(self) -> ApprovalRules:
         """Environments in their order, and how many must approve each tier, as the trust policy says.
 
         A policy that is damaged, old or has expired leaves that open: reading and going back must not hang on it.
@@ -113,7 +114,7 @@ class Opened:
         if self.home.trust.is_file():
             trust = self.trust_if_readable()
             approvals = None if trust is None else trust.policy.approvals.model_dump()
-        return House(tuple(self.home.settings.environments), approvals)
+        return ApprovalRules(tuple(self.home.settings.environments), approvals)
 
     def trust(self) -> Trust:
         """The trust policy of this home, verified, for an act: no older one is taken after it."""
@@ -132,7 +133,7 @@ class Opened:
     def _policy(self) -> tuple[Trust, int]:
         """The policy, and the highest serial that acts took; reading it leaves no trace."""
         from flyball.signing.keys import load_publics
-        from flyball.signing.trust import read_policy
+        from flyball.signing.trust import Trust
 
         if not self.home.trust_root.is_file() or not self.home.trust.is_file():
             raise UsageError(
@@ -142,7 +143,7 @@ class Opened:
             )
         highest = self._trust_serial.highest()
         policy, roots = self.home.trust.read_bytes(), load_publics(self.home.trust_root)
-        return read_policy(policy, roots, int(time.time()), highest), highest
+        return Trust(policy, roots, int(time.time()), highest), highest
 
     def folder(self, name: str, version: Version) -> PackageFolder:
         """A version's files on this machine, fetched where they are not there yet."""

@@ -9,8 +9,8 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from flyball.artifacts import collect, fetch_package, references_of
-from flyball.artifacts.gc import GRACE
+from flyball.artifacts.gc import GRACE, collect, references_of
+from flyball.artifacts.packages import fetch_package
 from flyball.errors import ForbiddenError, NotFoundError, RegistryConflictError, RegistryRefusedError, UsageError
 from flyball.registry.acts.interface import ROLES, ROLES_OF
 from flyball.registry.acts.registry import Registry
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from flyball.artifacts import References, Sweep
+    from flyball.artifacts.gc import References, Sweep
     from flyball.errors import FlyballError
     from flyball.registry.acts.api_keys import ApiKey
     from flyball.registry.acts.interface import Actor
@@ -32,32 +32,32 @@ _PLACES_MAX = 16
 _KEY_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
 
-class HomeRegistry(Registry):
+class LocalRegistry(Registry):
     """Everything of `Acting`, and what works only where the registry is."""
 
     def statement(self, ref: str) -> StatementView:
         """What a release of the version must say."""
         from flyball.registry.acts.release_statement import statement
 
-        state, version = self.opened.find(ref)
-        said, subjects = statement(self.opened, state.name, version)
+        state, version = self.handle.find(ref)
+        said, subjects = statement(self.handle, state.name, version)
         return StatementView.model_validate({**said, "subjects": subjects})
 
     def bundle(self, ref: str) -> bytes:
         """The signature over its files."""
         from flyball.signing.reasons import Reason, refused
 
-        _, version = self.opened.find(ref)
+        _, version = self.handle.find(ref)
         if version.bundle is None:
             raise refused(Reason.UNSIGNED, f"{ref} is not signed", f"flyball sign {ref} --key FILE")
-        return self.opened.store.read(version.bundle)
+        return self.handle.store.read(version.bundle)
 
     def fetch(self, ref: str, folder: Path) -> VersionDetail:
         """Puts the files of a version into a folder that is not there yet."""
         if folder.exists():
             raise UsageError(f"{folder} is there already", next_step="name a folder that is not")
-        _, version = self.opened.find(ref)
-        fetch_package(self.opened.store, version.manifest, folder, root=version.root)
+        _, version = self.handle.find(ref)
+        fetch_package(self.handle.store, version.manifest, folder, root=version.root)
         return self.show(ref)
 
     def import_file(self, file: Path, *, actor: Actor, reason: str = "") -> list[VersionView]:
@@ -67,16 +67,16 @@ class HomeRegistry(Registry):
         with self._refusing("import", file.name, actor, reason):
             if not actor.roles & ROLES_OF["import"]:
                 raise ForbiddenError(f"{actor.name} is no deployer", next_step="ask somebody who is")
-            taken = transfer.take(self.opened, file, actor, reason)
-        house = self.opened.house()
-        states = [(self.opened.state(name), number) for name, number in taken]
-        return [version_view(state, state.versions[number], house) for state, number in states]
+            taken = transfer.take(self.handle, file, actor, reason)
+        approval_rules = self.handle.approval_rules()
+        states = [(self.handle.state(name), number) for name, number in taken]
+        return [version_view(state, state.versions[number], approval_rules) for state, number in states]
 
     def keys(self) -> list[ApiKey]:
         """The API keys that are valid now."""
         from flyball.registry.acts.api_keys import ApiKey
 
-        rows = [row for row in self.opened.tables.api_keys() if row.removed_at is None]
+        rows = [row for row in self.handle.tables.api_keys() if row.removed_at is None]
         return [ApiKey(row.name, frozenset(row.roles), row.sha256, time_of(row.added_at), row.added_by) for row in rows]
 
     def add_key(self, name: str, roles: Sequence[str], *, actor: Actor, reason: str = "") -> str:
@@ -88,7 +88,7 @@ class HomeRegistry(Registry):
         wrong = [role for role in roles if role not in ROLES]
         if wrong or not roles:
             raise UsageError(f"{', '.join(wrong) or 'nothing'} is no role", next_step=f"one of {', '.join(ROLES)}")
-        revision = self.opened.log.revision(KEYS_STREAM)  # before the keys: who adds one meanwhile is noticed
+        revision = self.handle.log.revision(KEYS_STREAM)  # before the keys: who adds one meanwhile is noticed
         known = self.keys()
         if any(key.name == name for key in known):
             raise RegistryConflictError(
@@ -98,15 +98,15 @@ class HomeRegistry(Registry):
             raise RegistryRefusedError(f"there are {KEYS_MAX:,} keys, which is the most", next_step="remove one")
         key, kept = new_key()
         body = {"name": name, "roles": sorted(set(roles)), "sha256": kept}
-        self.opened.log.append(KEYS_STREAM, revision, "key_added", body, **_told(actor, reason))
+        self.handle.log.append(KEYS_STREAM, revision, "key_added", body, **_told(actor, reason))
         return key
 
     def remove_key(self, name: str, *, actor: Actor, reason: str = "") -> None:
         """Takes a key back; its next request is refused."""
-        revision = self.opened.log.revision(KEYS_STREAM)
+        revision = self.handle.log.revision(KEYS_STREAM)
         if not any(key.name == name for key in self.keys()):
             raise NotFoundError(f"there is no key {name}", code="key_not_found", next_step="flyball registry key list")
-        self.opened.log.append(KEYS_STREAM, revision, "key_removed", {"name": name}, **_told(actor, reason))
+        self.handle.log.append(KEYS_STREAM, revision, "key_removed", {"name": name}, **_told(actor, reason))
 
     def refused(self, act: str, name: str, error: FlyballError, actor: Actor) -> None:
         """Writes down that somebody was refused before the registry was asked at all."""
@@ -116,18 +116,18 @@ class HomeRegistry(Registry):
 
     def rebuild(self) -> int:
         """Makes the tables anew from the events alone; gives how many there are."""
-        return self.opened.log.rebuild()
+        return self.handle.log.rebuild()
 
     def sweep(self, *, grace: timedelta = GRACE, remove: bool = False) -> Sweep:
         """Finds the artifacts that no event needs, and removes them if told so."""
-        return collect(self.opened.store, self._references, grace=grace, remove=remove)
+        return collect(self.handle.store, self._references, grace=grace, remove=remove)
 
     def _references(self) -> References:
         return references_of(self._bodies())
 
     def _bodies(self) -> Iterator[dict[str, Any]]:
         last = 0
-        while events := self.opened.log.since(last):
+        while events := self.handle.log.since(last):
             yield from (event.body for event in events)
             last = events[-1].sequence
 

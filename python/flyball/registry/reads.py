@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from flyball.artifacts import read_package
+from flyball.artifacts.packages import read_package
 from flyball.errors import FlyballError
 from flyball.registry.acts.expiry import endings
 from flyball.registry.events.event import time_of
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     import builtins  # a method is called `list`
     from collections.abc import Iterable
 
-    from flyball.artifacts import Store
-    from flyball.registry.acts.rules import House
+    from flyball.artifacts.blobs import Store
+    from flyball.registry.acts.rules import ApprovalRules
     from flyball.registry.events.event import Event
     from flyball.registry.events.state import NameState, Version
-    from flyball.registry.handle import Opened
+    from flyball.registry.handle import RegistryHandle
     from flyball.registry.tables.projections import Approval, Confirmation, Placement
 
     _Said = tuple[NodeReport | Confirmation, int, int | None]
@@ -56,16 +56,16 @@ _FINDINGS_MAX = 100
 class Reading:
     """The questions. Its parts are in `opened`."""
 
-    def __init__(self, opened: Opened) -> None:
-        self.opened = opened
+    def __init__(self, opened: RegistryHandle) -> None:
+        self.handle = opened
 
     def head(self) -> Head:
         """The last event."""
-        return Head.model_validate(self.opened.log.head())
+        return Head.model_validate(self.handle.log.head())
 
     def names(self, *, after: str | None = None, limit: int = 100) -> list[NameView]:
         """The names, in their order, with the newest version of each and what is placed where."""
-        tables, needed = self.opened.tables, self.opened.house().needed
+        tables, needed = self.handle.tables, self.handle.approval_rules().needed
         newest = tables.newest(after=after or "", limit=limit)
         approvals = tables.approvals_of([(one.name, one.number) for one in newest if one.state == "signed"])
         placed: dict[str, dict[str, int]] = {}
@@ -88,23 +88,23 @@ class Reading:
 
     def versions(self, name: str, *, before: int | None = None, limit: int = 100) -> builtins.list[VersionView]:
         """The versions of a name, newest first."""
-        state, house = self.opened.known(name), self.opened.house()
+        state, approval_rules = self.handle.known(name), self.handle.approval_rules()
         numbers = sorted((number for number in state.versions if before is None or number < before), reverse=True)
-        return [version_view(state, state.versions[number], house) for number in numbers[: max(0, limit)]]
+        return [version_view(state, state.versions[number], approval_rules) for number in numbers[: max(0, limit)]]
 
     def show(self, ref: str) -> VersionDetail:
         """One version, with its card, its files, who signed and who approved."""
         from flyball.registry.packages.meta import META
 
-        state, version = self.opened.find(ref)
-        package = read_package(self.opened.store, version.manifest)
+        state, version = self.handle.find(ref)
+        package = read_package(self.handle.store, version.manifest)
         meta = next(file for file in package.files if file.name == META)
-        shown = version_view(state, version, self.opened.house()).model_dump()
+        shown = version_view(state, version, self.handle.approval_rules()).model_dump()
         return VersionDetail.model_validate(
             {
                 **shown,
                 "manifest": version.manifest,
-                "meta": json.loads(self.opened.store.read(meta.digest)),
+                "meta": json.loads(self.handle.store.read(meta.digest)),
                 "files": [FileView(name=one.name, digest=one.digest, size=one.size) for one in package.files],
                 **self._window(version),
             }
@@ -114,26 +114,26 @@ class Reading:
         """The release with all signatures, as it stands now."""
         from flyball.signing.reasons import Reason, refused
 
-        _, version = self.opened.find(ref)
-        envelope = self.opened.release(version)
+        _, version = self.handle.find(ref)
+        envelope = self.handle.release(version)
         if envelope is None:
             raise refused(Reason.UNSIGNED, f"{ref} is not signed", f"flyball sign {ref} --key FILE")
         return envelope
 
     def history(self, name: str | None = None, *, after: int = 0, limit: int = 1000) -> builtins.list[EventView]:
         """The events of a name, or all of them, oldest first, from behind a sequence number on."""
-        log = self.opened.log
+        log = self.handle.log
         if name is None:
             return [event_view(event) for event in log.since(after, limit=limit)]
-        self.opened.known(name)
+        self.handle.known(name)
         return [event_view(event) for event in log.of(name, after=after, limit=limit)]
 
     def at(self, when: datetime | None = None, name: str | None = None) -> MomentView:
         """What was placed at a moment, by default now, who had approved it, and what the servers said that they served."""
-        moment = self.opened.timeline.at(when, name, slots=(CHAMPION, CANDIDATE))
+        moment = self.handle.timeline.at(when, name, slots=(CHAMPION, CANDIDATE))
         head = Head(sequence=0, hash="0" * 64)
         if moment.sequence:
-            head = Head.model_validate(self.opened.log.get(moment.sequence).head)
+            head = Head.model_validate(self.handle.log.get(moment.sequence).head)
         serving = moment.standings
         approvers = {(one.placement.name, one.placement.version): one.approvers for one in serving}
         placed = [one.placement for one in serving]
@@ -148,29 +148,29 @@ class Reading:
 
     def status(self, name: str | None = None) -> StatusView:
         """What is placed where, what the servers say that they serve, and what waits for people."""
-        placed = self.opened.tables.placed(name)
-        approvals = self.opened.tables.approvals_placed(name)
+        placed = self.handle.tables.placed(name)
+        approvals = self.handle.tables.approvals_placed(name)
         approvers = {version: [one.approver for one in given] for version, given in approvals.items()}
         now = now_us()
-        reports = [one for one in self.opened.nodes.all() if name is None or one.deployment == name]
+        reports = [one for one in self.handle.nodes.all() if name is None or one.deployment == name]
         said = [(one, one.seen_at, one.seen_at if now - one.seen_at > GONE_US else None) for one in reports]
         return StatusView(
             head=self.head(),
-            environments=self.opened.home.settings.environments,
+            environments=self.handle.home.settings.environments,
             placements=self._placement_views(placed, approvers, _served_by(placed, said)[0]),
             nodes=_node_views(said),
             waiting=self._waiting(name),
             endings=self._endings(placed, approvals, name),
-            warnings=self.opened.log.warnings(),
+            warnings=self.handle.log.warnings(),
         )
 
     def verify(self, *, quick: bool = False) -> VerifiedView:
         """Checks the chain, the projections and every artifact's bytes; quick: only that the artifacts are there."""
         from flyball.registry.events.verify import verify
 
-        verdict = verify(self.opened.database)
-        store, judged = self.opened.store, dict[str, str | None]()
-        versions = self.opened.tables.versions()
+        verdict = verify(self.handle.database)
+        store, judged = self.handle.store, dict[str, str | None]()
+        versions = self.handle.tables.versions()
         findings = [str(finding) for finding in verdict.findings]
         if verdict.more:
             findings.append(f"and {verdict.more} more")
@@ -197,7 +197,7 @@ class Reading:
             quick=quick,
             head=head,
             findings=findings,
-            warnings=self.opened.log.warnings(),
+            warnings=self.handle.log.warnings(),
         )
 
     def _placement_views(
@@ -207,7 +207,7 @@ class Reading:
         served_by: dict[tuple[str, str], builtins.list[str]],
     ) -> builtins.list[PlacementView]:
         """Champions, by name and in the order of the environments, each with its candidate. Aliases are none of it."""
-        order = {environment: place for place, environment in enumerate(self.opened.home.settings.environments)}
+        order = {environment: place for place, environment in enumerate(self.handle.home.settings.environments)}
         candidates = {(one.name, one.place): one for one in placed if one.slot == CANDIDATE}
         champions = [one for one in placed if one.slot == CHAMPION]
         champions.sort(key=lambda one: (one.name, order.get(one.place, len(order)), one.place))
@@ -236,18 +236,18 @@ class Reading:
         name: str | None,
     ) -> builtins.list[EndingView]:
         """What ends under what is placed. A trust policy that ended or cannot be read says nothing, and is told itself."""
-        trust = self.opened.trust_if_readable()
+        trust = self.handle.trust_if_readable()
         if trust is None and placed:
             words = "the trust policy cannot be read or holds no longer, so servers load nothing new:  flyball trust show"
             return [EndingView(what="the trust policy", ends_at=None, ended=True, words=words)]
         if trust is None:
             return []
         champions = [one for one in placed if one.slot == CHAMPION]
-        return endings(champions, self.opened.tables.signed_placed(name), approvals, trust.policy, datetime.now(UTC))
+        return endings(champions, self.handle.tables.signed_placed(name), approvals, trust.policy, datetime.now(UTC))
 
     def _waiting(self, name: str | None) -> builtins.list[VersionView]:
         """The newest versions of names that nobody has signed, or that too few have approved."""
-        tables, needed = self.opened.tables, self.opened.house().needed
+        tables, needed = self.handle.tables, self.handle.approval_rules().needed
         newest = tables.newest(name=name, states=("registered", "signed"), limit=_WAITING_MAX)
         approvals = tables.approvals_of([(one.name, one.number) for one in newest])
         placed = tables.placed(slots=(CHAMPION, CANDIDATE, ALIAS)) if newest else []
@@ -278,7 +278,7 @@ class Reading:
             return {"environments": [], "not_before": None, "not_after": None}
         from flyball.signing.release import read_release
 
-        stated = read_release(self.opened.store.read(version.release)).predicate
+        stated = read_release(self.handle.store.read(version.release)).predicate
         window = {"not_before": stated.not_before, "not_after": stated.not_after}
         return {
             "environments": stated.environments,
@@ -316,9 +316,9 @@ def event_view(event: Event) -> EventView:
     )
 
 
-def version_view(state: NameState, version: Version, house: House) -> VersionView:
+def version_view(state: NameState, version: Version, approval_rules: ApprovalRules) -> VersionView:
     """A version as readers get it."""
-    needed = house.needed(version.tier)
+    needed = approval_rules.needed(version.tier)
     return VersionView.model_validate(
         {
             "name": state.name,

@@ -12,33 +12,34 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flyball.artifacts import FolderStore, put_package, transfer
+from flyball.artifacts import transfer
 from flyball.artifacts.blobs import digest_of
-from flyball.artifacts.packages import fetch_package, read_package
+from flyball.artifacts.folder_store import FolderStore
+from flyball.artifacts.packages import fetch_package, put_package, read_package
 from flyball.errors import RegistryConflictError, RegistryRefusedError
 from flyball.registry.acts.signatures import transfer_envelope
 from flyball.registry.events.event import Draft
 from flyball.registry.packages.check import check_package
 from flyball.registry.packages.deployment import PackageFolder
 from flyball.registry.packages.meta import META, now_text, read_meta
-from flyball.signing import dsse, oms
-from flyball.signing import release as releases
+from flyball.signing import dsse
 from flyball.signing.reasons import Reason, refused
+from flyball.signing.release import Release, read_release
 from flyball.signing.strict import encode_base64
+from flyball.signing.trust import Deployed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from flyball.artifacts.transfer import CarriedVersion, Transfer
     from flyball.registry.acts.interface import Acting, Actor
-    from flyball.registry.handle import Opened
+    from flyball.registry.handle import RegistryHandle
     from flyball.registry.packages.deployment import Served
     from flyball.registry.packages.meta import Meta
     from flyball.registry.views import VersionDetail
     from flyball.signing.keys import PrivateKey
 
 _MAY_CARRY = frozenset({"signer", "publisher"})
-_FILE_ENVELOPE_BYTES_MAX = 16 << 20
 
 
 def export(registry: Acting, ref: str, out: Path, key: PrivateKey) -> Transfer:
@@ -59,7 +60,7 @@ def export(registry: Acting, ref: str, out: Path, key: PrivateKey) -> Transfer:
         )
 
 
-def take(opened: Opened, file: Path, actor: Actor, reason: str) -> list[tuple[str, int]]:
+def take(opened: RegistryHandle, file: Path, actor: Actor, reason: str) -> list[tuple[str, int]]:
     """Takes the versions of a file into a registry; those that it has already are passed by."""
     judge = _Judge(opened, file.name, actor, reason)
     with transfer.opened(file, verify=judge.check_file, scratch=opened.home.folder) as (carried, staging):
@@ -68,7 +69,8 @@ def take(opened: Opened, file: Path, actor: Actor, reason: str) -> list[tuple[st
         judge.check_packages([version for version, _ in new], staging)
         transfer.keep(carried, staging, opened.store)
         for version, _ in new:  # without its approvals it is another blob than the one that was carried
-            opened.store.put_bytes(_unapproved(staging.read(_needed(version.release, version))))
+            carried_release = dsse.read_envelope("release", staging.read(_needed(version.release, version)))
+            opened.store.put_bytes(_unapproved(carried_release))
     for _, drafts in new:
         opened.log.append_all(drafts)
     return [(version.name, version.version) for version, _ in new]
@@ -103,17 +105,16 @@ def _carried(registry: Acting, version: VersionDetail, store: FolderStore, folde
 class _Judge:
     """Judges what came by the trust policy of the site that takes it."""
 
-    def __init__(self, opened: Opened, source: str, actor: Actor, reason: str) -> None:
+    def __init__(self, opened: RegistryHandle, source: str, actor: Actor, reason: str) -> None:
         self._opened, self._trust, self._now = opened, opened.trust(), int(time.time())
         self._environments = opened.home.settings.environments
         self._source, self._actor, self._reason = source, actor, reason
 
     def check_file(self, said: bytes, data: bytes) -> None:
         """The file itself is vouched for by a key that may sign or publish."""
-        envelope = dsse.read_envelope(data, transfer.PAYLOAD_TYPE, "the bundle file", _FILE_ENVELOPE_BYTES_MAX)
-        if envelope.payload != said:
+        if dsse.read_envelope("transfer", data).payload != said:
             raise refused(Reason.CHANGED_FILE, "what the bundle file says of itself was changed after it was signed")
-        for key in self._trust.signers(envelope, self._now, "the bundle file"):
+        for key in self._trust.signers("transfer", data, self._now):
             if not _MAY_CARRY & set(key.roles):
                 raise refused(Reason.WRONG_ROLE, f"{key.name} may not vouch for bundle files")
 
@@ -126,8 +127,7 @@ class _Judge:
                 fetch_package(staging, version.manifest, made, root=version.root)
                 package = PackageFolder(version.name, version.version, version.root, made)
                 meta, served = check_package(package, lambda ref: came.get(ref) or self._here(ref))
-                release = self._released(version, staging.read(_needed(version.release, version)))
-                _check_released(release, package, meta, served)
+                self._check_released(version, staging.read(_needed(version.release, version)), meta, served)
                 came[package.ref] = package
 
     def _here(self, ref: str) -> PackageFolder:
@@ -139,7 +139,7 @@ class _Judge:
         bundle, data = _needed(version.bundle, version), staging.read(_needed(version.release, version))
         self._check_files(version, staging.read(bundle))
         release = self._released(version, data)
-        stated = release.statement
+        stated = release.statement.predicate
         package = read_package(staging, version.manifest)
         meta_digest = next(file.digest for file in package.files if file.name == META)
         meta = read_meta(staging.read(meta_digest))
@@ -149,32 +149,57 @@ class _Judge:
             author=version.author or meta.author, kind=meta.kind, references=references,
         )  # fmt: skip
         yield self._draft(version, "imported", **{"from": self._source})
-        envelope = _envelope(data)
-        unapproved = digest_of(_unapproved(data))
+        envelope = dsse.read_envelope("release", data)
+        unapproved = digest_of(_unapproved(envelope))
         signer = {"key": stated.author, "name": release.author, "not_after": stated.not_after}
         yield self._by(release.author, self._draft(version, "signed", bundle=bundle, release=unapproved, **signer))
         made = {one.keyid: encode_base64(one.sig) for one in envelope.signatures[1:]}
-        for key in release.approvals:  # other signatures may be there, and count for nothing
-            said = {"environments": stated.environments, "key": key.hint, "approver": key.name, "signature": made[key.hint]}
-            yield self._by(key.name, self._draft(version, "approved", **said))
+        for name, key in zip(release.approvers, release.approver_keys, strict=True):  # others count for nothing
+            said = {"environments": stated.environments, "key": key, "approver": name, "signature": made[key]}
+            yield self._by(name, self._draft(version, "approved", **said))
 
     def _check_files(self, version: CarriedVersion, bundle: bytes) -> None:
-        manifest = oms.verify_bundle(bundle, self._trust, self._now)
-        if manifest.root != version.root:
-            words = f"the bundle is over {manifest.root}, and {version.name}@{version.version} is {version.root}"
+        root = self._trust.package(bundle, self._now)
+        if root != version.root:
+            words = f"the bundle is over {root}, and {version.name}@{version.version} is {version.root}"
             raise refused(Reason.ROOT_MISMATCH, words)
 
-    def _released(self, version: CarriedVersion, data: bytes) -> releases.Release:
-        ref, places = f"{version.name}@{version.version}", releases.read_release(data).predicate.environments
-        here = next((place for place in places if place in self._environments), None)
-        if here is None:
-            words = f"{ref} is released for {', '.join(places)}, and this registry has {', '.join(self._environments)}"
-            raise refused(Reason.WRONG_ENVIRONMENT, words)
-        release = releases.check_release(data, self._trust, self._now, here)
-        release.check_name(version.name)
-        if release.subjects.get(ref) != version.root:
+    def _released(self, version: CarriedVersion, data: bytes) -> Release:
+        release = self._trust.release(data, self._now, self._here_of(version, data))
+        ref = f"{version.name}@{version.version}"
+        if next(iter(release.statement.subjects.items())) != (ref, version.root):
             raise refused(Reason.WRONG_SUBJECT, f"the release does not name {ref}")
         return release
+
+    def _here_of(self, version: CarriedVersion, data: bytes) -> str:
+        """An environment of this registry that the release is for."""
+        places = read_release(data).predicate.environments
+        here = next((place for place in places if place in self._environments), None)
+        if here is None:
+            ref = f"{version.name}@{version.version}"
+            words = f"{ref} is released for {', '.join(places)}, and this registry has {', '.join(self._environments)}"
+            raise refused(Reason.WRONG_ENVIRONMENT, words)
+        return here
+
+    def _check_released(self, version: CarriedVersion, data: bytes, meta: Meta, served: Served) -> None:
+        """The release is of this package, as `sign` holds signers to it."""
+        found = served.digests
+        deployed = Deployed(
+            version.name,
+            self._here_of(version, data),
+            served.models,
+            decision=found.document if found else None,
+            policy=found.policy if found else None,
+            schema=found.schema_ if found else None,
+        )
+        stated = self._trust.admit(deployed, data, [], self._now).statement
+        ref = f"{version.name}@{version.version}"
+        asked = {f"{one.name}@{one.version}": one.root for one in meta.references}
+        if stated.subjects != {ref: version.root, **asked}:
+            raise refused(Reason.WRONG_SUBJECT, f"the release does not name just the packages of {ref}")
+        if stated.predicate.tier != meta.card.tier:
+            words = f"the release says tier {stated.predicate.tier}, and {ref} has {meta.card.tier}"
+            raise refused(Reason.WRONG_SUBJECT, words)
 
     def _draft(self, version: CarriedVersion, act: str, **body: object) -> Draft:
         said = {"version": version.version, **body}
@@ -185,24 +210,7 @@ class _Judge:
         return replace(draft, actor=owner, authenticated="key", body={**draft.body, "submitted_by": draft.actor})
 
 
-def _check_released(release: releases.Release, package: PackageFolder, meta: Meta, served: Served) -> None:
-    """The release is of this package, as `sign` holds signers to it."""
-    asked = {f"{one.name}@{one.version}": one.root for one in meta.references}
-    if release.subjects != {package.ref: package.root, **asked}:
-        raise refused(Reason.WRONG_SUBJECT, f"the release does not name just the packages of {package.ref}")
-    if release.statement.tier != meta.card.tier:
-        words = f"the release says tier {release.statement.tier}, and {package.ref} has {meta.card.tier}"
-        raise refused(Reason.WRONG_SUBJECT, words)
-    release.check_models(served.models)
-    found = served.digests
-    release.check_digests(
-        decision=found.document if found else None,
-        policy=found.policy if found else None,
-        schema=found.schema_ if found else None,
-    )
-
-
-def _known(opened: Opened, version: CarriedVersion) -> bool:
+def _known(opened: RegistryHandle, version: CarriedVersion) -> bool:
     """Whether this very version is here; another one in its place, or a newer one, is in the way."""
     state = opened.state(version.name)
     ref = f"{version.name}@{version.version}"
@@ -227,11 +235,6 @@ def _needed(digest: str | None, version: CarriedVersion) -> str:
     return digest
 
 
-def _unapproved(data: bytes) -> bytes:
+def _unapproved(release: dsse.Envelope) -> bytes:
     """The release with its author's signature alone: approvals are events of their own."""
-    envelope = _envelope(data)
-    return dsse.Envelope(envelope.payload_type, envelope.payload, envelope.signatures[:1]).text()
-
-
-def _envelope(data: bytes) -> dsse.Envelope:
-    return dsse.read_envelope(data, releases.PAYLOAD_TYPE, "the release", releases.RELEASE_BYTES_MAX)
+    return replace(release, signatures=release.signatures[:1]).text()

@@ -14,7 +14,7 @@ from flyball.errors import MissingExtraError, UsageError
 from flyball.signing.reasons import Reason, refused
 
 try:
-    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 except ImportError as missing:
@@ -106,15 +106,6 @@ def load_publics(file: Path) -> list[PublicKey]:
 def sign(key: PrivateKey, message: bytes) -> bytes:
     """A DER signature, with the hash that goes with the key's curve."""
     return key.sign(message, ec.ECDSA(_HASHES[curve_of(key.public_key())]))
-
-
-def verified(key: PublicKey, signature: bytes, message: bytes) -> bool:
-    """Whether the signature is this key's, of this message."""
-    try:
-        key.verify(signature, message, ec.ECDSA(_HASHES[curve_of(key)]))
-    except InvalidSignature:
-        return False
-    return True
 
 
 def _read(file: Path) -> bytes:

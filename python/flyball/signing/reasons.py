@@ -1,6 +1,7 @@
 """The closed list of reasons for which something signed is refused, and the one way to refuse.
 
-`crates/signing` has the same list; tests/golden/signing/reasons.json is compared with both.
+`crates/signing` has the same list, of which the registry's own rules use some; tests/golden/signing/reasons.json is compared
+with both.
 """
 
 from __future__ import annotations

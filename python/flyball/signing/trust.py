@@ -1,86 +1,108 @@
-"""`Trust`: a trust policy that root keys signed and that is in force, and the keys that it lets through.
+"""`Trust`: a trust policy that root keys signed and that is in force, and what it says of signatures.
 
-`crates/signing` judges in the same order, so that both refuse for the same reason. Must not know what packages and releases
-are made of.
+`crates/signing` verifies, here and in servers alike; what it refuses is a `SignatureError` with its reason.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flyball.native.boundary import boundary, native
 from flyball.signing import dsse, keys
-from flyball.signing.policy import TrustedKey, TrustPolicy
-from flyball.signing.reasons import Reason, refused
-from flyball.signing.strict import read_object, seconds
+from flyball.signing.policy import TrustPolicy
+from flyball.signing.release import Release, read_release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
-TRUST_BYTES_MAX = 4 * 1024 * 1024
 PAYLOAD_TYPE = "application/vnd.flyball.trust.v1+json"
-_POLICY = "the trust policy"
+
+
+@dataclass(frozen=True)
+class Signer:
+    """A key that counts: its hint, whose it is, and what it may do."""
+
+    hint: str
+    name: str
+    roles: list[str]
+
+
+@dataclass(frozen=True)
+class Package:
+    """A version, its folder, and the bundle that is said to sign it."""
+
+    ref: str
+    folder: Path
+    bundle: bytes | None
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What is to be served under which name: its models by version, its decision, policy and schema, all by digests."""
+
+    name: str
+    environment: str
+    models: Mapping[str, str]
+    decision: str | None = None
+    policy: str | None = None
+    schema: str | None = None
 
 
 class Trust:
-    """A policy in force: which key may speak, and which package is out."""
+    """A policy in force. Every question is put with its time: keys and the policy itself may end meanwhile."""
 
-    def __init__(self, policy: TrustPolicy) -> None:
-        self.policy = policy
-        self._keys = {key.hint: key for key in policy.keys}
-        self._revoked_keys = {one.key: one for one in policy.revoked if one.key}
-        self._revoked_packages = {one.package: one for one in policy.revoked if one.package}
+    def __init__(self, data: bytes | None, roots: Sequence[keys.PublicKey], now: int, lowest_serial: int = 0) -> None:
+        """The policy in an envelope, where a root key signed it and no newer one was taken before."""
+        with boundary():
+            self._trust = native.Trust(data, _pems(roots), now, lowest_serial)
+        self.policy = TrustPolicy.model_validate_json(dsse.read_envelope("policy", data or b"").payload)
 
-    def key(self, hint: str, now: int) -> TrustedKey:
+    def key(self, hint: str, now: int) -> Signer:
         """The key with this hint, where it is known, not revoked, and valid at this time."""
-        key = self._keys.get(hint)
-        if key is None:
-            step = "flyball trust add PUBLIC-KEY --name NAME --role ROLE"
-            raise refused(Reason.UNKNOWN_KEY, f"the trust policy does not know the key {hint[:12]}…", step)
-        revoked = self._revoked_keys.get(hint)
-        if revoked is not None:
-            raise refused(Reason.KEY_REVOKED, f"the key of {key.name} was revoked on {revoked.at}: {revoked.why}")
-        if now < seconds(key.since):
-            raise refused(Reason.KEY_NOT_YET_VALID, f"the key of {key.name} is valid from {key.since}")
-        if key.until is not None and now >= seconds(key.until):
-            raise refused(Reason.KEY_EXPIRED, f"the key of {key.name} expired on {key.until}", "sign again with a valid key")
-        return key
+        with boundary():
+            return Signer(**json.loads(self._trust.key(hint, now)))
 
-    def signers(self, envelope: dsse.Envelope, now: int, what: str) -> list[TrustedKey]:
+    def signers(self, kind: dsse.EnvelopeKind, envelope: bytes, now: int) -> list[Signer]:
         """The keys that signed, in order. One signature that does not hold refuses the whole, even where others do."""
-        found = []
-        for signature in envelope.signatures:
-            key = self.key(signature.keyid, now)
-            if not keys.verified(key.public, signature.sig, envelope.signed_bytes()):
-                raise refused(Reason.BAD_SIGNATURE, f"the signature of {key.name} is not over {what} as it is")
-            found.append(key)
-        return found
+        with boundary():
+            return [Signer(**one) for one in json.loads(self._trust.signers(kind, envelope, now))]
 
-    def check_package(self, root: str) -> None:
-        """Refuse a package that was revoked."""
-        revoked = self._revoked_packages.get(root)
-        if revoked is not None:
-            raise refused(Reason.PACKAGE_REVOKED, f"the package {root[:19]}… was revoked on {revoked.at}: {revoked.why}")
+    def package(self, bundle: bytes | None, now: int, folder: Path | None = None) -> str:
+        """The root of a package whose bundle a trusted signer made, for exactly this folder where one is given."""
+        with boundary():
+            return self._trust.package(bundle, now, None if folder is None else str(folder))
+
+    def release(self, envelope: bytes | None, now: int, environment: str) -> Release:
+        """The release, where it is signed and approved as the policy asks and holds now in this environment."""
+        with boundary():
+            found = json.loads(self._trust.release(envelope, now, environment))
+        return Release(read_release(envelope or b""), **found)
+
+    def check_index(self, index: bytes, signature: bytes | None, now: int) -> None:
+        """Refuse where these are not the bytes of the index that a publisher signed."""
+        with boundary():
+            self._trust.index(index, signature, now)
+
+    def admit(self, deployed: Deployed, release: bytes | None, packages: Sequence[Package], now: int) -> Release:
+        """The release that lets this be served, or the first reason against it, in the order in which servers ask."""
+        asked = {
+            **vars(deployed),
+            "models": dict(deployed.models),
+            "release": _text(release),
+            "packages": [{"name": one.ref, "folder": str(one.folder), "bundle": _text(one.bundle)} for one in packages],
+        }
+        with boundary():
+            found = json.loads(self._trust.admit(json.dumps(asked).encode(), now))
+        return Release(read_release(release or b""), **found)
 
 
-def read_policy(data: bytes | None, roots: Sequence[keys.PublicKey], now: int, lowest_serial: int = 0) -> Trust:
-    """The policy in an envelope, where a root key signed it, it is in force, and no newer one was taken before."""
-    if data is None:
-        raise refused(Reason.UNSIGNED, "there is no trust policy", "flyball trust init")
-    policy = open_policy(data, roots)
-    if policy.serial < lowest_serial:
-        words = f"the trust policy has the serial {policy.serial}, and {lowest_serial} was taken before"
-        raise refused(Reason.TRUST_DOWNGRADE, words, "give the newest policy")
-    if policy.expires is not None and now >= seconds(policy.expires):
-        raise refused(Reason.TRUST_EXPIRED, f"the trust policy expired on {policy.expires}", "flyball trust renew")
-    return Trust(policy)
-
-
-def open_policy(data: bytes, roots: Sequence[keys.PublicKey]) -> TrustPolicy:
-    """The policy that a root key signed, in force or not: for those who make the next one of it."""
-    envelope = dsse.read_envelope(data, PAYLOAD_TYPE, _POLICY, TRUST_BYTES_MAX)
-    _check_roots(envelope, roots)
-    return TrustPolicy.read(read_object(envelope.payload, _POLICY, TRUST_BYTES_MAX))
+def open_policy(data: bytes, roots: Sequence[keys.PublicKey] | None) -> TrustPolicy:
+    """The policy that a root key signed, in force or not; without roots its signatures are not verified."""
+    with boundary():
+        return TrustPolicy.model_validate_json(native.trust_policy(data, None if roots is None else _pems(roots)))
 
 
 def sign_policy(policy: TrustPolicy, roots: Iterable[keys.PrivateKey]) -> bytes:
@@ -90,13 +112,9 @@ def sign_policy(policy: TrustPolicy, roots: Iterable[keys.PrivateKey]) -> bytes:
     return dsse.Envelope(PAYLOAD_TYPE, payload, signatures).text()
 
 
-def _check_roots(envelope: dsse.Envelope, roots: Sequence[keys.PublicKey]) -> None:
-    """One root that is known is enough, so that roots can be changed: the next one signs beside the old one first."""
-    known = {keys.hint(root): root for root in roots}
-    mine = [signature for signature in envelope.signatures if signature.keyid in known]
-    if not mine:
-        step = "give the root key that signed it"
-        raise refused(Reason.UNKNOWN_KEY, "the trust policy is signed by no root key that is known here", step)
-    for signature in mine:
-        if not keys.verified(known[signature.keyid], signature.sig, envelope.signed_bytes()):
-            raise refused(Reason.BAD_SIGNATURE, "the trust policy was changed after a root key signed it")
+def _pems(roots: Sequence[keys.PublicKey]) -> str:
+    return "".join(keys.public_pem(root) for root in roots)
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "replace")

@@ -1,15 +1,1 @@
 """Model repositories in Triton's layout, read so that they can be served here, with every field that does not map said."""
-
-from flyball.triton.compile import Repository, read_repository, refuse_if_none_is_served
-from flyball.triton.live import LiveRepository
-from flyball.triton.report import ModelReport, Note, RepositoryReport
-
-__all__ = [
-    "LiveRepository",
-    "ModelReport",
-    "Note",
-    "Repository",
-    "RepositoryReport",
-    "read_repository",
-    "refuse_if_none_is_served",
-]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from flyball.documents.names import is_name
 from flyball.documents.snapshot import Bundle, compile_models
-from flyball.documents.snapshot.models import FORMAT_OLDEST
+from flyball.documents.snapshot.models import FORMAT
 from flyball.documents.snapshot.store import canonical, digest_of
 from flyball.errors import ModelRefusedError
 from flyball.triton.compile import read_model, read_repository, refuse_if_none_is_served
@@ -62,7 +62,7 @@ class LiveRepository:
     def _bundle(self) -> Bundle:
         self._generation += 1
         entries = [{"name": name, "digest": digest_of(document)} for name, document in sorted(self._documents.items())]
-        index = canonical({"format": FORMAT_OLDEST, "generation": self._generation, "deployments": entries})
+        index = canonical({"format": FORMAT, "generation": self._generation, "deployments": entries})
         return Bundle(index, tuple(document for _, document in sorted(self._documents.items())))
 
 

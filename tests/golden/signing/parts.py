@@ -132,7 +132,7 @@ def oms_statement(files=FILES, order=None, **serialization):
     listed = [
         {"name": name, "algorithm": "sha256", "digest": hashlib.sha256(files[name].encode()).hexdigest()} for name in order
     ]
-    how = {"method": "files", "hash_type": "sha256", "allow_symlinks": False, "ignore_paths": sorted(oms.PASSED_BY)}
+    how = {"method": "files", "hash_type": "sha256", "allow_symlinks": False, "ignore_paths": oms.IGNORED}
     return {
         "_type": oms.STATEMENT_TYPE,
         "subject": [{"name": "fraud", "digest": {"sha256": root_of(files, order)}}],

@@ -1,5 +1,6 @@
 """The cases about releases, the trust policy and the Snapshot's index."""
 
+import base64
 import hashlib
 import json
 
@@ -37,7 +38,7 @@ from parts import (
 )
 
 from flyball.signing import oms, trust
-from flyball.signing.strict import decode_base64, encode_base64, written
+from flyball.signing.strict import encode_base64, written
 
 INDEX = b'{"format": 5, "generation": 3}\n'
 
@@ -91,7 +92,7 @@ def signatures(corpus):
     moved = changed(_document(release_text(ANNA, BEN, CARA)), ("signatures", 1), other)
     case("approval of another release", "bad_signature", "though another approved", text(moved))
     altered = _document()
-    payload = decode_base64(altered["payload"], "").replace(b'"standard"', b'"low"')
+    payload = base64.b64decode(altered["payload"]).replace(b'"standard"', b'"low"')
     altered["payload"] = encode_base64(payload)
     case("tier changed after signing", "bad_signature", "fewer approvals", text(altered))
     stolen = changed(_document(release_text(ANNA, STRANGER)), ("signatures", 1, "keyid"), BEN.hint)
@@ -246,7 +247,7 @@ def policies(corpus):
         "policy without signatures", "unsigned", "an empty list", text(changed(_document(trust_text()), ("signatures",), []))
     )
     altered = _document(trust_text())
-    altered["payload"] = encode_base64(decode_base64(altered["payload"], "").replace(b'"standard":1', b'"standard":0'))
+    altered["payload"] = encode_base64(base64.b64decode(altered["payload"]).replace(b'"standard":1', b'"standard":0'))
     case("policy changed after signing", "bad_signature", "fewer approvals", text(altered))
     both = _document(trust_text(ROOT, ROOT_NEW))
     both["signatures"][1]["sig"] = _document(trust_text(ROOT_NEW, serial=8))["signatures"][0]["sig"]

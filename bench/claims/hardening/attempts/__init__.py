@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BEFORE = Path("bench/results/published/hardening-before.json")
+BEFORE = Path("bench/results/published/hardening-before.json.gz")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ than the file's name theirs. Exits 1 where a fault is still there.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import subprocess
 import sys
@@ -34,7 +35,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=Path, default=Path(), help="a checkout that was built")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
-    parser.add_argument("--store", type=Path, help="merge the results into this file")
+    parser.add_argument("--store", type=Path, help="merge the results into this .json.gz")
     arguments = parser.parse_args()
     build = Build(arguments.build.absolute())
     chosen = [attempt for attempt in all_attempts() if not arguments.only or attempt.name in arguments.only]
@@ -55,10 +56,12 @@ def _store(path: Path, build: Build, results: dict[str, dict[str, object]]) -> N
         text=True,
         check=True,
     ).stdout.strip()
-    stored: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"commit": commit, "attempts": {}}
+    stored: dict[str, Any] = {"commit": commit, "attempts": {}}
+    if path.exists():
+        stored = json.loads(gzip.decompress(path.read_bytes()))
     other = {} if stored["commit"] == commit else {"commit": commit}
     stored["attempts"].update({name: {**result, **other} for name, result in results.items()})
-    path.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
+    path.write_bytes(gzip.compress(json.dumps(stored, sort_keys=True).encode(), mtime=0))
 
 
 if __name__ == "__main__":

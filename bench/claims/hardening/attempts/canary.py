@@ -39,13 +39,13 @@ def _snapshot(folder: Path) -> Path:
     versions = [{"version": "1", "artifact": _model(folder / "one.onnx", breaks=False)}]
     tried = [{"version": "2", "artifact": _model(folder / "two.onnx", breaks=True)}]
     document = json.dumps({
-        "format": 5, "name": "m", "route": {"version": "1"}, "versions": versions,
+        "format": 1, "name": "m", "route": {"version": "1"}, "versions": versions,
         "candidate": {"share": 0.5, "shadow": False, "versions": tried},
     }).encode()  # fmt: skip
     digest = hashlib.sha256(document).hexdigest()
     (folder / "deployments").mkdir()
     (folder / f"deployments/{digest}.json").write_bytes(document)
-    index = {"format": 5, "generation": 1, "deployments": [{"name": "m", "digest": f"sha256:{digest}"}]}
+    index = {"format": 1, "generation": 1, "deployments": [{"name": "m", "digest": f"sha256:{digest}"}]}
     (folder / "index.json").write_text(json.dumps(index))
     return folder / "index.json"
 

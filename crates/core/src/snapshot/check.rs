@@ -2,7 +2,7 @@
 //! hide the others; meaning (duplicates, routes) is only judged where the parts are sound by themselves.
 
 use super::{
-    BATCH_ROWS_MAX, CONCURRENCY_MAX, DEPLOYMENTS_MAX, FORMAT, FORMAT_OLDEST, GENERATION_MAX, IN_FLIGHT_MAX,
+    BATCH_ROWS_MAX, CONCURRENCY_MAX, DEPLOYMENTS_MAX, FORMAT, GENERATION_MAX, IN_FLIGHT_MAX,
     LABEL_CHARACTERS_MAX, LABELLED_OUTPUTS_MAX, LABELS_MAX, Limits, RUN_MS_LEAST, SHARE_MAX, SnapshotFault,
     TIME_MS_MAX, VERSIONS_MAX, WINDOW_MS_MAX,
 };
@@ -14,13 +14,11 @@ use std::ops::RangeInclusive;
 mod signed;
 
 pub(super) fn index(document: &Value) -> Vec<SnapshotFault> {
-    let mut check = Check::of(document);
-    let optional: &[&str] = if check.format < 5 { &[] } else { &["registry", "environment"] };
-    if let Some(root) = check.object("", document, &["format", "generation", "deployments"], optional) {
+    let mut check = Check::default();
+    let required = ["format", "generation", "deployments"];
+    if let Some(root) = check.object("", document, &required, &["registry", "environment"]) {
         check.format(root);
-        if check.format >= 5 {
-            check.origin(root);
-        }
+        check.origin(root);
         check.integer("generation", root.get("generation"), 1..=GENERATION_MAX);
         let entries = check.list("deployments", root.get("deployments"), 0..=DEPLOYMENTS_MAX);
         let mut seen = HashSet::new();
@@ -35,54 +33,39 @@ pub(super) fn index(document: &Value) -> Vec<SnapshotFault> {
 }
 
 pub(super) fn deployment(document: &Value) -> Vec<SnapshotFault> {
-    let mut check = Check::of(document);
-    let format = check.format;
-    let optional: &[&str] = match format {
-        1 => &["limits"],
-        2 => &["limits", "slo", "batch"],
-        3 => &["limits", "slo", "batch", "labels"],
-        4 => &["limits", "slo", "batch", "labels", "decision"],
-        _ => &["limits", "slo", "batch", "labels", "decision", "signed", "candidate"],
-    };
-    if let Some(root) = check.object("", document, &["format", "name", "route", "versions"], optional) {
+    let mut check = Check::default();
+    let required = ["format", "name", "route", "versions"];
+    let optional = ["limits", "slo", "batch", "labels", "decision", "signed", "candidate"];
+    if let Some(root) = check.object("", document, &required, &optional) {
         check.format(root);
         check.name("", root, &mut HashSet::new());
         let mut versions = HashSet::new();
         check.versions("versions", root, &mut versions);
         check.route(root, &versions);
-        let rows_max = check.limits(root);
-        if format >= 2 {
-            check.slo(root);
-            check.batch(root, rows_max);
-        }
-        if format >= 3 {
-            check.labels(root);
-        }
-        if format >= 4 {
-            check.decision("decision", root);
-        }
-        if format >= 5 {
-            check.signed("signed", root);
-            check.candidate(root, versions);
-        }
+        check.terms(root);
+        check.labels(root);
+        check.decision("decision", root);
+        check.signed("signed", root);
+        check.candidate(root, versions);
     }
     check.faults
 }
 
+/// The part of a deployment that a compiler is given for all of its models.
+pub(super) fn terms(document: &Value) -> Vec<SnapshotFault> {
+    let mut check = Check::default();
+    if let Some(root) = check.object("", document, &[], &["limits", "slo", "batch"]) {
+        check.terms(root);
+    }
+    check.faults
+}
+
+#[derive(Default)]
 struct Check {
     faults: Vec<SnapshotFault>,
-    /// The document's. Keys that came later are unknown ones in it.
-    format: u64,
 }
 
 impl Check {
-    fn of(document: &Value) -> Check {
-        // A format that is a fault itself is judged as the newest: its keys would only be told as faults once more.
-        let stated = document.get("format").and_then(Value::as_u64);
-        let format = stated.filter(|format| FORMATS.contains(format)).unwrap_or(FORMAT);
-        Check { faults: Vec::new(), format }
-    }
-
     fn fault(&mut self, path: &str, is: Option<&Value>, allowed: impl Into<String>) {
         self.faults.push(SnapshotFault {
             path: path.to_owned(),
@@ -109,11 +92,7 @@ impl Check {
         }
         let known = || required.iter().chain(optional).copied();
         for (key, is) in map.iter().filter(|(key, _)| !known().any(|name| name == *key)) {
-            let place = match self.format {
-                FORMAT => "here".to_owned(),
-                older => format!("in format {older}"),
-            };
-            let allowed = format!("no such key {place}; keys are {}", known().collect::<Vec<_>>().join(", "));
+            let allowed = format!("no such key; keys are {}", known().collect::<Vec<_>>().join(", "));
             self.fault(&join(path, key), Some(is), allowed);
         }
         Some(map)
@@ -143,11 +122,7 @@ impl Check {
         let value = value?;
         let sound = value.as_u64().filter(|number| range.contains(number));
         if sound.is_none() {
-            self.fault(
-                path,
-                Some(value),
-                format!("a whole number from {} to {}", range.start(), range.end()),
-            );
+            self.fault(path, Some(value), format!("a whole number, {} to {}", range.start(), range.end()));
         }
         sound
     }
@@ -176,9 +151,8 @@ impl Check {
 
     fn format(&mut self, root: &Map<String, Value>) {
         let Some(value) = root.get("format") else { return };
-        if !value.as_u64().is_some_and(|format| FORMATS.contains(&format)) {
-            let allowed = format!("{FORMAT_OLDEST} to {FORMAT}: compile the snapshot down for this reader");
-            self.fault("format", Some(value), allowed);
+        if value.as_u64() != Some(FORMAT) {
+            self.fault("format", Some(value), format!("{FORMAT}, the format that this build reads"));
         }
     }
 
@@ -194,8 +168,7 @@ impl Check {
     /// Numbers that were `seen` already are taken.
     fn versions<'v>(&mut self, path: &str, owner: &'v Map<String, Value>, seen: &mut HashSet<&'v str>) {
         // A decision may do without a model: whether this one does is `decision`'s to say.
-        let decides =
-            self.format >= 5 && path == "versions" && owner.get("decision").is_some_and(Value::is_object);
+        let decides = path == "versions" && owner.get("decision").is_some_and(Value::is_object);
         let least = usize::from(!decides);
         let versions = self.list(path, owner.get("versions"), least..=VERSIONS_MAX);
         for (place, version) in versions.iter().enumerate() {
@@ -242,17 +215,21 @@ impl Check {
         }
     }
 
+    fn terms(&mut self, owner: &Map<String, Value>) {
+        let rows_max = self.limits(owner);
+        self.slo(owner);
+        self.batch(owner, rows_max);
+    }
+
     /// Gives the rows that one run may have, for the check of `batch`; none where they are a fault themselves.
     fn limits(&mut self, root: &Map<String, Value>) -> Option<u64> {
         let rows_by_default = Some(u64::from(Limits::default().batch_rows_max));
         let Some(limits) = root.get("limits") else { return rows_by_default };
-        let bounds = if self.format == 1 { &LIMITS[..LIMITS_OF_FORMAT_1] } else { &LIMITS };
-        let keys: Vec<_> = bounds.iter().map(|(key, _)| *key).collect();
-        let limits = self.object("limits", limits, &[], &keys)?;
+        let limits = self.object("limits", limits, &[], &LIMITS.each_ref().map(|(key, _)| *key))?;
         let mut rows = rows_by_default;
-        for (key, range) in bounds {
-            let sound = self.integer(&join("limits", key), limits.get(*key), range.clone());
-            if *key == "batch_rows_max" && limits.contains_key(*key) {
+        for (key, range) in LIMITS {
+            let sound = self.integer(&join("limits", key), limits.get(key), range);
+            if key == "batch_rows_max" && limits.contains_key(key) {
                 rows = sound;
             }
         }
@@ -305,9 +282,7 @@ impl Check {
     }
 }
 
-const FORMATS: RangeInclusive<u64> = FORMAT_OLDEST..=FORMAT;
-
-/// The keys of `limits` and their bounds; those of format 1 are the first.
+/// The keys of `limits` and their bounds.
 const LIMITS: [(&str, RangeInclusive<u64>); 6] = [
     ("in_flight_max", 1..=IN_FLIGHT_MAX),
     ("batch_rows_max", 1..=BATCH_ROWS_MAX),
@@ -316,7 +291,6 @@ const LIMITS: [(&str, RangeInclusive<u64>); 6] = [
     ("run_ms_max", RUN_MS_LEAST..=TIME_MS_MAX),
     ("share", 1..=SHARE_MAX),
 ];
-const LIMITS_OF_FORMAT_1: usize = 2;
 
 const NAME_ALLOWED: &str = "1 to 128 of A-Z a-z 0-9 . _ -, not starting with '.'";
 const VERSION_ALLOWED: &str = "a decimal number from \"1\" to \"999999999\", as a string";

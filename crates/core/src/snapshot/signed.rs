@@ -1,4 +1,4 @@
-//! What format 5 adds: where a snapshot comes from, what says that a deployment may be served, and what is tried beside it.
+//! Where a snapshot comes from, what says that a deployment may be served, and what is tried beside it.
 //! Signatures are carried here and judged elsewhere: that bundles and releases are objects is all that is known of them.
 
 use super::Version;

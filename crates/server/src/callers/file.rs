@@ -1,5 +1,5 @@
-//! The callers' file: JSON, checked as a whole, every fault told at once. `python/flyball/documents/config/callers.py` writes it and has the
-//! same limits. Knows nothing of connections.
+//! The callers' file: JSON, checked as a whole, every fault told at once. `python/flyball/documents/config/callers.py` writes
+//! it. Knows nothing of connections.
 
 use crate::config::ConfigFault;
 use flyball_core::snapshot::strict_json;
@@ -44,11 +44,18 @@ const RIGHT: &str = "VERB, VERB:NAME or VERB:PREFIX*, where VERB is infer, decid
 pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Entry>, Vec<ConfigFault>> {
     let mut check = Check::default();
     let document = strict_json(bytes).unwrap_or_else(|error| {
-        check.refuse("", &error.to_string(), "a JSON object");
+        check.refuse("", error.to_string(), "a JSON object");
         Value::Object(Map::from_iter([("callers".to_owned(), Value::Array(Vec::new()))]))
     });
     let entries = check.document(&document);
     if check.faults.is_empty() { Ok(entries) } else { Err(check.faults) }
+}
+
+/// All faults of a callers' file, sorted by path.
+pub fn check_callers(bytes: &[u8]) -> Vec<ConfigFault> {
+    let mut faults = parse(bytes).err().unwrap_or_default();
+    faults.sort_by(|one, other| one.path.cmp(&other.path));
+    faults
 }
 
 #[derive(Default)]
@@ -59,9 +66,8 @@ struct Check {
 }
 
 impl Check {
-    fn refuse(&mut self, path: &str, is: &str, allowed: &str) {
-        let is = is.chars().take(80).collect();
-        self.faults.push(ConfigFault { path: path.to_owned(), is, allowed: allowed.to_owned() });
+    fn refuse(&mut self, path: &str, is: impl Into<Value>, allowed: &str) {
+        self.faults.push(ConfigFault { path: path.to_owned(), is: is.into(), allowed: allowed.to_owned() });
     }
 
     /// The object at `path`, whose keys must be among `allowed`.
@@ -72,14 +78,14 @@ impl Check {
         allowed: &[&str],
     ) -> Option<&'v Map<String, Value>> {
         let Some(object) = value.as_object() else {
-            self.refuse(path, &value.to_string(), "an object");
+            self.refuse(path, value.clone(), "an object");
             return None;
         };
         for key in object.keys().filter(|key| !allowed.contains(&key.as_str())) {
             let place = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
             self.refuse(
                 &place,
-                &object[key].to_string(),
+                object[key].clone(),
                 &format!("no such key; keys are {}", allowed.join(", ")),
             );
         }
@@ -95,11 +101,7 @@ impl Check {
                 list.iter().enumerate().filter_map(entry).collect()
             }
             None => {
-                self.refuse(
-                    "callers",
-                    &callers.to_string(),
-                    &format!("a list of up to {CALLERS_MAX} callers"),
-                );
+                self.refuse("callers", callers.clone(), &format!("a list of up to {CALLERS_MAX} callers"));
                 Vec::new()
             }
         }
@@ -110,8 +112,8 @@ impl Check {
         let at = |key: &str| format!("{path}.{key}");
         let name = object.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         if !sound_name(&name) {
-            let is = object.get("name").unwrap_or(&Value::Null).to_string();
-            self.refuse(&at("name"), &is, "1 to 64 of A-Z a-z 0-9 . _ -, and not none");
+            let is = object.get("name").cloned().unwrap_or_default();
+            self.refuse(&at("name"), is, "1 to 64 of A-Z a-z 0-9 . _ -, and not none");
         }
         self.once(&at("name"), "name", &name);
         let keys = self.list(object, &at("keys_sha256"), "keys_sha256", KEYS_OF_A_CALLER_MAX, |value| {
@@ -133,7 +135,7 @@ impl Check {
             } else {
                 "at least one of keys_sha256, sans and uids"
             };
-            self.refuse(path, &name, allowed);
+            self.refuse(path, name.as_str(), allowed);
         }
         let rights = self.rights(object, &at("may"));
         let per_second = self.number(object, &at("requests_per_second"), "requests_per_second", RATE);
@@ -153,14 +155,14 @@ impl Check {
     fn rights(&mut self, object: &Map<String, Value>, path: &str) -> Vec<Right> {
         let Some(value) = object.get("may") else { return Vec::new() };
         let Some(items) = value.as_array().filter(|items| items.len() <= RIGHTS_OF_A_CALLER_MAX) else {
-            self.refuse(path, &value.to_string(), &format!("a list of up to {RIGHTS_OF_A_CALLER_MAX}"));
+            self.refuse(path, value.clone(), &format!("a list of up to {RIGHTS_OF_A_CALLER_MAX}"));
             return Vec::new();
         };
         let mut rights = Vec::with_capacity(items.len());
         for (place, item) in items.iter().enumerate() {
             match item.as_str().and_then(|text| text.parse().ok()) {
                 Some(right) => rights.push(right),
-                None => self.refuse(&format!("{path}[{place}]"), &item.to_string(), RIGHT),
+                None => self.refuse(&format!("{path}[{place}]"), item.clone(), RIGHT),
             }
         }
         rights
@@ -185,14 +187,14 @@ impl Check {
             Some(value) => value,
         };
         let Some(items) = value.as_array().filter(|items| items.len() <= max) else {
-            self.refuse(path, &value.to_string(), &format!("a list of up to {max}"));
+            self.refuse(path, value.clone(), &format!("a list of up to {max}"));
             return Vec::new();
         };
         let mut taken = Vec::with_capacity(items.len());
         for (place, item) in items.iter().enumerate() {
             let path = format!("{path}[{place}]");
             match read(item) {
-                None => self.refuse(&path, &item.to_string(), allowed),
+                None => self.refuse(&path, item.clone(), allowed),
                 Some(mark) => {
                     self.once(&path, key, &format!("{mark:?}"));
                     taken.push(mark);
@@ -219,7 +221,7 @@ impl Check {
         let number = value.as_u64().filter(|number| range.contains(number));
         if number.is_none() {
             let allowed = format!("a whole number, {} to {}", range.start(), range.end());
-            self.refuse(path, &value.to_string(), &allowed);
+            self.refuse(path, value.clone(), &allowed);
         }
         number.and_then(|number| u32::try_from(number).ok())
     }

@@ -1,4 +1,4 @@
-//! Which settings hold together, and what is said of those that do not. The readers of both languages are compared elsewhere.
+//! Which settings hold together, and what is said of those that do not.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn there_are_no_more_compute_lanes_than_lanes_where_both_are_given() {
     assert_eq!(faults(Some(2), 2), []);
     assert_eq!(faults(None, 256), [], "the machine decides on lanes, and the server on the rest");
     let told: Vec<_> = faults(Some(2), 3).iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["compute_lanes is 3; allowed: 1 to 2, no more than lanes"]);
+    assert_eq!(told, ["compute_lanes is 3; allowed: null, or a whole number, 1 to 256, no more than lanes"]);
     assert_eq!(faults(Some(2), 257).len(), 1, "told once");
     assert_eq!(faults(Some(0), 3).len(), 1, "only lanes is wrong");
 }
@@ -111,9 +111,9 @@ fn a_journal_may_lose_no_less_than_two_rounds_to_the_disk() {
         config.check().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(faults(1000, 2000), [""; 0]);
-    let allowed = "allowed: 2000 to 60000, twice journal_sync_ms or more";
+    let allowed = "allowed: a whole number, 100 to 60000, twice journal_sync_ms or more";
     assert_eq!(faults(1000, 1999), [format!("journal_loss_ms_max is 1999; {allowed}")]);
-    assert_eq!(faults(1000, 99), ["journal_loss_ms_max is 99; allowed: 100 to 60000"]);
+    assert_eq!(faults(1000, 99), [format!("journal_loss_ms_max is 99; {allowed}")]);
 }
 
 #[test]
@@ -126,6 +126,32 @@ fn the_place_of_a_key_is_a_file_the_environment_or_a_command() {
 }
 
 #[test]
-fn an_unknown_setting_is_refused() {
-    assert!(serde_json::from_str::<ServerConfig>(r#"{"lane": 2}"#).is_err());
+fn unknown_settings_wrong_types_and_numbers_out_of_bounds_are_told_at_once() {
+    let text =
+        r#"{"lane": 2, "lanes": "2", "listen": ["h:1", 7], "mlock": 1, "grace_ms": -1, "log": "loud"}"#;
+    let faults = ServerConfig::read(text.as_bytes()).unwrap_err();
+    let told: Vec<_> = faults.iter().map(|fault| fault.path.as_str()).collect();
+    assert_eq!(told, ["grace_ms", "lane", "lanes", "listen[1]", "log", "mlock"]);
+    assert_eq!(faults[0].allowed, "a whole number, 0 to 3600000");
+    assert!(faults[1].allowed.starts_with("no such key; keys are allow_anonymous, "));
+    assert_eq!(faults[2].to_string(), "lanes is \"2\"; allowed: null, or a whole number, 1 to 256");
+}
+
+#[test]
+fn what_is_no_object_is_one_fault_of_the_whole_and_no_settings_are_the_defaults() {
+    for text in ["", "[]", "{", r#"{"lanes": 1, "lanes": 2}"#] {
+        let faults = ServerConfig::read(text.as_bytes()).unwrap_err();
+        assert_eq!(faults.iter().map(|fault| fault.path.as_str()).collect::<Vec<_>>(), [""], "{text}");
+    }
+    assert_eq!(ServerConfig::read(b"{}").unwrap(), ServerConfig::default());
+}
+
+#[test]
+fn every_number_has_its_bounds_and_every_switch_its_words() {
+    let defaults = serde_json::to_value(ServerConfig::default()).unwrap();
+    for (key, value) in defaults.as_object().unwrap() {
+        let bounded = NUMBERS.iter().any(|(known, _)| known == key);
+        assert!(bounded || !value.is_number(), "{key}");
+        assert_eq!(allowed(key) == "true or false", value.is_boolean(), "{key}");
+    }
 }

@@ -116,7 +116,7 @@ fn bundle(folder: &tempfile::TempDir) -> Bundle {
     });
     let artifact = json!({"path": path, "digest": Digest::of(&model)});
     let document = json!({
-        "format": 4, "name": "d", "route": {"version": "1"}, "versions": [{"version": "1", "artifact": artifact}],
+        "format": 1, "name": "d", "route": {"version": "1"}, "versions": [{"version": "1", "artifact": artifact}],
         "decision": decision,
     })
     .to_string();

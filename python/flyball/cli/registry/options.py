@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flyball.registry.acts.interface import Acting, Actor
     from flyball.registry.acts.registry import Subject
     from flyball.registry.acts.rules import Gate
-    from flyball.registry.local import HomeRegistry
+    from flyball.registry.local import LocalRegistry
 
 WHERE = ".flyball/registry"
 _INSTALL = "install it:  pip install 'flyball[registry]'"
@@ -103,15 +103,15 @@ def opened(where: str) -> Iterator[Acting]:
 
 
 @contextmanager
-def home(where: str) -> Iterator[HomeRegistry]:
+def home(where: str) -> Iterator[LocalRegistry]:
     """The registry in a folder of this machine; some verbs work nowhere else."""
     if behind_http(where):
         raise UsageError("this works only where the registry is", next_step="run it there, with --registry HOME")
     try:
-        from flyball.registry.local import HomeRegistry
+        from flyball.registry.local import LocalRegistry
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"the registry needs {error.name}, which is not here", next_step=_INSTALL) from error
-    registry = HomeRegistry.open(Path(where), gates=_gates)
+    registry = LocalRegistry.open(Path(where), gates=_gates)
     try:
         yield registry
     finally:

@@ -7,14 +7,14 @@ routes, keys or the registry.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-import sys
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
+
+from flyball.documents.log import log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -72,7 +72,7 @@ class Bounds:
             nonlocal answered
             if message["type"] == "http.response.start":
                 answered = True
-                _log(scope, request_id, message["status"], began)
+                _log_request(scope, request_id, message["status"], began)
                 message["headers"] = [
                     *(pair for pair in message["headers"] if pair[0] != b"x-request-id"),
                     (b"x-request-id", request_id.encode()),
@@ -93,21 +93,20 @@ class Bounds:
         return BODY_BYTES_MAX
 
 
-def _log(scope: Scope, request_id: str, status: int, began: float) -> None:
+def _log_request(scope: Scope, request_id: str, status: int, began: float) -> None:
     """One line for each act, and for each question that was refused."""
     if scope["method"] in _QUESTIONS and status < 400:
         return
-    line = {
-        "level": "INFO" if status < 500 else "ERROR",
-        "message": "admin request",
-        "request_id": request_id,
-        "method": scope["method"],
-        "path": scope["path"][:200],
-        "status": status,
-        "actor": scope["state"].get("actor"),
-        "ms": round((time.monotonic() - began) * 1000),
-    }
-    sys.stderr.write(json.dumps(line) + "\n")
+    log(
+        "INFO" if status < 500 else "ERROR",
+        "admin request",
+        request_id=request_id,
+        method=scope["method"],
+        path=scope["path"][:200],
+        status=status,
+        actor=scope["state"].get("actor"),
+        ms=round((time.monotonic() - began) * 1000),
+    )
 
 
 def _request_id(told: bytes) -> str:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flyball.registry.local import HomeRegistry
+    from flyball.registry.local import LocalRegistry
 
 
-class LateRegistry:
+class LazyRegistry:
     """Everything that the registry has, once it can be opened; until then each request is told why it cannot."""
 
-    def __init__(self, opening: Callable[[], HomeRegistry]) -> None:
+    def __init__(self, opening: Callable[[], LocalRegistry]) -> None:
         self._opening = opening
-        self._found: HomeRegistry | None = None
+        self._found: LocalRegistry | None = None
         self._lock = threading.Lock()
 
     def __getattr__(self, name: str) -> Any:

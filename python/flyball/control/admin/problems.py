@@ -7,7 +7,6 @@ that the registry raised. Must not know routes.
 from __future__ import annotations
 
 import json
-import sys
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from flyball.documents.log import log
 from flyball.errors import (
     ConfigRefusedError,
     DeadlineError,
@@ -124,13 +124,7 @@ def respond(error: FlyballError, request_id: str) -> JSONResponse:
         headers["retry-after"] = str(max(1, round(error.retry_after_s)))
     document = problem_of(error, request_id)
     if document["detail"] != error.message:
-        line = {
-            "level": "INFO",
-            "message": "admin request refused",
-            "request_id": request_id,
-            "reason": error.message[:2000],
-        }
-        sys.stderr.write(json.dumps(line) + "\n")
+        log("INFO", "admin request refused", request_id=request_id, reason=error.message[:2000])
     return JSONResponse(document, document["status"], headers, MEDIA_TYPE)
 
 
@@ -186,8 +180,7 @@ def unforeseen(error: Exception, request_id: str) -> JSONResponse:
     """A fault of ours: its words go to the log, under the request's id, and not to the caller."""
     if isinstance(error, HTTPException) and error.status_code in _REFUSALS:
         return respond(_REFUSALS[error.status_code](), request_id)  # of a body that nobody had asked for
-    line = {"level": "ERROR", "message": "admin request failed", "request_id": request_id, "reason": repr(error)[:2000]}
-    sys.stderr.write(json.dumps(line) + "\n")
+    log("ERROR", "admin request failed", request_id=request_id, reason=repr(error)[:2000])
     hidden = FlyballError(
         "the registry failed at this request", code="unexpected", next_step=f"the server's log has {request_id}"
     )

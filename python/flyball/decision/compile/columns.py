@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flyball.decision.compile.files import Files
-    from flyball.decision.fit import Fitted
+    from flyball.decision.fit.fitted import Fitted
     from flyball.decision.spec.spec import Spec
 
 # What must be known before a step can run, and what only fitting reads.

@@ -10,7 +10,7 @@ import hashlib
 import io
 from typing import TYPE_CHECKING
 
-from flyball.decision.fit import Fitted, read_fitted
+from flyball.decision.fit.fitted import Fitted, read_fitted
 from flyball.decision.spec.faults import fault_at
 from flyball.errors import FlyballError
 from flyball.native.model_documents import ModelFiles

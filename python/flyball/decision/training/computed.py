@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from flyball.decision.fit import Column, Columns
+    from flyball.decision.fit.columns import Column, Columns
     from flyball.decision.spec.spec import Spec
 
 ROWS_AT_ONCE = 20_000

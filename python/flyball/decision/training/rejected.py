@@ -5,7 +5,6 @@ A model that is trained on such rows learns from columns that no request can hav
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from flyball.decision.compile.columns import kinds
@@ -18,12 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from flyball.decision.fit import Columns
+    from flyball.decision.fit.columns import Columns
     from flyball.decision.spec.spec import Spec
 
 _COUNTED_MAX = 1000  # each costs about a millisecond
 _ROWS_AFTER_FAULT = 16  # doubled while no row is rejected: rows after a rejected one are read again
-_FAULT = re.compile(r"row (\d+), field (\w+): allowed is (.*)", re.DOTALL)
 
 
 def refuse_rejected(spec: Spec, columns: Columns, categories: Mapping[str, list[str]], data: Path) -> None:
@@ -56,11 +54,10 @@ def _faults(spec: Spec, fields: Columns, categories: Mapping[str, list[str]], co
             decisions.compute_features(document, list(rows_of(fields, kinds(spec), which)))
             start, size = which.stop, min(2 * size, ROWS_AT_ONCE)
         except InvalidInputError as error:
-            found = _FAULT.fullmatch(error.message)
-            if found is None:
+            if error.row is None:
                 raise
-            start, size = start + int(found[1]) + 1, _ROWS_AFTER_FAULT
-            yield start - 1, found[2], found[3]
+            start, size = start + error.row + 1, _ROWS_AFTER_FAULT
+            yield start - 1, error.faults[0].path, error.faults[0].allowed
 
 
 def _document(spec: Spec, fields: Columns, categories: Mapping[str, list[str]]) -> dict[str, Any]:

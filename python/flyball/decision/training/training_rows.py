@@ -12,8 +12,8 @@ import numpy as np
 
 from flyball.decision.compile.columns import kinds, open_steps, touched, whole_steps
 from flyball.decision.compile.files import Files
-from flyball.decision.fit import apply, fit_transforms, is_open
-from flyball.decision.fit.columns import absent, is_text
+from flyball.decision.fit.columns import absent, apply, is_text
+from flyball.decision.fit.learn import fit_transforms, is_open
 from flyball.decision.spec.faults import refusal
 from flyball.decision.spec.read import read_spec
 from flyball.decision.training.computed import computed_of, reads_of, with_computed
@@ -24,7 +24,8 @@ from flyball.rows.columns import read_columns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from flyball.decision.fit import Column, Columns, Fitted
+    from flyball.decision.fit.columns import Column, Columns
+    from flyball.decision.fit.fitted import Fitted
     from flyball.decision.spec.faults import Origin
     from flyball.decision.spec.fields import Feature, Field
     from flyball.decision.spec.spec import Spec

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from flyball.decision.bulk_calls import DEADLINE_MS, QUEUE_WAIT_MS
 from flyball.decision.local import LocalServer
 from flyball.documents.snapshot import Bundle
-from flyball.documents.snapshot.models import FORMAT_OLDEST
+from flyball.documents.snapshot.models import FORMAT
 from flyball.documents.snapshot.store import canonical, digest_of
 from flyball.errors import FlyballError
 
@@ -193,7 +193,7 @@ def offline_bundle(deployment: Deployment, find: Callable[[str, Path], Path]) ->
     document |= {"limits": {**document.get("limits", {}), **patient}, "slo": {}, "batch": None}
     exact = canonical(document)
     entry = {"name": deployment.name, "digest": digest_of(exact)}
-    index = canonical({"format": FORMAT_OLDEST, "generation": 1, "deployments": [entry]})
+    index = canonical({"format": FORMAT, "generation": 1, "deployments": [entry]})
     return Bundle(index, (exact,), deployment.base)
 
 

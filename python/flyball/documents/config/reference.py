@@ -36,26 +36,7 @@ def render() -> str:
 def _row(key: str, schema: dict[str, Any]) -> str:
     default = json.dumps(schema["default"])
     meaning = schema["description"].replace("|", "\\|")
-    return f"| `{key}` | {schema['unit']} | `{default}` | {_limit(schema)} | {meaning} |"
-
-
-def _limit(schema: dict[str, Any]) -> str:
-    if "enum" in schema:
-        return ", ".join(f"`{value}`" for value in schema["enum"])
-    if "limit" in schema:
-        return str(schema["limit"])
-    options = schema.get("anyOf", [schema])
-    words = []
-    for option in options:
-        if option["type"] == "null":
-            words.append("`null`")
-        elif option["type"] == "string":
-            words.append("a path")
-        elif option["type"] == "boolean":
-            words.append("`true` or `false`")
-        else:
-            words.append(f"{option['minimum']} to {option['maximum']}")
-    return " or ".join(words)
+    return f"| `{key}` | {schema['unit']} | `{default}` | {schema['limit']} | {meaning} |"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The compiler: model files in, a snapshot out. Each model is one deployment; a lone file is its version "1".
 
-Digests come from the native side, which also follows references to external data. Every document is of the oldest format
-that can say what it says, so that a reader one release older takes it too.
+Digests come from the native side, which also follows references to external data.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from flyball.documents.names import NAME_WORDS, is_name
 from flyball.documents.snapshot.check import parse
-from flyball.documents.snapshot.models import FORMAT_OLDEST, FirstLimits, Terms
+from flyball.documents.snapshot.models import FORMAT, Terms
 from flyball.documents.snapshot.store import Bundle, canonical, digest_of
 from flyball.errors import UsageError
 from flyball.native.models import model_files
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
     Read = Callable[[Path], ModelFiles]
 
 VERSION = "1"
-_FORMAT_OF_TERMS = 2
-_FORMAT_OF_LABELS = 3
-_FORMAT_OF_DECISIONS = 4
-_FORMAT_WITHOUT_MODELS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +86,23 @@ def compile_models(
     entries = [
         {"name": model.name, "digest": digest_of(document)} for model, document in zip(models, documents, strict=True)
     ]
-    index = canonical({"format": FORMAT_OLDEST, "generation": generation, "deployments": entries})
+    index = canonical({"format": FORMAT, "generation": generation, "deployments": entries})
     return Bundle(index, tuple(documents))
 
 
 def _deployment(model: ModelSource, terms: Terms, place: Place | None, read: Read) -> dict[str, object]:
     versions = model.files
     return {
+        "format": FORMAT,
         "name": model.name,
         "route": {"version": model.version},
         "versions": [
             {"version": version, "artifact": _artifact(model.name, versions[version], place, read)}
             for version in sorted(versions, key=int)
         ],
-        **_stated(terms, model),
+        **terms.model_dump(),
+        "labels": {output: list(texts) for output, texts in model.labels.items()},
+        "decision": model.decision,
     }
 
 
@@ -115,20 +113,6 @@ def _artifact(name: str, path: Path, place: Place | None, read: Read) -> dict[st
         "digest": files.digest,
         "external_data": [{"name": item.name, "digest": item.digest} for item in files.external_data],
     }
-
-
-def _stated(terms: Terms, model: ModelSource) -> dict[str, object]:
-    """The terms, the labels and the decision, and the oldest format that can say them."""
-    labels = {output: list(texts) for output, texts in model.labels.items()}
-    if model.decision is not None:
-        stated = _FORMAT_OF_DECISIONS if model.files else _FORMAT_WITHOUT_MODELS
-        return {"format": stated, **terms.model_dump(), "labels": labels, "decision": model.decision}
-    if labels:
-        return {"format": _FORMAT_OF_LABELS, **terms.model_dump(), "labels": labels}
-    first = terms.limits.model_dump(include=set(FirstLimits.model_fields))
-    if terms == Terms.model_validate({"limits": first}):
-        return {"format": FORMAT_OLDEST, "limits": first}
-    return {"format": _FORMAT_OF_TERMS, **terms.model_dump()}
 
 
 def _refuse_duplicates(models: Sequence[ModelSource]) -> None:

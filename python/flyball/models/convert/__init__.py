@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flyball.models.convert.draft import Terms
 
 __all__ = ["Converted", "Judged", "Terms", "convert"]
-_HOMES = {"Converted": "conversion", "Judged": "comparing", "Terms": "draft", "convert": "conversion"}
+_HOMES = {"Converted": "conversion", "Judged": "compare", "Terms": "draft", "convert": "conversion"}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flyball.decision.fit import apply, from_sklearn
-from flyball.decision.fit.sklearn_steps import Translated
+from flyball.decision.fit.columns import apply
+from flyball.decision.fit.sklearn_steps import Translated, from_sklearn
 from flyball.errors import InvalidInputError, ModelRefusedError, UsageError
 from flyball.models import attribution
 from flyball.models.convert import skl2onnx_calls

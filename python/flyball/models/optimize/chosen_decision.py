@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball.decision.decision import Decision
-from flyball.decision.fit import Fitted, read_fitted
+from flyball.decision.fit.fitted import Fitted, read_fitted
 from flyball.decision.spec.models import Ablation, Explain, Linear, Tensor
 from flyball.decision.spec.paths import with_paths
 from flyball.decision.spec.transforms import Cross

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from flyball.registry.acts.refusals import Refusals
 from flyball.registry.events.clocks import too_late
 from flyball.registry.events.event import Draft
 from flyball.registry.events.log import now_us
-from flyball.registry.handle import Opened
+from flyball.registry.handle import RegistryHandle
 from flyball.registry.reads import Reading, event_view
 from flyball.registry.views import GateView, ReceiptView
 
@@ -55,7 +56,7 @@ _NOT_FOUND = ("version_not_found", "unknown_environment")
 class Subject:
     """What gates look at: a version, its files, and where it is to go."""
 
-    opened: Opened
+    handle: RegistryHandle
     name: str
     version: Version
     environment: str
@@ -64,7 +65,7 @@ class Subject:
 class Registry(Reading):
     """A registry on this machine. `gates` judge promotions; without them nothing is promoted."""
 
-    def __init__(self, opened: Opened, gates: Callable[[Subject], list[Gate]] | None = None) -> None:
+    def __init__(self, opened: RegistryHandle, gates: Callable[[Subject], list[Gate]] | None = None) -> None:
         super().__init__(opened)
         self._gates = gates
         self._refusals = Refusals(opened.log)
@@ -72,7 +73,7 @@ class Registry(Reading):
     @classmethod
     def open(cls, home: Home | Path | str | None = None, *, gates: Callable[[Subject], list[Gate]] | None = None) -> Self:
         """The registry of a home: one that is named, of FLYBALL_REGISTRY, or `.flyball/registry` here."""
-        return cls(Opened.at(home), gates)
+        return cls(RegistryHandle.at(home), gates)
 
     def close(self) -> None:
         """Give connections back."""
@@ -80,16 +81,16 @@ class Registry(Reading):
             with suppress(UnavailableError):  # a database that is away takes no counts, and must not keep this from ending
                 self._refusals.settle(now=True)
         finally:
-            self.opened.close()
+            self.handle.close()
 
     def resolve(self, ref: str) -> PackageFolder:
         """The files of a version, for a decision that asks it."""
-        state, version = self.opened.find(ref)
-        return self.opened.folder(state.name, version)
+        state, version = self.handle.find(ref)
+        return self.handle.folder(state.name, version)
 
     def register(self, folder: Path, name: str, *, actor: Actor, reason: str = "") -> ReceiptView:
         """Keeps a package's folder (with its meta.json) as the next version of a name."""
-        from flyball.artifacts import put_package
+        from flyball.artifacts.packages import put_package
         from flyball.registry.packages.check import check_package
         from flyball.registry.packages.deployment import PackageFolder
         from flyball.registry.packages.meta import META
@@ -97,7 +98,7 @@ class Registry(Reading):
         with self._refusing("register", name, actor, reason):
             self._check_name(name)
             meta, _ = check_package(PackageFolder(name, 1, _NO_ROOT, folder.absolute()), self.resolve)
-            package = put_package(self.opened.store, folder, name=name)
+            package = put_package(self.handle.store, folder, name=name)
             said = {
                 "root": package.root,
                 "manifest": package.manifest,
@@ -113,10 +114,10 @@ class Registry(Reading):
     def sign(self, ref: str, *, bundle: bytes, release: bytes, actor: Actor, reason: str = "") -> ReceiptView:
         """Takes the OMS bundle over the files and the signed release statement, both made where the key is."""
         with self._refusing("sign", ref, actor, reason):
-            state, version = self.opened.find(ref)
+            state, version = self.handle.find(ref)
             key = self._signer(state.name, version, bundle, release)
             owner, submitted = _owner(actor, key["name"])
-            store = self.opened.store
+            store = self.handle.store
             said = {"bundle": store.put_bytes(bundle).digest, "release": store.put_bytes(release).digest, **key, **submitted}
             number = version.number
             return self._repeated(state.name, owner, reason, lambda now: rules.sign(now, actor, number, said))
@@ -124,23 +125,23 @@ class Registry(Reading):
     def approve(self, ref: str, *, signature: str, key: str, actor: Actor, reason: str = "") -> ReceiptView:
         """Takes an approver's signature (base64) over the release's payload; `key` is the hint of its key."""
         with self._refusing("approve", ref, actor, reason):
-            state, version = self.opened.find(ref)
+            state, version = self.handle.find(ref)
             said = self._approval(ref, version, signature, key)
             owner, submitted = _owner(actor, said["approver"])
-            house, number, release = self.opened.house(), version.number, version.release
+            approval_rules, number, release = self.handle.approval_rules(), version.number, version.release
 
             def judge(now: NameState) -> Allowed | Refusal:
                 if now.versions[number].release != release:
                     words = f"{ref} was signed anew meanwhile, and the approval is for the release before"
                     return rules.Refusal("signed_anew", words, f"look at it, then:  flyball approve {ref} --key FILE")
-                return rules.approve(now, house, actor, number, {**said, **submitted})
+                return rules.approve(now, approval_rules, actor, number, {**said, **submitted})
 
             return self._repeated(state.name, owner, reason, judge)
 
     def reject(self, ref: str, *, actor: Actor, reason: str) -> ReceiptView:
         """Says no to a version: it is placed nowhere from then on."""
         with self._refusing("reject", ref, actor, reason):
-            state, version = self.opened.find(ref)
+            state, version = self.handle.find(ref)
             return self._once(state, actor, reason, rules.reject(state, actor, version.number, reason))
 
     def promote(
@@ -155,16 +156,16 @@ class Registry(Reading):
     ) -> ReceiptView:
         """Places a version in an environment once every gate passed; the receipt has what they found."""
         with self._refusing("promote", ref, actor, reason):
-            state, version = self.opened.find(ref)
-            house = self.opened.house()
-            if house.approvals is None:
-                self.opened.trust()  # says what is wrong with it
+            state, version = self.handle.find(ref)
+            approval_rules = self.handle.approval_rules()
+            if approval_rules.approvals is None:
+                self.handle.trust()  # says what is wrong with it
             asked = rules.Promotion(version.number, environment, candidate, break_glass, reason)
-            found = rules.promotable(state, house, actor, asked)
+            found = rules.promotable(state, approval_rules, actor, asked)
             if isinstance(found, rules.Refusal):
                 raise _error(found)
             evidence = self._judged(state.name, version, asked)
-            receipt = self._once(state, actor, reason, rules.promote(state, house, actor, asked, evidence))
+            receipt = self._once(state, actor, reason, rules.promote(state, approval_rules, actor, asked, evidence))
             gates = [GateView(gate=gate.gate, passed=gate.passed, words=gate.words) for gate in evidence]
             return receipt.model_copy(update={"gates": gates})
 
@@ -173,26 +174,26 @@ class Registry(Reading):
         from flyball.registry.acts.release_check import judge
 
         with self._refusing("rollback", name, actor, reason):
-            state, unfit = self.opened.known(name), judge(self.opened, environment)
-            judged = rules.rollback(state, self.opened.house(), actor, environment, unfit=unfit, to=to)
+            state, unfit = self.handle.known(name), judge(self.handle, environment)
+            judged = rules.rollback(state, self.handle.approval_rules(), actor, environment, unfit=unfit, to=to)
             return self._once(state, actor, reason, judged)
 
     def alias(self, name: str, alias: str, version: int | None, *, actor: Actor, reason: str = "") -> ReceiptView:
         """Lets an alias lead to a version, or nowhere."""
         with self._refusing("alias", name, actor, reason):
-            state = self.opened.known(name)
-            return self._once(state, actor, reason, rules.alias(state, self.opened.house(), actor, alias, version))
+            state = self.handle.known(name)
+            return self._once(state, actor, reason, rules.alias(state, self.handle.approval_rules(), actor, alias, version))
 
     def revoke(self, ref: str, *, actor: Actor, reason: str, stop: bool = False) -> ReceiptView:
         """Takes a version back for good. Where it serves, that must be wanted: the name stops there."""
         with self._refusing("revoke", ref, actor, reason):
-            state, version = self.opened.find(ref)
+            state, version = self.handle.find(ref)
             return self._once(state, actor, reason, rules.revoke(state, actor, version.number, reason, stop=stop))
 
     def retire(self, ref: str, *, actor: Actor, reason: str = "") -> ReceiptView:
         """Ends a version that nothing serves."""
         with self._refusing("retire", ref, actor, reason):
-            state, version = self.opened.find(ref)
+            state, version = self.handle.find(ref)
             return self._once(state, actor, reason, rules.retire(state, actor, version.number))
 
     def forget(self, node: str, *, actor: Actor, reason: str = "") -> ReceiptView:
@@ -200,7 +201,7 @@ class Registry(Reading):
         with self._refusing("forget", node, actor, reason):
             if not actor.roles & ROLES_OF["forget"]:
                 raise ForbiddenError(f"{actor.name} is no deployer", next_step="ask somebody who is")
-            return _receipt(self.opened.nodes.forget(node, actor=actor, reason=reason)[0])
+            return _receipt(self.handle.nodes.forget(node, actor=actor, reason=reason)[0])
 
     def _once(
         self, state: NameState, actor: Actor, reason: str, judged: Allowed | Refusal, source: str | None = None
@@ -216,7 +217,7 @@ class Registry(Reading):
         if source:
             body = {"version": judged.body["version"], "from": source}
             drafts.append(Draft(state.name, "imported", body, actor.name, reason, authenticated=how))
-        return _receipt(self.opened.log.append_all(drafts)[0])
+        return _receipt(self.handle.log.append_all(drafts)[0])
 
     def _repeated(
         self,
@@ -228,7 +229,7 @@ class Registry(Reading):
     ) -> ReceiptView:
         """The same for acts that are judged anew where somebody was faster: they take nothing away from anybody."""
         for left in reversed(range(_TRIES)):
-            state = self.opened.state(name)
+            state = self.handle.state(name)
             try:
                 return self._once(state, actor, reason, judge(state), source)
             except RegistryConflictError:
@@ -251,7 +252,7 @@ class Registry(Reading):
     def _check_name(self, name: str) -> None:
         if not is_name(name):
             raise RegistryRefusedError(f"{name!r} cannot be a name", next_step=NAME_WORDS)
-        for row in self.opened.tables.names():
+        for row in self.handle.tables.names():
             if row.folded == name.lower() and row.name != name:
                 raise RegistryRefusedError(
                     f"there is {row.name} already, which differs only in case", next_step=f"register it as {row.name}"
@@ -260,30 +261,27 @@ class Registry(Reading):
     def _signer(self, name: str, version: Version, bundle: bytes, release: bytes) -> dict[str, Any]:
         """The key and the release's end, once both signatures hold and the release says what this version is."""
         from flyball.registry.acts.release_statement import statement
-        from flyball.signing import dsse
-        from flyball.signing import release as releases
-        from flyball.signing.oms import read_bundle, verify_bundle
         from flyball.signing.reasons import Reason, refused
+        from flyball.signing.release import read_release
         from flyball.signing.strict import seconds
 
-        now, trust = int(time.time()), self.opened.trust()
-        manifest = verify_bundle(bundle, trust, now)
-        ref = f"{name}@{version.number}"
-        if manifest.root != version.root:
-            raise refused(Reason.ROOT_MISMATCH, f"the bundle is over {manifest.root}, and {ref} is {version.root}")
-        manifest.check_folder(self.opened.folder(name, version).folder)  # a root says nothing about names
-        envelope = dsse.read_envelope(release, releases.PAYLOAD_TYPE, "the release", releases.RELEASE_BYTES_MAX)
-        author = trust.signers(envelope, now, "the release")[0]
-        stated = releases.read_release(release)
-        predicate, subjects = statement(self.opened, name, version)
+        now, trust = int(time.time()), self.handle.trust()
+        root, ref = trust.package(bundle, now), f"{name}@{version.number}"
+        if root != version.root:
+            raise refused(Reason.ROOT_MISMATCH, f"the bundle is over {root}, and {ref} is {version.root}")
+        trust.package(bundle, now, self.handle.folder(name, version).folder)  # a root says nothing about names
+        author = trust.signers("release", release, now)[0]
+        stated = read_release(release)
+        predicate, subjects = statement(self.handle, name, version)
         said = stated.predicate.model_dump(by_alias=True)
-        for part, wanted in {**predicate, "author": read_bundle(bundle).hint}.items():
+        signer = json.loads(bundle)["verificationMaterial"]["publicKey"]["hint"]
+        for part, wanted in {**predicate, "author": signer}.items():
             if said[part] != wanted:
                 reason = Reason.WRONG_DIGEST if part in _DIGESTS else Reason.WRONG_SUBJECT
                 raise refused(reason, f"the release says {part} {said[part]}, and {ref} has {wanted}")
-        if {one.name: f"sha256:{one.digest.sha256}" for one in stated.subject} != subjects:
+        if stated.subjects != subjects:
             raise refused(Reason.WRONG_SUBJECT, f"the release does not name just the packages of {ref}")
-        if unknown := set(stated.predicate.environments) - set(self.opened.home.settings.environments):
+        if unknown := set(stated.predicate.environments) - set(self.handle.home.settings.environments):
             raise refused(Reason.WRONG_ENVIRONMENT, f"the registry has no environment {', '.join(sorted(unknown))}")
         if seconds(stated.predicate.not_after) <= now:
             raise refused(Reason.EXPIRED, f"the release ended on {stated.predicate.not_after}", "make a new release")
@@ -296,10 +294,10 @@ class Registry(Reading):
     def _approval(self, ref: str, version: Version, signature: str, key: str) -> dict[str, Any]:
         """An approval that holds: the signature is over this release, by a key that may approve."""
         from flyball.signing import dsse
-        from flyball.signing import release as releases
         from flyball.signing.reasons import Reason, refused
+        from flyball.signing.release import read_release
 
-        trust, now = self.opened.trust(), int(time.time())
+        trust, now = self.handle.trust(), int(time.time())
         if version.release is None:
             return {"key": key, "approver": "?", "signature": signature, "environments": []}  # `rules` refuses it
         approver = trust.key(key, now)
@@ -309,10 +307,9 @@ class Registry(Reading):
             made = dsse.Signature(key, base64.b64decode(signature, validate=True))
         except binascii.Error as error:
             raise refused(Reason.MALFORMED, f"the approval of {ref} is not base64") from error
-        envelope = self.opened.store.read(version.release)
-        payload = dsse.read_envelope(envelope, releases.PAYLOAD_TYPE, "the release", releases.RELEASE_BYTES_MAX).payload
-        trust.signers(dsse.Envelope(releases.PAYLOAD_TYPE, payload, (made,)), now, "the release")
-        places = releases.read_release(envelope).predicate.environments
+        envelope = self.handle.store.read(version.release)
+        trust.signers("release", replace(dsse.read_envelope("release", envelope), signatures=(made,)).text(), now)
+        places = read_release(envelope).predicate.environments
         return {"key": key, "approver": approver.name, "signature": signature, "environments": places}
 
     def _judged(self, name: str, version: Version, asked: Promotion) -> list[Gate]:
@@ -320,7 +317,7 @@ class Registry(Reading):
             raise RegistryRefusedError(
                 "this registry was opened without gates, so nothing is promoted", next_step="open it by flyball.control"
             )
-        return self._gates(Subject(self.opened, name, version, asked.environment))
+        return self._gates(Subject(self.handle, name, version, asked.environment))
 
 
 def _owner(actor: Actor, owner: str) -> tuple[Actor, dict[str, str]]:

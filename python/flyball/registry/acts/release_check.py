@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 from flyball.errors import FlyballError, SignatureError
 from flyball.registry.events.kinds import printable
-from flyball.signing.release import check_place, check_release, read_release
+from flyball.signing.release import check_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flyball.registry.events.state import Version
-    from flyball.registry.handle import Opened
+    from flyball.registry.handle import RegistryHandle
 
 _WORDS_MAX = 1024
 
 
-def judge(opened: Opened, environment: str) -> Callable[[Version], str | None]:
+def judge(opened: RegistryHandle, environment: str) -> Callable[[Version], str | None]:
     """Asks of a version why servers of the environment would refuse it now; none: nothing speaks against it."""
     trust, now = opened.trust_if_readable(), int(time.time())
 
@@ -33,9 +33,9 @@ def judge(opened: Opened, environment: str) -> Callable[[Version], str | None]:
             return None
         try:
             if trust is not None:
-                check_release(release, trust, now, environment)
+                trust.release(release, now, environment)
             elif release is not None:
-                check_place(read_release(release).predicate, now, environment)
+                check_place(release, now, environment)
         except SignatureError as error:
             return "".join(letter if printable(letter) else "?" for letter in error.message)[:_WORDS_MAX]
         return None

@@ -11,10 +11,10 @@ from flyball.registry.packages.deployment import served
 
 if TYPE_CHECKING:
     from flyball.registry.events.state import Version
-    from flyball.registry.handle import Opened
+    from flyball.registry.handle import RegistryHandle
 
 
-def statement(opened: Opened, name: str, version: Version) -> tuple[dict[str, Any], dict[str, str]]:
+def statement(opened: RegistryHandle, name: str, version: Version) -> tuple[dict[str, Any], dict[str, str]]:
     """The predicate but for its author, environments and window; and its subjects: NAME@N to root, its own first."""
     package, references = opened.folder(name, version), opened.references(version)
     shown = served(package, references)

@@ -29,7 +29,7 @@ _TIERS = ("low", "standard", "high")
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class ApprovalRules:
     """What holds for all names: the environments in their order, and how many must approve a tier."""
 
     environments: tuple[str, ...]
@@ -112,7 +112,9 @@ def sign(state: NameState, actor: Actor, number: int, signature: Mapping[str, An
     return Allowed("signed", {"version": number, **signature})
 
 
-def approve(state: NameState, house: House, actor: Actor, number: int, approval: Mapping[str, Any]) -> Allowed | Refusal:
+def approve(
+    state: NameState, approval_rules: ApprovalRules, actor: Actor, number: int, approval: Mapping[str, Any]
+) -> Allowed | Refusal:
     """`approval` has environments, key (its hint), signature and approver (the key's name in the trust policy)."""
     version = _living(state, number)
     if (refusal := _role(actor, "approve") or _as_refusal(version)) is not None:
@@ -132,10 +134,10 @@ def approve(state: NameState, house: House, actor: Actor, number: int, approval:
         return Refusal(
             "own_approval",
             f"{ref} is by {people}; authors do not approve their own versions",
-            f"{_needed(house, version)} other than the author must",
+            f"{_needed(approval_rules, version)} other than the author must",
         )
     if any(approval["key"] == other.key or person(approver) == person(other.approver) for other in version.approvals):
-        return Refusal("approved_already", f"{approver} has approved {ref} already", _still_needed(house, version))
+        return Refusal("approved_already", f"{approver} has approved {ref} already", _still_needed(approval_rules, version))
     return Allowed("approved", {"version": number, **approval})
 
 
@@ -151,10 +153,10 @@ def reject(state: NameState, actor: Actor, number: int, why: str) -> Allowed | R
     return Allowed("rejected", {"version": number, "why": why})
 
 
-def promotable(state: NameState, house: House, actor: Actor, asked: Promotion) -> Version | Refusal:
+def promotable(state: NameState, approval_rules: ApprovalRules, actor: Actor, asked: Promotion) -> Version | Refusal:
     """What can be judged before the gates run, which may take minutes."""
     version = _living(state, asked.version)
-    known = _environment(house, asked.environment)
+    known = _environment(approval_rules, asked.environment)
     if (refusal := _role(actor, "promote") or _as_refusal(version) or known or _glass(state, asked)) is not None:
         return refusal
     assert not isinstance(version, Refusal)  # noqa: S101 - said above
@@ -163,16 +165,18 @@ def promotable(state: NameState, house: House, actor: Actor, asked: Promotion) -
         return Refusal("rejected", f"{ref} was rejected: {version.rejected}", "register a better one, or sign it again")
     if version.release is None:
         return Refusal("not_signed", f"{ref} is not signed", f"flyball sign {ref} --key FILE")
-    if len(version.approvals) < house.needed(version.tier):
-        return Refusal("approvals_missing", f"{ref} has not enough approvals", _still_needed(house, version))
-    if (refusal := _order(state, house, asked)) is not None:
+    if len(version.approvals) < approval_rules.needed(version.tier):
+        return Refusal("approvals_missing", f"{ref} has not enough approvals", _still_needed(approval_rules, version))
+    if (refusal := _order(state, approval_rules, asked)) is not None:
         return refusal
     return _tried(state, asked) or version
 
 
-def promote(state: NameState, house: House, actor: Actor, asked: Promotion, evidence: Sequence[Gate]) -> Allowed | Refusal:
+def promote(
+    state: NameState, approval_rules: ApprovalRules, actor: Actor, asked: Promotion, evidence: Sequence[Gate]
+) -> Allowed | Refusal:
     """The same with what the gates found."""
-    version = promotable(state, house, actor, asked)
+    version = promotable(state, approval_rules, actor, asked)
     if isinstance(version, Refusal):
         return version
     failed = [gate for gate in evidence if not gate.passed]
@@ -199,7 +203,7 @@ def promote(state: NameState, house: House, actor: Actor, asked: Promotion, evid
 
 def rollback(
     state: NameState,
-    house: House,
+    approval_rules: ApprovalRules,
     actor: Actor,
     environment: str,
     *,
@@ -209,7 +213,7 @@ def rollback(
     """To the newest that served there before and can serve again, or to one of them. A candidate goes first: what it is
     tried against stays. `unfit` says why servers there would refuse a version now, by its release.
     """  # fmt: skip
-    if (refusal := _role(actor, "rollback") or _environment(house, environment)) is not None:
+    if (refusal := _role(actor, "rollback") or _environment(approval_rules, environment)) is not None:
         return refusal
     now = state.placements.get(environment)
     if now is None:
@@ -221,7 +225,7 @@ def rollback(
         return Refusal("never_placed", f"{environment} cannot go back to {state.name}@{to}", f"it served before: {choices}")
     passed_over: dict[int, str] = {}
     for past in [to] if to is not None else now.before[: -PASSED_OVER_MAX - 1 : -1]:
-        why = _unreleased(state.versions[past], house) or unfit(state.versions[past])
+        why = _unreleased(state.versions[past], approval_rules) or unfit(state.versions[past])
         if why is None:
             told = [{"version": number, "why": words} for number, words in passed_over.items()]
             more = {"passed_over": told} if told else {}
@@ -230,16 +234,16 @@ def rollback(
     if to is not None:
         words = f"{environment} cannot go back to {state.name}@{to}: {passed_over[to]}"
         return Refusal("would_be_refused", words, "without --to it goes to the newest that can serve")
-    return _no_way_back(state, house, environment, now.version, passed_over)
+    return _no_way_back(state, approval_rules, environment, now.version, passed_over)
 
 
-def alias(state: NameState, house: House, actor: Actor, name: str, number: int | None) -> Allowed | Refusal:
+def alias(state: NameState, approval_rules: ApprovalRules, actor: Actor, name: str, number: int | None) -> Allowed | Refusal:
     """Point an alias to a version, or take it away."""
     if (refusal := _role(actor, "alias")) is not None:
         return refusal
     if not _ALIAS.fullmatch(name):
         return Refusal("bad_alias", f"{name!r} cannot be an alias", "1 to 64 of a-z 0-9 . _ - and beginning with a letter")
-    if name in house.environments:
+    if name in approval_rules.environments:
         words = f"{name} is an environment: what it serves is changed by promotion alone"
         return Refusal("bad_alias", words, f"flyball promote {state.name}@N --to {name}")
     if number is not None and (refusal := _as_refusal(_living(state, number))) is not None:
@@ -318,7 +322,7 @@ def _living(state: NameState, number: int) -> Version | Refusal:
     return version
 
 
-def _unreleased(version: Version, house: House) -> str | None:
+def _unreleased(version: Version, approval_rules: ApprovalRules) -> str | None:
     """Why servers would not take it, as far as the log tells: one that was signed anew waits for its approvals.
 
     Without a trust policy the log alone must do: a version that has the release and approvals with which it was placed has
@@ -330,14 +334,16 @@ def _unreleased(version: Version, house: House) -> str | None:
         return f"rejected: {version.rejected}"
     if version.retired or version.release is None:
         return "retired" if version.retired else "not signed"
-    if house.approvals is None:
+    if approval_rules.approvals is None:
         release, approvals = version.placed_as or (None, 0)
         stands = version.release == release and len(version.approvals) >= approvals
         return None if stands else "signed anew since it served, and without a trust policy nobody knows what may serve"
-    return None if len(version.approvals) >= house.needed(version.tier) else _still_needed(house, version)
+    return None if len(version.approvals) >= approval_rules.needed(version.tier) else _still_needed(approval_rules, version)
 
 
-def _no_way_back(state: NameState, house: House, environment: str, number: int, passed_over: Mapping[int, str]) -> Refusal:
+def _no_way_back(
+    state: NameState, approval_rules: ApprovalRules, environment: str, number: int, passed_over: Mapping[int, str]
+) -> Refusal:
     """`passed_over`: those that served there before, newest first, and why they cannot again."""
     ref = f"{state.name}@{number}"
     if not passed_over:
@@ -348,7 +354,7 @@ def _no_way_back(state: NameState, house: House, environment: str, number: int, 
         told = [*told[:_PASSED_OVER_TOLD], f"and {len(told) - _PASSED_OVER_TOLD} more"]
     again = f"flyball sign {state.name}@{next(iter(passed_over))} --key FILE"
     step = f"have one signed and approved again:  {again}"
-    if house.approvals is None:
+    if approval_rules.approvals is None:
         step = "mend the trust policy first:  flyball trust show"
     return Refusal("nothing_before", f"{environment} cannot go back from {ref}: {'; '.join(told)}", step)
 
@@ -357,10 +363,12 @@ def _as_refusal(found: Version | Refusal) -> Refusal | None:
     return found if isinstance(found, Refusal) else None
 
 
-def _environment(house: House, name: str) -> Refusal | None:
-    if name in house.environments:
+def _environment(approval_rules: ApprovalRules, name: str) -> Refusal | None:
+    if name in approval_rules.environments:
         return None
-    return Refusal("unknown_environment", f"there is no environment {name!r}", f"one of {', '.join(house.environments)}")
+    return Refusal(
+        "unknown_environment", f"there is no environment {name!r}", f"one of {', '.join(approval_rules.environments)}"
+    )
 
 
 def _glass(state: NameState, asked: Promotion) -> Refusal | None:
@@ -370,11 +378,11 @@ def _glass(state: NameState, asked: Promotion) -> Refusal | None:
     return None
 
 
-def _order(state: NameState, house: House, asked: Promotion) -> Refusal | None:
-    place = house.environments.index(asked.environment)
+def _order(state: NameState, approval_rules: ApprovalRules, asked: Promotion) -> Refusal | None:
+    place = approval_rules.environments.index(asked.environment)
     if place == 0 or asked.break_glass:
         return None
-    earlier = house.environments[place - 1]
+    earlier = approval_rules.environments[place - 1]
     if asked.version in state.proven.get(earlier, frozenset()):
         return None
     return Refusal(
@@ -408,12 +416,13 @@ def _serves(state: NameState, number: int, placed: Sequence[str], words: str) ->
     )
 
 
-def _needed(house: House, version: Version) -> str:
-    needed = house.needed(version.tier)
-    if house.approvals is None:
+def _needed(approval_rules: ApprovalRules, version: Version) -> str:
+    needed = approval_rules.needed(version.tier)
+    if approval_rules.approvals is None:
         return "as many people as the trust policy says, which cannot be read,"
     return f"{needed} {'person' if needed == 1 else 'people'}"
 
 
-def _still_needed(house: House, version: Version) -> str:
-    return f"{len(version.approvals)} of {_needed(house, version)} other than the author approved it (tier {version.tier})"
+def _still_needed(approval_rules: ApprovalRules, version: Version) -> str:
+    needed = _needed(approval_rules, version)
+    return f"{len(version.approvals)} of {needed} other than the author approved it (tier {version.tier})"

@@ -55,8 +55,8 @@ def signed(
 def approval(version: VersionDetail, release: bytes, key: keys.PrivateKey) -> Approval:
     """An approver's signature over a release, if it is this version's."""
     stated = releases.read_release(release)
-    first, ref = stated.subject[0], f"{version.name}@{version.number}"
-    if first.name != ref or f"sha256:{first.digest.sha256}" != version.root:
+    ref = f"{version.name}@{version.number}"
+    if next(iter(stated.subjects.items())) != (ref, version.root):
         raise refused(Reason.WRONG_SUBJECT, f"the registry's release is not of {ref} as it shows it")
     made = releases.approval(release, key)
     return Approval(encode_base64(made.sig), made.keyid)

@@ -1,4 +1,4 @@
-"""One name's state: the fold of its events, in the order of their revisions.
+"""One name's state, in the order of its events' revisions: what their `effects` make of it, as they make the tables.
 
 Plain values, no store and no clock. `rules.py` judges acts by this and by nothing else, so that what was allowed can be
 judged again from the log alone.
@@ -6,33 +6,20 @@ judged again from the log alone.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
+
+from flyball.registry.events.fold import ALIAS, CANDIDATE, CHAMPION, Change, End, Put, Void, effects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from datetime import datetime
 
+    from flyball.registry.events.event import Event
+    from flyball.registry.events.fold import Row
+
 VersionStanding = Literal["registered", "signed", "approved", "rejected", "revoked", "retired"]
-
-
-class Happened(Protocol):
-    """What a fold needs of an event."""
-
-    @property
-    def sequence(self) -> int: ...  # noqa: D102
-    @property
-    def revision(self) -> int: ...  # noqa: D102
-    @property
-    def kind(self) -> str: ...  # noqa: D102
-    @property
-    def when(self) -> datetime: ...  # noqa: D102
-    @property
-    def actor(self) -> str: ...  # noqa: D102
-    @property
-    def reason(self) -> str: ...  # noqa: D102
-    @property
-    def body(self) -> Mapping[str, Any]: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +99,7 @@ class Placement:
     version: int
     candidate: Candidate | None
     before: tuple[int, ...]
-    since: datetime
-    actor: str
-    reason: str
-    sequence: int = 0
+    sequence: int
     """The place in the log of the event that placed it so."""
 
 
@@ -125,25 +109,74 @@ class NameState:
 
     name: str
     revision: int = 0
-    sequence: int = 0
-    """The place in the log of the last event that changed anything."""
     versions: dict[int, Version] = field(default_factory=dict)
-    placements: dict[str, Placement] = field(default_factory=dict)
-    aliases: dict[str, int] = field(default_factory=dict)
+    spots: dict[tuple[str, str], Row] = field(default_factory=dict)
+    """What holds now, by slot and place, as the table of placements has it."""
+    before: dict[str, tuple[int, ...]] = field(default_factory=dict)
     proven: dict[str, frozenset[int]] = field(default_factory=dict)
     """For each environment the versions that served there and were not rolled back from."""
 
-    def after(self, event: Happened) -> NameState:
+    def after(self, event: Event) -> NameState:
         """The state once this has happened. Kinds that change nothing here only count."""
-        change = _CHANGES.get(event.kind)
-        if change is None:
-            return replace(self, revision=event.revision)
-        return replace(change(self, event, event.body), revision=event.revision, sequence=event.sequence)
+        versions, spots = dict(self.versions), dict(self.spots)
+        for effect in effects(event):
+            match effect:
+                case Put("versions", row):
+                    versions[row["number"]] = _version(row, event)
+                case Put("approvals", row):
+                    approved = versions[row["number"]]
+                    approvals = (*approved.approvals, _approval(row, event))
+                    versions[approved.number] = replace(approved, approvals=approvals, changed=event.sequence)
+                case Change("versions", (_, number), values):
+                    versions[number] = _changed(versions[number], values, event)
+                case Void(_, number, sequence):
+                    versions[number] = replace(versions[number], approvals=(), changed=sequence)
+                case Put("placements", row):
+                    spots[row["slot"], row["place"]] = row
+                case End("placements", spot):
+                    spots.pop((spot["slot"], spot["place"]), None)
+        state = replace(self, revision=event.revision, versions=versions, spots=spots)
+        return self._with_past(state, event) if event.kind in ("promoted", "rolled_back") else state
+
+    def _with_past(self, state: NameState, event: Event) -> NameState:
+        """What a rollback may go back to, and what has proven itself there."""
+        place, spot = event.body["environment"], (CHAMPION, event.body["environment"])
+        was, now = self.spots.get(spot), state.spots.get(spot)
+        before, proven = self.before.get(place, ()), self.proven.get(place, frozenset())
+        if event.kind == "promoted":
+            number = event.body["version"]
+            placed = state.versions[number]
+            state.versions[number] = replace(placed, placed_as=(placed.release, len(placed.approvals)))
+            proven |= {number}
+            if was is not None and now is not was:
+                before = tuple(past for past in (*before, was["version"]) if past != number)
+        elif now is None:
+            before = ()
+        else:
+            before = before[: before.index(now["version"])] if now["version"] in before else before
+            proven -= {event.body["from"]}
+        return replace(state, before={**self.before, place: before}, proven={**self.proven, place: proven})
 
     @property
     def next_number(self) -> int:
         """Of a version that is registered now."""
         return max(self.versions, default=0) + 1
+
+    @property
+    def placements(self) -> dict[str, Placement]:
+        """What each environment serves."""
+        return {place: self._placement(place, row) for (slot, place), row in self.spots.items() if slot == CHAMPION}
+
+    def _placement(self, place: str, row: Row) -> Placement:
+        tried = self.spots.get((CANDIDATE, place))
+        candidate = None if tried is None else Candidate(tried["version"], float(tried["share"]), bool(tried["shadow"]))
+        sequence = max(one["from_seq"] for one in (row, tried) if one is not None)
+        return Placement(row["version"], candidate, self.before.get(place, ()), sequence)
+
+    @property
+    def aliases(self) -> dict[str, int]:
+        """To which version each alias points."""
+        return {alias: row["version"] for (slot, alias), row in self.spots.items() if slot == ALIAS}
 
     def placed(self, number: int) -> list[str]:
         """Environments that serve the version, or try it."""
@@ -154,7 +187,7 @@ class NameState:
         ]
 
 
-def fold(name: str, events: Iterable[Happened]) -> NameState:
+def fold(name: str, events: Iterable[Event]) -> NameState:
     """The state after all of these."""
     state = NameState(name)
     for event in events:
@@ -162,106 +195,33 @@ def fold(name: str, events: Iterable[Happened]) -> NameState:
     return state
 
 
-def _registered(state: NameState, event: Happened, body: Mapping[str, Any]) -> NameState:
-    references = tuple(
-        Reference(item["model"], item["name"], item["version"], item["root"]) for item in body.get("references") or ()
-    )
-    version = Version(
-        number=body["version"],
-        root=body["root"],
-        manifest=body["manifest"],
-        tier=body["tier"],
-        author=body["author"],
-        kind=body["kind"],
-        references=references,
+def _version(row: Row, event: Event) -> Version:
+    return Version(
+        number=row["number"],
+        root=row["root"],
+        manifest=row["manifest"],
+        tier=row["tier"],
+        author=row["author"],
+        kind=row["kind"],
+        references=tuple(Reference(**one) for one in json.loads(row["references"])),
         registered_at=event.when,
     )
-    return replace(state, versions={**state.versions, version.number: version})
 
 
-def _with_version(state: NameState, number: int, **changes: Any) -> NameState:
-    return replace(state, versions={**state.versions, number: replace(state.versions[number], **changes)})
+def _approval(row: Row, event: Event) -> Approval:
+    return Approval(row["approver"], row["key"], row["signature"], tuple(json.loads(row["environments"])), event.when)
 
 
-def _signed(state: NameState, event: Happened, body: Mapping[str, Any]) -> NameState:
-    """Approvals were for the release before: who approved that has not seen this one."""
-    return _with_version(
-        state, body["version"], bundle=body["bundle"], release=body["release"], signer=body["name"],
-        signer_key=body["key"], approvals=(), rejected=None, changed=event.sequence,
-    )  # fmt: skip
-
-
-def _approved(state: NameState, event: Happened, body: Mapping[str, Any]) -> NameState:
-    approval = Approval(body["approver"], body["key"], body["signature"], tuple(body["environments"]), event.when)
-    version = state.versions[body["version"]]
-    return _with_version(state, version.number, approvals=(*version.approvals, approval), changed=event.sequence)
-
-
-def _rejected(state: NameState, event: Happened, body: Mapping[str, Any]) -> NameState:
-    return _with_version(state, body["version"], rejected=body["why"], approvals=(), changed=event.sequence)
-
-
-def _revoked(state: NameState, event: Happened, body: Mapping[str, Any]) -> NameState:
-    return _with_version(state, body["version"], revoked=event.reason, changed=event.sequence)
-
-
-def _retired(state: NameState, event: Happened, body: Mapping[str, Any]) -> NameState:
-    del event
-    return _with_version(state, body["version"], retired=True)
-
-
-def _promoted(state: NameState, event: Happened, body: Mapping[str, Any]) -> NameState:
-    environment, number = body["environment"], body["version"]
-    now = state.placements.get(environment)
-    tried = body.get("candidate")
-    if tried is not None and now is not None:
-        candidate = Candidate(number, float(tried["share"]), bool(tried["shadow"]))
-        placement = replace(
-            now, candidate=candidate, since=event.when, actor=event.actor, reason=event.reason, sequence=event.sequence
-        )
-    else:
-        before = () if now is None else tuple(past for past in (*now.before, now.version) if past != number)
-        placement = Placement(number, None, before, event.when, event.actor, event.reason, event.sequence)
-    proven = state.proven.get(environment, frozenset()) | {number}
-    version = state.versions[number]
-    return replace(
-        _with_version(state, number, placed_as=(version.release, len(version.approvals))),
-        placements={**state.placements, environment: placement},
-        proven={**state.proven, environment: proven},
-    )
-
-
-def _rolled_back(state: NameState, event: Happened, body: Mapping[str, Any]) -> NameState:
-    environment, number = body["environment"], body["version"]
-    now = state.placements[environment]
-    if number is None:
-        others = {place: placed for place, placed in state.placements.items() if place != environment}
-        return replace(state, placements=others)
-    before = now.before[: now.before.index(number)] if number in now.before else now.before
-    placement = Placement(number, None, before, event.when, event.actor, event.reason, event.sequence)
-    proven = state.proven.get(environment, frozenset()) - {body["from"]}
-    return replace(
-        state,
-        placements={**state.placements, environment: placement},
-        proven={**state.proven, environment: proven},
-    )
-
-
-def _aliased(state: NameState, event: Happened, body: Mapping[str, Any]) -> NameState:
-    del event
-    others = {alias: number for alias, number in state.aliases.items() if alias != body["alias"]}
-    number = body.get("version")
-    return replace(state, aliases=others if number is None else {**others, body["alias"]: number})
-
-
-_CHANGES = {
-    "registered": _registered,
-    "signed": _signed,
-    "approved": _approved,
-    "rejected": _rejected,
-    "revoked": _revoked,
-    "retired": _retired,
-    "promoted": _promoted,
-    "rolled_back": _rolled_back,
-    "aliased": _aliased,
-}
+def _changed(version: Version, values: Row, event: Event) -> Version:
+    match values.get("state"):
+        case "signed":
+            # Approvals were for the release before: who approved that has not seen this one. `Void` says so.
+            signed = replace(version, signer=values["signed_name"], signer_key=values["signed_key"], rejected=None)
+            return replace(signed, bundle=values["bundle"], release=values["release"], changed=event.sequence)
+        case "rejected":
+            return replace(version, rejected=event.body["why"], changed=event.sequence)
+        case "revoked":
+            return replace(version, revoked=event.reason, changed=event.sequence)
+        case "retired":
+            return replace(version, retired=True)
+    return version

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from flyball.documents.snapshot.models import Terms
 from flyball.errors import UsageError
 from flyball.registry.imports.found import Found
-from flyball.triton import read_repository, refuse_if_none_is_served
+from flyball.triton.compile import read_repository, refuse_if_none_is_served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from flyball.documents.snapshot import ModelSource
-    from flyball.triton import ModelReport, RepositoryReport
+    from flyball.triton.report import ModelReport, RepositoryReport
 
 
 def find(repository: Path, model: str | None = None) -> tuple[list[Found], RepositoryReport]:

@@ -135,7 +135,7 @@ class RemoteRegistry:
             file.seek(0)
             folder.mkdir()
             tar.read(file, folder, sum(one.size for one in shown.files))
-        found = manifest_of(folder, frozenset()).files
+        found = manifest_of(folder, whole=True).files
         wanted = {one.name: one.digest.removeprefix("sha256:") for one in shown.files}
         if found != wanted:
             raise ServerFaultError(f"the files that came are not those of {ref}", next_step="flyball registry verify")

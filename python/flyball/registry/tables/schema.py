@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
 
-REVISION = "0003"
+REVISION = "0001"
 """The newest migration, kept here so that a registry that is up to date opens without Alembic."""
 
 metadata = MetaData()
@@ -111,10 +111,6 @@ placements = Table(
     Column("authenticated", String(16), nullable=False),
     Column("reason", Text, nullable=False),
 )
-# The few rows that hold now, among the many that once did: by place, and by name. The migration says `WHERE to_seq IS NULL`;
-# said here for PostgreSQL it would cost everybody the import of its dialect.
-Index("placements_open", placements.c.slot, placements.c.place, placements.c.name)
-Index("placements_open_of_name", placements.c.name, placements.c.slot)
 
 node_spots = Table(
     "node_spots",
@@ -144,7 +140,14 @@ confirmations = Table(
     Column("serving_digest", String(80)),
     Column("serving_since", BigInteger),
 )
-Index("confirmations_open", confirmations.c.node, confirmations.c.environment)
+
+# The few rows that hold now, among the many that once did. The migration says `WHERE to_seq IS NULL`; said here for
+# PostgreSQL it would cost everybody the import of its dialect.
+OPEN = (
+    Index("placements_open", placements.c.slot, placements.c.place, placements.c.name),
+    Index("placements_open_of_name", placements.c.name, placements.c.slot),
+    Index("confirmations_open", confirmations.c.node, confirmations.c.environment),
+)
 
 api_keys = Table(
     "api_keys",

@@ -1,4 +1,4 @@
-//! The faults of what format 5 adds. Signatures themselves are not judged here: a reader of documents has no keys.
+//! The faults of a document's signatures, candidate and origin. Signatures are not verified here: that needs keys.
 
 use super::super::{GENERATION_MAX, PACKAGES_MAX, VERSION_NUMBER_MAX};
 use super::{Check, NAME_ALLOWED, join, sound_name};

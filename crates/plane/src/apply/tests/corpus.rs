@@ -64,7 +64,7 @@ fn bundle(release: Option<Value>, signature: Value, named: &str, package: &Value
     let signed = release
         .map(|release| json!({"name": "fraud", "version": 4, "packages": [package], "release": release}));
     let document = json!({
-        "format": 5, "name": "fraud", "route": {"version": "4"},
+        "format": 1, "name": "fraud", "route": {"version": "4"},
         "versions": [{"version": "4", "artifact": artifact}], "signed": signed,
     })
     .to_string();

@@ -256,7 +256,7 @@ impl World {
             candidate
         });
         let deployment = json!({
-            "format": 5, "name": "d", "route": {"version": "1"}, "versions": listed, "decision": document,
+            "format": 1, "name": "d", "route": {"version": "1"}, "versions": listed, "decision": document,
             "candidate": candidate,
         });
         let deployment = snapshot::Deployment::read(deployment.to_string().as_bytes()).unwrap();

@@ -1,0 +1,262 @@
+"""What a control loop does next: `step` takes an observation and gives actions.
+
+Plain values: no clock, registry, file or server. `loop.py` observes and carries the actions out, in their order, and gives
+back what came of each as the next observation. A test runs seeded histories through it in virtual time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from flyball.control.compile import REVOKED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from flyball.control.acknowledged import Proven
+    from flyball.control.compile import Snapshot
+    from flyball.errors import FlyballError
+    from flyball.native.server_documents import Deployments
+
+REPORT_S = 10.0
+ASK_AGAIN_S = 1.0
+TRUST_READ_S = 2.0
+"""Servers look each second whether the trust policy changed; what serves is judged by it when it is applied again."""
+REFUSALS_WAIT_S = 10.0
+"""How long servers that have not answered are waited for before a document that the others refused gives way."""
+COMPILE_AGAIN_S, COMPILE_AGAIN_S_MAX = 2.0, 30.0
+"""What did not compile is tried again so soon, then ever more seldom."""
+NEVER = -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Compile:
+    """Compile what the registry says: for events up to `head`, for files that came, or to try again what failed."""
+
+    head: int
+    cause: Literal["events", "files", "retry"]
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Write the last good snapshot: documents by name that servers took, and the digests of those that they ever took."""
+
+    good: dict[str, bytes]
+    taken: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Give these documents to the servers."""
+
+    documents: dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask the servers what they serve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Drop packages and documents that are neither good, nor given, nor warm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Tell the registry what servers said."""
+
+    told: Mapping[str, Deployments]
+
+
+Action = Compile | Keep | Apply | Ask | Drop | Report
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The registry's last event; whether events since the last compilation, the trust policy or fetched files say more."""
+
+    now: float
+    head: int
+    acted: bool = False
+    trust_changed: bool = False
+    fetched: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A compilation ended."""
+
+    now: float
+    snapshot: Snapshot
+    asked: Compile
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The servers have been given documents."""
+
+    now: float
+    documents: dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What each server says of itself; `waiting`: one of them has not seen the last snapshot yet."""
+
+    now: float
+    told: Mapping[str, Deployments]
+    waiting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The registry knows what servers said."""
+
+    now: float
+
+
+Observation = Looked | Compiled | Applied | Heard | Reported
+
+
+@dataclass(slots=True)
+class State:
+    """Where a loop stands. `proven`: what servers took; `fallback`: what files say, for names that do not compile yet."""
+
+    proven: Proven
+    fallback: dict[str, bytes] = field(default_factory=dict)
+    snapshot: Snapshot | None = None
+    applied: dict[str, bytes] | None = None
+    warm: dict[str, bytes] = field(default_factory=dict)
+    """What was given before, by name: servers have it warm."""
+    given: int = 0
+    """The generation of what was given last."""
+    seen: int = -1
+    """The last event that was looked at."""
+    waiting: bool = False
+    reported_at: float = NEVER
+    applied_at: float = NEVER
+    judge_at: float | None = None
+    again_at: float = NEVER
+    again_s: float = COMPILE_AGAIN_S
+
+    @property
+    def compiled(self) -> Snapshot:
+        """What the registry says; the first observation has it compiled."""
+        assert self.snapshot is not None  # noqa: S101 - compiled before
+        return self.snapshot
+
+    @property
+    def generation(self) -> int:
+        """Of what the registry says."""
+        return self.snapshot.generation if self.snapshot else 0
+
+    @property
+    def mendable(self) -> bool:
+        """Whether something did not compile that may do so later: a file may be put back, and no event tells."""
+        refusals = self.snapshot.refusals if self.snapshot else {}
+        return any(refusal.code != REVOKED for refusal in refusals.values())
+
+    def documents(self) -> dict[str, bytes]:
+        """What is to be served: what compiled, and for the rest what was good before, unless it was revoked.
+
+        What servers refused gives way to what they took before.
+        """
+        snapshot = self.compiled
+        before = {**self.proven.good, **(self.fallback if self.applied is None else self.applied)}
+        kept = {
+            name: before[name]
+            for name, refusal in snapshot.refusals.items()
+            if name in before and refusal.code != REVOKED and not snapshot.has_revoked(name, before[name])
+        }
+        return self.proven.offered({**kept, **snapshot.documents})
+
+    def unserved(self) -> dict[str, FlyballError]:
+        """Names that are placed and have nothing to be served, not even something older, with the reason."""
+        served = self.documents()
+        return {name: refusal for name, refusal in self.compiled.refusals.items() if name not in served}
+
+
+def step(state: State, seen: Observation) -> list[Action]:
+    """Take an observation in; what is to be done for it, in order."""
+    match seen:
+        case Looked():
+            return list(_looked(state, seen))
+        case Compiled():
+            _take(state, seen)
+            return list(_serve(state, seen.now))
+        case Applied(now, documents):
+            before = state.applied or {}
+            warm = state.warm | {name: before[name] for name in before if documents.get(name) != before[name]}
+            state.warm = {name: document for name, document in warm.items() if name in documents}
+            state.applied, state.given, state.applied_at = documents, state.generation, now
+            state.reported_at = NEVER
+            return []
+        case Heard():
+            return list(_heard(state, seen))
+        case Reported(now):
+            state.reported_at = now
+            return []
+
+
+def _looked(state: State, seen: Looked) -> Iterator[Action]:
+    if seen.trust_changed:
+        state.judge_at = seen.now + TRUST_READ_S
+    moved = state.snapshot is None or seen.head != state.seen
+    if moved and (state.snapshot is None or state.seen < 0 or seen.acted):
+        yield Compile(seen.head, "events")
+        return
+    state.seen = seen.head
+    if not moved and seen.fetched:
+        yield Compile(seen.head, "files")
+    elif not moved and state.mendable and seen.now >= state.again_at:
+        yield Compile(seen.head, "retry")
+    else:
+        yield from _serve(state, seen.now)
+
+
+def _take(state: State, seen: Compiled) -> None:
+    state.snapshot, state.seen = seen.snapshot, seen.asked.head
+    if seen.asked.cause != "retry":
+        state.reported_at = NEVER  # who placed something waits for the word of servers that serve it already
+    if seen.asked.cause == "files":
+        return
+    state.again_s = min(state.again_s * 2, COMPILE_AGAIN_S_MAX) if seen.asked.cause == "retry" else COMPILE_AGAIN_S
+    state.again_at = seen.now + state.again_s
+
+
+def _serve(state: State, now: float) -> Iterator[Action]:
+    judging = state.judge_at is not None and now >= state.judge_at
+    if judging:
+        state.judge_at = None
+        state.proven.refused.clear()  # by the new policy it may be taken
+    given = list(_give(state, anew=judging))
+    yield from given
+    if given or now - state.reported_at >= (ASK_AGAIN_S if state.waiting else REPORT_S):
+        yield Ask()
+
+
+def _give(state: State, *, anew: bool = False) -> Iterator[Action]:
+    """Give servers what changed. The last good snapshot is written first, so that it is never the older one."""
+    documents = state.documents()
+    if documents != state.applied or anew:
+        yield _keep(state, documents)
+        yield Apply(documents)
+
+
+def _heard(state: State, seen: Heard) -> Iterator[Action]:
+    """Where all servers refuse a document, the good one before it is put in its place at once."""
+    applied, state.waiting = state.applied or {}, seen.waiting
+    everybody = not seen.waiting or seen.now - state.applied_at >= REFUSALS_WAIT_S
+    state.proven.hear(applied, seen.told, generation=state.given, everybody=everybody)
+    yield _keep(state, applied)
+    yield from _give(state)
+    yield Drop()
+    yield Report(seen.told)
+
+
+def _keep(state: State, wanted: dict[str, bytes]) -> Keep:
+    state.proven.only(wanted)
+    return Keep(dict(state.proven.good), state.proven.taken)
