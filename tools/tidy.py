@@ -39,7 +39,7 @@ CRATE_ARROWS: dict[str, set[str]] = {
     "engine": {"core"},
     "features": {"core"},
     "journal": {"core"},
-    "plane": {"core", "decision", "engine", "features", "signing"},
+    "plane": {"core", "decision", "engine", "features", "journal", "signing"},
     "sandbox": set(),
     "signing": {"core"},
     "telemetry": {"core"},

@@ -26,6 +26,7 @@ mod note;
 mod opening;
 mod payload;
 mod proof;
+pub mod record_codec;
 mod recover;
 mod ring;
 mod settings;

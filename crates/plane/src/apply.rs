@@ -92,7 +92,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
     ) -> std::io::Result<Loader<M>> {
         let watched = Arc::clone(&plane);
         let watchdog = Watchdog::start(move || watched.runs.look(watched.clock.now()))?;
-        let fingerprint = Fingerprint::new(&engine.runtime, plane.means.build);
+        let fingerprint = Fingerprint::new(&engine.runtime, plane.services.build);
         let chores = Chores::start()?;
         let (behind, registered) = (Mutex::new(Behind::new(previous_kept)), Mutex::default());
         Ok(Loader {
@@ -389,13 +389,13 @@ impl<M: Send + Sync + 'static> Loader<M> {
         let Some(decision) = &document.decision else { return Ok(None) };
         let routes = self.plane.routes.load();
         let before = routes.get(&document.name).and_then(|serving| serving.decision.as_deref());
-        let means = &self.plane.means;
+        let services = &self.plane.services;
         let around = Surroundings {
             base,
-            features: &means.features,
+            features: &services.features,
             meters: &*self.meters,
             before,
-            records: means.recorder.is_some() || means.offline,
+            records: services.recorder.is_some() || services.offline,
             runtime: self.fingerprint.digest,
         };
         let compiled = compile(document, decision, versions, &around);
@@ -404,7 +404,8 @@ impl<M: Send + Sync + 'static> Loader<M> {
 
     /// Before the first decision: what its records name is there then.
     fn record(&self, bundle: &Bundle, deployment: &Deployment<M>) {
-        let Some((recorder, decision)) = self.plane.means.recorder.as_ref().zip(deployment.decision.as_ref())
+        let Some((recorder, decision)) =
+            self.plane.services.recorder.as_ref().zip(deployment.decision.as_ref())
         else {
             return;
         };
@@ -423,7 +424,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
     /// Which event of a registry serves from now on; not told twice.
     fn record_origin(&self, bundle: &Bundle) {
         let Some((recorder, registry)) =
-            self.plane.means.recorder.as_ref().zip(bundle.index.registry.as_ref())
+            self.plane.services.recorder.as_ref().zip(bundle.index.registry.as_ref())
         else {
             return;
         };

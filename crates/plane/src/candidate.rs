@@ -1,11 +1,10 @@
 //! What a deployment's candidate comes to: a variant of its decision, or a share of the requests for a model as it is. What
 //! cannot be compared with the champion is refused with the deployment.
 
-use crate::stages::route::{exposed, version};
-use crate::{Decision, Model, Routes, Tried};
+use crate::{Model, Tried};
+use flyball_core::TensorSpec;
 use flyball_core::snapshot::{self, SnapshotFaults};
-use flyball_core::{Access, Fault, ModelRef, TensorSpec, Verb};
-use flyball_decision::{DecisionDocument, unit};
+use flyball_decision::DecisionDocument;
 use serde_json::Value as Json;
 use std::sync::Arc;
 
@@ -14,13 +13,6 @@ pub(crate) struct Trial<M> {
     pub(crate) model: Arc<Model<M>>,
     /// From 0 to 1.
     pub(crate) share: f64,
-}
-
-impl<M> Trial<M> {
-    /// `draw` is random. Requests for models have nothing to stick by.
-    pub(crate) fn takes(&self, draw: u64) -> bool {
-        unit(draw) < self.share
-    }
 }
 
 /// What a document asks to be tried.
@@ -102,35 +94,10 @@ fn shown(specs: &[TensorSpec]) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// Which version answers tensors: as `route` says, or the candidate where the `draw` is for it; with the decision that its
-/// models are exposed beside, where there is one.
-pub(crate) fn route_drawn<M>(
-    routes: &Routes<M>,
-    access: &Access,
-    wanted: &ModelRef,
-    draw: impl FnOnce() -> u64,
-) -> Result<Tensors<M>, Fault> {
-    let deployment = exposed(routes, access, &wanted.name)?;
-    access.demand(Verb::Infer, &wanted.name)?;
-    let model = match deployment.trial.as_ref().filter(|_| wanted.version.is_none()) {
-        Some(trial) if trial.takes(draw()) => Arc::clone(&trial.model),
-        _ => version(deployment, wanted)?,
-    };
-    Ok(Tensors { model, beside: deployment.decision.clone() })
-}
-
-/// A model that tensors are sent to.
-pub struct Tensors<M> {
-    pub(crate) model: Arc<Model<M>>,
-    /// The decision that it serves, which records these calls.
-    pub(crate) beside: Option<Arc<Decision<M>>>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{AddOne, Made};
-    use flyball_core::Digest;
     use flyball_core::snapshot::Document;
     use serde_json::json;
 
@@ -155,44 +122,6 @@ mod tests {
     fn models() -> Vec<Arc<Model<()>>> {
         let version = |number: &str| Made::usual().version(number, |_| Box::new(AddOne::default()));
         vec![version("1"), version("2")]
-    }
-
-    fn routes(share: f64) -> Routes<()> {
-        let versions = models();
-        let trial = trial(&candidate(share, json!({})), &versions).unwrap();
-        let mut routes = Routes::default();
-        let deployment = Made::usual().deployment("m", Digest::of(b"m"));
-        routes.serve(Arc::new(crate::Deployment { versions, trial, ..deployment }));
-        routes
-    }
-
-    fn answered_by(routes: &Routes<()>, version: Option<&str>, draw: u64) -> String {
-        let wanted = ModelRef { name: "m".into(), version: version.map(Into::into) };
-        route_drawn(routes, &Access::default(), &wanted, || draw).unwrap().model.version.to_string()
-    }
-
-    #[test]
-    fn a_draw_below_the_share_is_the_candidates_and_one_at_it_is_not() {
-        let routes = routes(0.25);
-        let quarter = 1_u64 << 62;
-        assert_eq!(answered_by(&routes, None, 0), "2");
-        assert_eq!(answered_by(&routes, None, quarter - 2048), "2");
-        assert_eq!(answered_by(&routes, None, quarter), "1");
-        assert_eq!(answered_by(&routes, None, u64::MAX), "1");
-    }
-
-    #[test]
-    fn who_names_a_version_gets_it_whatever_is_drawn() {
-        for draw in [0, u64::MAX] {
-            assert_eq!(answered_by(&routes(0.5), Some("1"), draw), "1");
-            assert_eq!(answered_by(&routes(0.5), Some("2"), draw), "2");
-        }
-    }
-
-    #[test]
-    fn a_share_of_none_and_of_all_are_just_that() {
-        assert_eq!(answered_by(&routes(0.0), None, 0), "1");
-        assert_eq!(answered_by(&routes(1.0), None, u64::MAX), "2");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub struct PlaneLimits {
 
 /// What decisions need beside models.
 #[derive(Clone)]
-pub struct Means {
+pub struct PlaneServices {
     pub features: Arc<Features>,
     pub wall: Wall,
     /// Rows come from files: they may bring features along, and windows are only read.
@@ -48,13 +48,13 @@ pub struct Build {
     pub commit: &'static str,
 }
 
-impl Means {
+impl PlaneServices {
     /// By these clocks, with windows in memory alone and nobody who records.
-    pub fn in_memory(clock: Clock, wall: Wall) -> Means {
+    pub fn in_memory(clock: Clock, wall: Wall) -> PlaneServices {
         let settings =
             FeatureSettings { folder: None, window_keys_max: WINDOW_KEYS_MAX, clock, wall: wall.clone() };
         let (features, build) = (Features::new(settings), Build::default());
-        Means { features, wall, offline: false, recorder: None, build }
+        PlaneServices { features, wall, offline: false, recorder: None, build }
     }
 }
 
@@ -79,7 +79,7 @@ pub struct Plane<M> {
     pub loads: AtomicU64,
     pub limits: PlaneLimits,
     pub clock: Clock,
-    pub means: Means,
+    pub services: PlaneServices,
     pub(crate) thread_time: fn() -> Duration,
     pub lanes: Lanes,
     pub(crate) gate: Arc<Gate>,
@@ -111,9 +111,9 @@ impl<M> Plane<M> {
         lanes: Lanes,
         limits: PlaneLimits,
         clock: Clock,
-        means: Means,
+        services: PlaneServices,
     ) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
-        Plane::with_thread_time(lanes, limits, clock, means, thread_cpu_time)
+        Plane::with_thread_time(lanes, limits, clock, services, thread_cpu_time)
     }
 
     /// The same with another source of threads' CPU time, for simulations that must not depend on the machine.
@@ -121,7 +121,7 @@ impl<M> Plane<M> {
         lanes: Lanes,
         limits: PlaneLimits,
         clock: Clock,
-        means: Means,
+        services: PlaneServices,
         thread_time: fn() -> Duration,
     ) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
         let lanes =
@@ -151,7 +151,7 @@ impl<M> Plane<M> {
             loads,
             limits,
             clock,
-            means,
+            services,
             thread_time,
             lanes,
             gate,

@@ -5,7 +5,7 @@ use crate::breaker::Breaker;
 use crate::loaded::{Home, Run, StopRun, Terms};
 use crate::schedule::ModelKey;
 use crate::service::Service;
-use crate::{Deployment, Lane, LaneInbox, Lanes, Means, Model, Plane, PlaneLimits, Standing};
+use crate::{Deployment, Lane, LaneInbox, Lanes, Model, Plane, PlaneLimits, PlaneServices, Standing};
 use bytes::Bytes;
 use flyball_core::{
     Clock, DataType, DecisionRecord, Digest, Meters, RequestLimits, RunRecord, Shadow, Shadowed, Sink,
@@ -183,13 +183,13 @@ impl Made {
 
 /// A plane of so many lanes with sockets, as many without, and a clock moved by hand.
 pub(crate) fn lanes(sockets: usize) -> Vec<(Rc<Lane<Runs>>, LaneInbox<()>)> {
-    lanes_by(sockets, |_means| {})
+    lanes_by(sockets, |_services| {})
 }
 
 /// The same with other means for decisions.
 pub(crate) fn lanes_by(
     sockets: usize,
-    edit: impl FnOnce(&mut Means),
+    edit: impl FnOnce(&mut PlaneServices),
 ) -> Vec<(Rc<Lane<Runs>>, LaneInbox<()>)> {
     let limits = PlaneLimits {
         request: RequestLimits::for_body(1 << 20),
@@ -199,10 +199,12 @@ pub(crate) fn lanes_by(
         memory: MemoryBudget::UNLIMITED,
     };
     let clock = Clock::manual();
-    let mut means = Means::in_memory(clock.clone(), Wall::manual(WALL_MS));
-    edit(&mut means);
+    let mut services = PlaneServices::in_memory(clock.clone(), Wall::manual(WALL_MS));
+    edit(&mut services);
     let (plane, mut inboxes) =
-        Plane::with_thread_time(Lanes { sockets, compute: sockets }, limits, clock, means, || Duration::ZERO);
+        Plane::with_thread_time(Lanes { sockets, compute: sockets }, limits, clock, services, || {
+            Duration::ZERO
+        });
     // Of the spare lane, to which nothing comes here.
     inboxes.pop();
     let lane = |(id, inbox)| (Lane::new(Arc::clone(&plane), id, Runs::default()), inbox);

@@ -26,6 +26,8 @@ pub struct Walk<S: Sink> {
     came: Nanos,
     began: Nanos,
     pub(crate) deadline: Option<Nanos>,
+    /// Drawn once for each request: every lookup of its route agrees.
+    pub(crate) draw: u64,
     /// What the model was given to run.
     pub(crate) rows: usize,
     /// How long each stage took. One that is come to again takes longer; together they take all of the walk's time.
@@ -52,6 +54,7 @@ impl<S: Sink> Walk<S> {
             came: Nanos(began.0.saturating_sub(nanos(lay_unread))),
             began,
             deadline: None,
+            draw: lane.services.random.draw(),
             rows: 0,
             took: [None; Stage::COUNT],
             last: began,

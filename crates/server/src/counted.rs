@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) fn families(shared: &Shared) -> Vec<Family> {
     let mut families = transports(shared);
     families.extend(deployments(shared));
-    families.extend(features(&shared.plane.means.features));
+    families.extend(features(&shared.plane.services.features));
     families.extend(journal::families(shared));
     families
 }

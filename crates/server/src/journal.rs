@@ -170,7 +170,7 @@ fn near_or_known(context: &LaneContext, near: bool, verb: Verb) -> Result<(), Fa
 }
 
 fn entry(context: &LaneContext, told: &Told) -> Result<Box<Entry>, String> {
-    let now = context.shared.plane.means.wall.now_ns();
+    let now = context.shared.plane.services.wall.now_ns();
     told.entry(now).map(Box::new).map_err(|error| error.to_string())
 }
 

@@ -93,10 +93,10 @@ pub(crate) async fn erased(
         let mut rows = ErasedRows::default();
         let all: Vec<String> = std::iter::once(order.subject.clone()).chain(keys).collect();
         let elsewhere = || {
-            rows = shared.plane.means.features.erase(&all)?;
+            rows = shared.plane.services.features.erase(&all)?;
             Ok(rows.total())
         };
-        let done = journal.erase(&order, shared.plane.means.wall.now_ns(), elsewhere).map_err(fault)?;
+        let done = journal.erase(&order, shared.plane.services.wall.now_ns(), elsewhere).map_err(fault)?;
         let ErasedRows { windows, cached, stored } = rows;
         Ok(Erased { recorded: 1, records: done.records, windows, cached, stored })
     })
@@ -122,7 +122,7 @@ pub(crate) async fn hold(
     alone(&context.shared, move |shared, journal| {
         let routes = shared.plane.routes.load();
         let served = |name: &str| routes.get(name).is_some_and(|deployment| deployment.decision.is_some());
-        journal.hold(held, shared.plane.means.wall.now_ns(), served).map(drop).map_err(fault)
+        journal.hold(held, shared.plane.services.wall.now_ns(), served).map(drop).map_err(fault)
     })
     .await
 }
@@ -136,7 +136,7 @@ pub(crate) async fn released(
     demand(context, rights, Verb::Erase)?;
     let held = Held { name, by, why, decision: None, from: None, to: None };
     alone(&context.shared, move |shared, journal| {
-        journal.release(held, shared.plane.means.wall.now_ns()).map(drop).map_err(fault)
+        journal.release(held, shared.plane.services.wall.now_ns()).map(drop).map_err(fault)
     })
     .await
 }

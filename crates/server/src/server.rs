@@ -26,7 +26,7 @@ use flyball_engine::{HostCommand, LibraryError, MemoryBudget, ModelHosts, Runtim
 use flyball_features::{FeatureSettings, Features, Wall};
 use flyball_journal::{Journal, JournalError};
 use flyball_plane::{
-    Ack, AckState, Applied, Build, Engine, Judge, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits,
+    Ack, AckState, Applied, Build, Engine, Judge, LaneInbox, Lanes, Loader, Plane, PlaneLimits, PlaneServices,
 };
 use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
 use flyball_wire::regions::Regions;
@@ -118,7 +118,7 @@ impl Running {
         }
         self.shared.ledger.join();
         // No lane reads any more: what windows have not written yet is written now.
-        self.shared.plane.means.features.close();
+        self.shared.plane.services.features.close();
         // And nothing is decided: what was is brought to the disk, and sealed.
         self.shared.journal.iter().for_each(|journal| journal.close());
     }
@@ -151,8 +151,8 @@ impl Server {
         let (lanes, sockets) = lanes(&config, &machine);
         let clock = clock();
         let journal = journal::open(&config, sockets)?;
-        let means = means(&config, clock.clone(), journal.clone());
-        let (plane, inboxes) = Plane::new(lanes, limits(&config, engine.memory), clock, means);
+        let services = services(&config, clock.clone(), journal.clone());
+        let (plane, inboxes) = Plane::new(lanes, limits(&config, engine.memory), clock, services);
         let telemetry = Telemetry::new(inboxes.len());
         let callers = open_callers(&config, &telemetry, &mut watches)?;
         let (errands, errands_in) = mpsc::channel(errands::ERRANDS_MAX);
@@ -360,7 +360,7 @@ fn limits(config: &ServerConfig, memory: MemoryBudget) -> PlaneLimits {
 }
 
 /// What decisions need beside models.
-fn means(config: &ServerConfig, clock: Clock, journal: Option<Arc<Journal>>) -> Means {
+fn services(config: &ServerConfig, clock: Clock, journal: Option<Arc<Journal>>) -> PlaneServices {
     // Offline, windows are read and not written: a folder would be made, locked and written to.
     let folder = config.features_folder.clone().filter(|_| !config.offline);
     let wall = Wall::system();
@@ -368,7 +368,7 @@ fn means(config: &ServerConfig, clock: Clock, journal: Option<Arc<Journal>>) -> 
     let recorder = journal.map(|journal| journal as Arc<dyn Recorder>);
     let build = build_info();
     let build = Build { version: build.version, commit: build.commit };
-    Means { features: Features::new(settings), wall, offline: config.offline, recorder, build }
+    PlaneServices { features: Features::new(settings), wall, offline: config.offline, recorder, build }
 }
 
 /// Once, at the start: whoever needs records later should not find out then.
@@ -497,10 +497,10 @@ mod tests {
             let folder = parent.path().join(offline.to_string());
             let config =
                 ServerConfig { features_folder: Some(folder.clone()), offline, ..ServerConfig::default() };
-            let means = means(&config, Clock::system(), None);
+            let services = services(&config, Clock::system(), None);
             let def =
                 WindowDef { name: "d/f".to_owned(), op: WindowOp::Count, last_ms: 60_000, source: None };
-            means.features.window(def).expect("a window");
+            services.features.window(def).expect("a window");
             assert_eq!(folder.exists(), !offline);
         }
     }

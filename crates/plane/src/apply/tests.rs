@@ -4,7 +4,7 @@ mod corpus;
 
 use super::*;
 use crate::testing::{Made, Unmeasured};
-use crate::{Lanes, Means, PlaneLimits};
+use crate::{Lanes, PlaneLimits, PlaneServices};
 use flyball_core::{Clock, Digest, RequestLimits};
 use flyball_engine::MemoryBudget;
 use flyball_features::Wall;
@@ -44,8 +44,8 @@ fn loader_by(judge: Judge) -> Loader<()> {
         memory: MemoryBudget::UNLIMITED,
     };
     let clock = Clock::system();
-    let means = Means::in_memory(clock.clone(), Wall::system());
-    let (plane, _inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, means);
+    let services = PlaneServices::in_memory(clock.clone(), Wall::system());
+    let (plane, _inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, services);
     let runtime = Runtime::open(&flyball_engine::beside_executable().unwrap()).unwrap();
     let engine = Engine { runtime, hosts: ModelHosts::in_this_process(), memory: MemoryBudget::UNLIMITED };
     Loader::new(engine, plane, Arc::new(Unmeasured), Arc::new(judge), 1).unwrap()

@@ -2,9 +2,9 @@
 //! its sources and windows opened. Whatever is wrong refuses the whole deployment.
 
 use super::Decision;
-use crate::governed::answers::Answers;
-use crate::governed::preamble::Preamble;
-use crate::{Model, candidate};
+use crate::idempotency::Answers;
+use crate::row_record::preamble;
+use crate::{Model, candidate, plan};
 use flyball_core::snapshot;
 use flyball_core::{DecidedBy, Digest, Meters};
 use flyball_decision::{
@@ -54,9 +54,11 @@ pub(crate) fn compile<M>(
     let (models, by) = models(&program, deployment, versions)?;
     let outcomes = outcomes(&document);
     let of_variant = |models: &[usize]| models.iter().map(|&model| by[model].clone()).collect();
-    let decided_by = program.variants.iter().map(|variant| of_variant(&variant.models)).collect();
+    let decided_by: Vec<Arc<[DecidedBy]>> =
+        program.variants.iter().map(|variant| of_variant(&variant.models)).collect();
     let sources = sources(&program, around.base, around.features)?;
-    let preamble = Preamble::new(&deployment.name, &program, &by, &around.runtime);
+    let variants: Vec<_> = decided_by.iter().map(|by| &**by).collect();
+    let preamble = preamble(&deployment.name, &program, &variants, around.runtime);
     let windows = windows(&deployment.name, &document, &program, &sources, around.features)?;
     Ok(Decision {
         name: deployment.name.as_str().into(),
@@ -71,6 +73,7 @@ pub(crate) fn compile<M>(
         sources,
         windows,
         preamble,
+        steps: plan::steps(&program),
         answers: around.before.map_or_else(Answers::new, |before| Arc::clone(&before.answers)),
         program,
     })

@@ -11,7 +11,7 @@ use crate::traces::trace;
 use ::http::Request;
 use bytestring::ByteString;
 use flyball_core::{Fault, Nanos, Protocol};
-use flyball_plane::{Arrival, Governed, Walk, decide};
+use flyball_plane::{Arrival, DecisionRequest, Walk, serve};
 use flyball_telemetry::LaneSink;
 use flyball_wire::coding::Coding;
 use flyball_wire::{GrpcDecision, GrpcReply, frame};
@@ -60,7 +60,7 @@ impl Decide {
             Ok(message)
         };
         let arrival = Arrival { walk: self.walk, body, deadline };
-        match decide(&context.lane, &Governed(&dialect), arrival).await {
+        match serve(&context.lane, &DecisionRequest(&dialect), arrival).await {
             GrpcReply::Frame(frame) => framed(Some(frame)),
             status => refused(&status),
         }

@@ -8,7 +8,7 @@ use crate::reply::Reply;
 use crate::traces::trace;
 use ::http::{HeaderMap, Request};
 use flyball_core::{Fault, Nanos, Protocol};
-use flyball_plane::{Arrival, Inference, Walk, decide};
+use flyball_plane::{Arrival, Inference, Walk, serve};
 use flyball_telemetry::LaneSink;
 use flyball_wire::coding::Coding;
 use flyball_wire::{GrpcDialect, GrpcReply, frame};
@@ -44,7 +44,7 @@ impl Infer {
             encoding::opened(frame::unary(&body)?, coding, config.body_bytes_max, &part).await
         };
         let dialect = GrpcDialect { regions: context.shared.regions.clone() };
-        match decide(&context.lane, &Inference(&dialect), Arrival { walk: self.walk, body, deadline }).await {
+        match serve(&context.lane, &Inference(&dialect), Arrival { walk: self.walk, body, deadline }).await {
             GrpcReply::Frame(frame) => framed(Some(frame)),
             status => refused(&status),
         }

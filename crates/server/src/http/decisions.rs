@@ -12,7 +12,7 @@ use crate::{body, coding};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, header};
 use bytestring::ByteString;
 use flyball_core::{Access, Fault, Nanos, Protocol};
-use flyball_plane::{Arrival, Governed, Walk, decide};
+use flyball_plane::{Arrival, DecisionRequest, Walk, serve};
 use flyball_telemetry::LaneSink;
 use flyball_wire::coding::Coding;
 use flyball_wire::{DecisionFacts, HttpDecision, PROBLEM_JSON, Problem};
@@ -65,7 +65,7 @@ impl Decide {
         };
         let dialect = HttpDecision { name: self.name, idempotency_key };
         let arrival = Arrival { walk: self.walk, body, deadline };
-        reply(decide(&context.lane, &Governed(&dialect), arrival).await)
+        reply(serve(&context.lane, &DecisionRequest(&dialect), arrival).await)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::traces::trace;
 use crate::{body, coding};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, header};
 use flyball_core::{Fault, FaultKind, ModelRef, Nanos, Protocol, Stage};
-use flyball_plane::{Arrival, Inference, Walk, decide};
+use flyball_plane::{Arrival, Inference, Walk, serve};
 use flyball_telemetry::LaneSink;
 use flyball_wire::coding::{CODINGS, Coding};
 use flyball_wire::{HttpDialect, HttpReply};
@@ -57,7 +57,7 @@ impl Infer {
         };
         let dialect =
             HttpDialect { model: self.model, header_length, regions: context.shared.regions.clone() };
-        reply(decide(&context.lane, &Inference(&dialect), Arrival { walk: self.walk, body, deadline }).await)
+        reply(serve(&context.lane, &Inference(&dialect), Arrival { walk: self.walk, body, deadline }).await)
     }
 }
 

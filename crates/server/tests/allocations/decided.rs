@@ -10,8 +10,8 @@ use flyball_core::{
 use flyball_engine::{MemoryBudget, ModelHosts, Runtime, beside_executable};
 use flyball_features::Wall;
 use flyball_plane::{
-    AckState, Arrival, Engine, Inference, Judge, Lane, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits,
-    Walk, decide,
+    AckState, Arrival, Engine, Inference, Judge, Lane, LaneInbox, Lanes, Loader, Plane, PlaneLimits,
+    PlaneServices, Walk, serve,
 };
 use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
 use flyball_wire::proto::inference::infer_parameter::ParameterChoice;
@@ -135,7 +135,7 @@ async fn round<D: Dialect>(
         let body = body.clone();
         let arrival =
             Arrival { walk: Walk::begin(lane, protocol, Duration::ZERO), body: async { Ok(body) }, deadline };
-        Some(Box::pin(async move { decide(lane, &Inference(dialect), arrival).await }))
+        Some(Box::pin(async move { serve(lane, &Inference(dialect), arrival).await }))
     };
     let mut walks: Vec<Option<Pin<Box<_>>>> = (0..at_once).map(walk).collect();
     let mut replies = Vec::with_capacity(at_once);
@@ -173,8 +173,8 @@ impl World {
             memory: MemoryBudget::UNLIMITED,
         };
         let clock = Clock::system();
-        let means = Means::in_memory(clock.clone(), Wall::system());
-        let (plane, mut inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, means);
+        let services = PlaneServices::in_memory(clock.clone(), Wall::system());
+        let (plane, mut inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, services);
         let telemetry = Telemetry::new(inboxes.len());
         // The last is of the spare lane, which nothing comes to here.
         inboxes.truncate(2);

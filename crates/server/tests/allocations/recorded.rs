@@ -11,7 +11,8 @@ use flyball_core::{
 use flyball_engine::{MemoryBudget, ModelHosts, Runtime, beside_executable};
 use flyball_features::Wall;
 use flyball_plane::{
-    AckState, Arrival, Engine, Governed, Judge, Lane, Lanes, Loader, Means, Plane, PlaneLimits, Walk, decide,
+    AckState, Arrival, DecisionRequest, Engine, Judge, Lane, Lanes, Loader, Plane, PlaneLimits,
+    PlaneServices, Walk, serve,
 };
 use flyball_telemetry::Telemetry;
 use flyball_wire::HttpDecision;
@@ -48,9 +49,9 @@ fn allocations(book: Option<Arc<Book>>, rows: usize) -> usize {
         memory: MemoryBudget::UNLIMITED,
     };
     let clock = Clock::system();
-    let mut means = Means::in_memory(clock.clone(), Wall::system());
-    means.recorder = book.map(|book| Arc::new(Shared(book)) as Arc<dyn Recorder>);
-    let (plane, mut inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, means);
+    let mut services = PlaneServices::in_memory(clock.clone(), Wall::system());
+    services.recorder = book.map(|book| Arc::new(Shared(book)) as Arc<dyn Recorder>);
+    let (plane, mut inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, services);
     let telemetry = Telemetry::new(inboxes.len());
     let runtime = Runtime::open(&beside_executable().unwrap()).unwrap();
     let meters = Arc::clone(&telemetry);
@@ -75,7 +76,7 @@ fn allocations(book: Option<Arc<Book>>, rows: usize) -> usize {
             if number >= WARM_ROUNDS {
                 allocator::listen();
             }
-            let reply = decide(&lane, &Governed(&dialect), arrival).await;
+            let reply = serve(&lane, &DecisionRequest(&dialect), arrival).await;
             heard += allocator::heard().len();
             assert_eq!(reply.status, 200, "{reply:?}");
         }
