@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A bound on how many requests may be inside at once.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub struct Gate {
     inside: AtomicUsize,
     inside_max: usize,
 }
 
 impl Gate {
-    pub(crate) fn new(inside_max: usize) -> Arc<Gate> {
+    pub fn new(inside_max: usize) -> Arc<Gate> {
         Arc::new(Gate { inside: AtomicUsize::new(0), inside_max })
     }
 

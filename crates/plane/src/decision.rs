@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use backfill::{Backfill, BackfillFault, Filled};
-pub(crate) use compile::{Surroundings, compile};
+pub use compile::{CANDIDATE_KIND_MISMATCH, DecisionContext, compile_decision};
 
 /// `M` is what measures it.
 pub struct Decision<M> {

@@ -5,23 +5,18 @@
 #![forbid(unsafe_code)]
 
 mod admission;
-mod apply;
 mod backlog;
 mod batch;
 mod breaker;
-mod candidate;
-mod chores;
 mod classification;
 mod decide;
 mod decision;
 mod decision_request;
 mod decision_walk;
-mod fingerprint;
 mod idempotency;
 mod inference;
 mod job;
 mod journal_slots;
-mod judge;
 mod lane;
 mod lane_random;
 mod lane_services;
@@ -44,7 +39,6 @@ mod shadow_walk;
 mod share;
 #[cfg(test)]
 mod simulation;
-mod states;
 mod tensor_record;
 #[cfg(test)]
 mod testing;
@@ -63,18 +57,20 @@ mod stages {
 mod walk;
 mod watchdog;
 
-pub use apply::{Ack, AckState, Engine, Loader, NotLoaded, Outcome, VersionAck};
-pub use decision::{Backfill, BackfillFault, Decision, Filled};
+pub use admission::Gate;
+pub use decision::{
+    Backfill, BackfillFault, CANDIDATE_KIND_MISMATCH, Decision, DecisionContext, Filled, compile_decision,
+};
 pub use decision_request::DecisionRequest;
-pub use fingerprint::Fingerprint;
 pub use inference::Inference;
-pub use judge::{Approved, Judge, Keep, Standing, Taken};
 pub use lane::Lane;
-pub use loaded::{Deployment, Model};
+pub use loaded::{Approved, CandidateState, Deployment, Model, ModelParts, Origin, Provenance, Terms, Trial};
 pub use plane::{Build, LaneInbox, Lanes, Plane, PlaneLimits, PlaneServices};
 pub use pressure::MemoryLooks;
 pub use request::{Arrival, Request, serve};
 pub use routes::{Absence, Routes};
+pub use schedule::BatchWait;
+pub use service::Conduct;
 pub use stages::route::{exposed, find_decision, ready, route};
-pub use states::{Applied, DeploymentState, State, Tried};
 pub use walk::Walk;
+pub use watchdog::Watchdog;

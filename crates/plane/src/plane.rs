@@ -8,12 +8,11 @@ use crate::backlog::Backlog;
 use crate::job::Job;
 use crate::loaded::{Home, Model};
 use crate::pressure::Pressure;
-use crate::states::Applied;
-use crate::watchdog::Runs;
+use crate::watchdog::{Runs, Watchdog};
 use arc_swap::ArcSwap;
-use flyball_core::{Clock, Nanos, Priority, Recorder, RequestLimits, nanos};
+use flyball_core::{Clock, Nanos, Priority, Recorder, RequestLimits, Wall, nanos};
 use flyball_engine::{MemoryBudget, thread_cpu_time};
-use flyball_features::{FeatureSettings, Features, Wall};
+use flyball_features::{FeatureSettings, Features};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -73,10 +72,6 @@ const WINDOW_KEYS_MAX: usize = 1_000_000;
 
 pub struct Plane<M> {
     pub routes: ArcSwap<Routes<M>>,
-    /// What the last snapshots came to.
-    pub applied: ArcSwap<Applied>,
-    /// Versions of models that were loaded, ever.
-    pub loads: AtomicU64,
     pub limits: PlaneLimits,
     pub clock: Clock,
     pub services: PlaneServices,
@@ -143,22 +138,9 @@ impl<M> Plane<M> {
         let routes = ArcSwap::from_pointee(Routes::default());
         let gate = Gate::new(limits.in_flight_max);
         let runs = Runs::new(count);
-        let (applied, loads) = (ArcSwap::default(), AtomicU64::new(0));
         let pressure = Pressure::default();
-        let plane = Plane {
-            routes,
-            applied,
-            loads,
-            limits,
-            clock,
-            services,
-            thread_time,
-            lanes,
-            gate,
-            runs,
-            pressure,
-            peers,
-        };
+        let plane =
+            Plane { routes, limits, clock, services, thread_time, lanes, gate, runs, pressure, peers };
         (Arc::new(plane), inboxes)
     }
 
@@ -169,6 +151,15 @@ impl<M> Plane<M> {
     /// What each lane has queued and is running, by its expected cost.
     pub fn backlogs(&self) -> impl Iterator<Item = Duration> {
         self.peers.iter().map(|peer| Duration::from_nanos(peer.load_ns.load(Relaxed)))
+    }
+
+    /// Starts the thread that stops runs which take too long.
+    pub fn watch(self: &Arc<Plane<M>>) -> std::io::Result<Watchdog>
+    where
+        M: Send + Sync + 'static,
+    {
+        let plane = Arc::clone(self);
+        Watchdog::start(move || plane.runs.look(plane.clock.now()))
     }
 
     /// Asks every run under way to end, so that its lane can.

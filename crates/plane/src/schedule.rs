@@ -31,9 +31,9 @@ impl ModelKey {
 
 /// Wait up to `window` for `rows` rows before a batch is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BatchWait {
-    pub(crate) rows: usize,
-    pub(crate) window: Duration,
+pub struct BatchWait {
+    pub rows: usize,
+    pub window: Duration,
 }
 
 /// How long a run may hold a lane.

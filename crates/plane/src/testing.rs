@@ -5,14 +5,13 @@ use crate::breaker::Breaker;
 use crate::loaded::{Home, Run, StopRun, Terms};
 use crate::schedule::ModelKey;
 use crate::service::Service;
-use crate::{Deployment, Lane, LaneInbox, Lanes, Model, Plane, PlaneLimits, PlaneServices, Standing};
+use crate::{Deployment, Lane, LaneInbox, Lanes, Model, Plane, PlaneLimits, PlaneServices, Provenance};
 use bytes::Bytes;
 use flyball_core::{
     Clock, DataType, DecisionRecord, Digest, Meters, RequestLimits, RunRecord, Shadow, Shadowed, Sink,
-    Tensor, TensorData, TensorSpec, WalkRecord,
+    Tensor, TensorData, TensorSpec, WalkRecord, Wall,
 };
 use flyball_engine::{Batching, LatencyPoint, LatencyTable, MemoryBudget, RunError, Signature};
-use flyball_features::Wall;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -142,9 +141,9 @@ impl Made {
             route: "1".to_owned(),
             versions: vec![self.model()],
             trial: None,
-            tried: None,
+            candidate: None,
             decision: None,
-            standing: Standing::Unsigned,
+            provenance: Provenance::Unsigned,
             origin: None,
             generation: AtomicU64::new(1),
         }

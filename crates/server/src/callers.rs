@@ -322,7 +322,7 @@ pub(crate) struct Guest {
 
 impl Guest {
     pub(crate) fn find(callers: Option<&Callers>, peer: &Peer, headers: &HeaderMap) -> Guest {
-        // Taken first: a file that is read in between is seen at the next message.
+        // IndexMark first: a file that is read in between is seen at the next message.
         let reading = callers.map_or(0, |callers| callers.known.load().reading);
         let visitor = Visitor::find(callers, peer, headers);
         Guest { visitor, peer: peer.clone(), key: digest_of(headers), reading }
@@ -336,7 +336,7 @@ impl Guest {
 
     fn look_again(&mut self, callers: Option<&Callers>) {
         let Some(callers) = callers else { return };
-        // Taken first: a file that is read in between is seen at the next message.
+        // IndexMark first: a file that is read in between is seen at the next message.
         let reading = callers.known.load().reading;
         if reading != self.reading {
             self.visitor = Visitor::of(callers, &self.peer, self.key.as_ref());

@@ -2,11 +2,11 @@
 //! One thing at a time, on a thread that gives way to the lanes; a lane only waits for the answer.
 
 use crate::drain::{Drain, Phase};
-use crate::lane_thread::Shared;
 use crate::machine;
+use crate::shared::Shared;
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Fault, FaultKind, Stage};
-use flyball_plane::{Ack, AckState, Loader, NotLoaded};
+use flyball_deployments::{Ack, AckState, Loader, NotLoaded};
 use flyball_telemetry::ModelMeter;
 use rustix::process::setpriority_process;
 use std::io;

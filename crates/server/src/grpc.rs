@@ -94,7 +94,7 @@ pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
             answer_health(context, request, access).await.unwrap_or_else(|fault| refuse(&fault))
         }
     };
-    context.shared.unwalked.count(Protocol::Grpc, &reply);
+    context.shared.refused_queries.count(Protocol::Grpc, &reply);
     reply
 }
 

@@ -3,7 +3,8 @@
 //! What is recorded is the journal's to say, what features keep is theirs; who may ask is decided here.
 
 use crate::journal::{Rights, demand, nothing_kept, unix_ns};
-use crate::lane_thread::{LaneContext, Shared};
+use crate::lane_thread::LaneContext;
+use crate::shared::Shared;
 use flyball_core::{Fault, FaultKind, Stage, Verb};
 use flyball_features::ErasedRows;
 use flyball_journal::{Erasure as Order, Held, Hold, Journal, JournalError, LedgerError};
@@ -20,12 +21,12 @@ const KEYS_MAX: usize = 64;
 
 /// The thread of the one that is being worked on.
 #[derive(Default)]
-pub(crate) struct LedgerDesk {
+pub(crate) struct LedgerJob {
     busy: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl LedgerDesk {
+impl LedgerJob {
     /// At the end of a server, before the journal is closed.
     pub(crate) fn join(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -4,7 +4,7 @@
 use crate::control::Control;
 use crate::drain::Phase;
 use crate::files::Watch;
-use crate::lane_thread::Shared;
+use crate::shared::Shared;
 use flyball_core::snapshot::Bundle;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};

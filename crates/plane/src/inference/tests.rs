@@ -1,7 +1,7 @@
 //! Requests for a model with a candidate: which version each is counted under, whatever becomes of it.
 
 use super::*;
-use crate::candidate::Trial;
+use crate::Trial;
 use crate::loaded::{Run, StopRun};
 use crate::request::{Arrival, serve};
 use crate::testing::{AddOne, Made, Runs, column, lanes};

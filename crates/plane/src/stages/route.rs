@@ -169,7 +169,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::candidate::Trial;
+    use crate::Trial;
     use crate::testing::{AddOne, Made};
     use flyball_core::Digest;
 

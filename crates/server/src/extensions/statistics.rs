@@ -1,7 +1,7 @@
 //! What models have done so far.
 
-use crate::errands::aside;
-use crate::lane_thread::Shared;
+use crate::offload::offload;
+use crate::shared::Shared;
 use flyball_core::{Access, Fault, ModelRef, Nanos};
 use flyball_plane::{Model, exposed, route};
 use flyball_telemetry::ModelMeter;
@@ -17,8 +17,10 @@ pub(crate) async fn of<T: Send + 'static>(
     write: fn(&Statistics) -> T,
 ) -> Result<T, Fault> {
     let access = access.clone();
-    aside(shared, move |shared| gather(shared, &access, wanted.as_ref()).map(|statistics| write(&statistics)))
-        .await?
+    offload(shared, move |shared| {
+        gather(shared, &access, wanted.as_ref()).map(|statistics| write(&statistics))
+    })
+    .await?
 }
 
 fn gather(shared: &Shared, access: &Access, wanted: Option<&ModelRef>) -> Result<Statistics, Fault> {

@@ -3,8 +3,8 @@
 
 use super::{answer as reply, framed, named, read};
 use crate::extensions::{configuration, logging, repository, shared_memory, statistics, trace};
-use crate::lane_thread::Shared;
 use crate::reply::Reply;
+use crate::shared::Shared;
 use bytes::Bytes;
 use flyball_core::{Access, Fault};
 use flyball_wire::frame;

@@ -5,7 +5,6 @@ use crate::body;
 use crate::callers::Visit;
 use crate::lane_thread::LaneContext;
 use crate::reply::Reply;
-use crate::traces::trace;
 use ::http::{HeaderMap, Request};
 use flyball_core::{Fault, Nanos, Protocol};
 use flyball_plane::{Arrival, Inference, Walk, serve};
@@ -25,9 +24,7 @@ pub(crate) struct Infer {
 
 impl Infer {
     pub(super) fn begin(context: &LaneContext, mut visit: Visit, request: Request<Incoming>) -> Infer {
-        let mut walk = Walk::begin(&context.lane, Protocol::Grpc, Duration::ZERO);
-        walk.called_by(visit.caller, visit.access.clone());
-        walk.comes_from(visit.name.take(), trace(request.headers()));
+        let walk = context.begin_walk(Protocol::Grpc, &mut visit, request.headers(), Duration::ZERO);
         let headers = request.headers();
         let deadline = timeout(headers).map(|timeout| walk.after(timeout));
         let head = deadline.and_then(|deadline| Ok((deadline, encoding::of(headers)?)));

@@ -7,7 +7,6 @@ use crate::callers::Visit;
 use crate::decisions;
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, whole};
-use crate::traces::trace;
 use crate::{body, coding};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, header};
 use bytestring::ByteString;
@@ -44,9 +43,7 @@ impl Decide {
         request: Request<Incoming>,
         lay_unread: Duration,
     ) -> Decide {
-        let mut walk = Walk::begin(&context.lane, Protocol::Http, lay_unread);
-        walk.called_by(visit.caller, visit.access.clone());
-        walk.comes_from(visit.name.take(), trace(request.headers()));
+        let walk = context.begin_walk(Protocol::Http, &mut visit, request.headers(), lay_unread);
         let head = Head::read(request.headers(), &walk);
         let http2 = request.version() == Version::HTTP_2;
         Decide { walk, visit, name, head, body: request.into_body(), http2 }

@@ -5,13 +5,12 @@ use crate::{MODEL, allocator, bundle, onnx};
 use bytes::{Bytes, BytesMut};
 use flyball_core::{
     Clock, DecisionRecord, Dialect, ModelRef, Protocol, RequestLimits, RunRecord, Shadow, Shadowed, Sink,
-    WalkRecord,
+    WalkRecord, Wall,
 };
+use flyball_deployments::{AckState, Engine, Loader, TrustGate};
 use flyball_engine::{MemoryBudget, ModelHosts, Runtime, beside_executable};
-use flyball_features::Wall;
 use flyball_plane::{
-    AckState, Arrival, Engine, Inference, Judge, Lane, LaneInbox, Lanes, Loader, Plane, PlaneLimits,
-    PlaneServices, Walk, serve,
+    Arrival, Inference, Lane, LaneInbox, Lanes, Plane, PlaneLimits, PlaneServices, Walk, serve,
 };
 use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
 use flyball_wire::proto::inference::infer_parameter::ParameterChoice;
@@ -181,10 +180,10 @@ impl World {
         let (compute, inbox) = (inboxes.pop().unwrap(), inboxes.pop().unwrap());
         let runtime = Runtime::open(&beside_executable().unwrap()).unwrap();
         let meters = Arc::clone(&telemetry);
-        let judge = Arc::new(Judge::of_nobody());
+        let gate = Arc::new(TrustGate::open());
         let engine =
             Engine { runtime, hosts: ModelHosts::in_this_process(), memory: MemoryBudget::UNLIMITED };
-        let loader = Loader::new(engine, Arc::clone(&plane), meters, judge, 1).unwrap();
+        let loader = Loader::new(engine, Arc::clone(&plane), meters, gate, 1).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let acks = loader.apply(&bundle(&folder), &|| false).acks;
         assert_eq!(acks[0].state, AckState::Applied, "{acks:?}");

@@ -6,14 +6,11 @@ use bytes::Bytes;
 use flyball_core::snapshot::Bundle;
 use flyball_core::{
     Clock, Digest, Entry, EntryKind, LaneRecorder, Protocol, Recorder, Registered, RequestLimits, Served,
-    Ticket, Unkept,
+    Ticket, Unkept, Wall,
 };
+use flyball_deployments::{AckState, Engine, Loader, TrustGate};
 use flyball_engine::{MemoryBudget, ModelHosts, Runtime, beside_executable};
-use flyball_features::Wall;
-use flyball_plane::{
-    AckState, Arrival, DecisionRequest, Engine, Judge, Lane, Lanes, Loader, Plane, PlaneLimits,
-    PlaneServices, Walk, serve,
-};
+use flyball_plane::{Arrival, DecisionRequest, Lane, Lanes, Plane, PlaneLimits, PlaneServices, Walk, serve};
 use flyball_telemetry::Telemetry;
 use flyball_wire::HttpDecision;
 use serde_json::{Value as Json, json};
@@ -55,9 +52,9 @@ fn allocations(book: Option<Arc<Book>>, rows: usize) -> usize {
     let telemetry = Telemetry::new(inboxes.len());
     let runtime = Runtime::open(&beside_executable().unwrap()).unwrap();
     let meters = Arc::clone(&telemetry);
-    let judge = Arc::new(Judge::of_nobody());
+    let gate = Arc::new(TrustGate::open());
     let engine = Engine { runtime, hosts: ModelHosts::in_this_process(), memory: MemoryBudget::UNLIMITED };
-    let loader = Loader::new(engine, Arc::clone(&plane), meters, judge, 1).unwrap();
+    let loader = Loader::new(engine, Arc::clone(&plane), meters, gate, 1).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let acks = loader.apply(&bundle(&folder), &|| false).acks;
     assert_eq!(acks[0].state, AckState::Applied, "{acks:?}");

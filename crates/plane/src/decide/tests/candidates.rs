@@ -82,6 +82,6 @@ fn what_differs_in_more_than_its_models_is_refused_and_what_serves_goes_on() {
     let why = world.tries(&sticky(), json!({"share": 0.1, "shadow": false, "decision": strict})).unwrap_err();
     assert!(why.contains("candidate: policy.bands[0].to is 5") && why.contains("models alone"), "{why}");
     let why = world.tries(&sticky(), json!({"share": 0.1, "shadow": false})).unwrap_err();
-    assert!(why.contains("beside a decision only"), "{why}");
+    assert!(why.contains("against a decision"), "{why}");
     assert_eq!(decided(&world.ask(one(json!({"x": 2}))), 0).score, Some(2.0));
 }

@@ -1,11 +1,11 @@
 //! A lane with one decision, whose models multiply and may be told to fail.
 
-use crate::decision::{Surroundings, compile};
+use crate::decision::{DecisionContext, compile_decision};
 use crate::loaded::{Run, StopRun};
 use crate::request::{Arrival, serve};
 use crate::testing::{Made, Runs, Unmeasured, column, lanes_by};
 use crate::walk::Walk;
-use crate::{DecisionRequest, Deployment, Lane, LaneInbox, Model, PlaneServices, Routes, Standing};
+use crate::{DecisionRequest, Deployment, Lane, LaneInbox, Model, PlaneServices, Provenance, Routes};
 use bytes::{Bytes, BytesMut};
 use flyball_core::snapshot::{self, Document};
 use flyball_core::{
@@ -267,7 +267,7 @@ impl World {
         let deployment = snapshot::Deployment::read(deployment.to_string().as_bytes()).unwrap();
         let before = self.lane.plane.routes.load();
         let before = before.get("d").and_then(|deployment| deployment.decision.as_deref());
-        let around = Surroundings {
+        let around = DecisionContext {
             base: Path::new("."),
             features: &self.lane.plane.services.features,
             meters: &Unmeasured,
@@ -275,7 +275,7 @@ impl World {
             records: self.lane.plane.services.recorder.is_some() || self.lane.plane.services.offline,
             runtime: Digest::of(b"runtime"),
         };
-        let decision = compile(&deployment, document, &versions, &around)?;
+        let decision = compile_decision(&deployment, document, &versions, &around)?;
         let mut routes = Routes::default();
         routes.serve(Arc::new(Deployment {
             name: "d".into(),
@@ -283,9 +283,9 @@ impl World {
             route: "1".into(),
             versions,
             trial: None,
-            tried: None,
+            candidate: None,
             decision: Some(Arc::new(decision)),
-            standing: Standing::Unsigned,
+            provenance: Provenance::Unsigned,
             origin: None,
             generation: AtomicU64::new(1),
         }));

@@ -1,45 +1,21 @@
-//! What a deployment's candidate comes to: a variant of its decision, or a share of the requests for a model as it is. What
-//! cannot be compared with the champion is refused with the deployment.
+//! A deployment's candidate: for a model it gets a share of the requests; for a decision it is a further variant (the plane
+//! compiles that). A candidate that cannot be compared with the champion refuses the deployment.
 
-use crate::{Model, Tried};
 use flyball_core::TensorSpec;
-use flyball_core::snapshot::{self, SnapshotFaults};
-use flyball_decision::DecisionDocument;
-use serde_json::Value as Json;
+use flyball_core::snapshot;
+use flyball_plane::{CANDIDATE_KIND_MISMATCH, CandidateState, Model, Trial};
 use std::sync::Arc;
 
-/// A model version that answers some of those who name none.
-pub(crate) struct Trial<M> {
-    pub(crate) model: Arc<Model<M>>,
-    /// From 0 to 1.
-    pub(crate) share: f64,
-}
-
-/// What a document asks to be tried.
-pub(crate) fn tried(deployment: &snapshot::Deployment) -> Option<Tried> {
-    deployment.candidate.as_ref().map(|candidate| Tried {
+/// The candidate as status pages show it.
+pub(crate) fn state(deployment: &snapshot::Deployment) -> Option<CandidateState> {
+    deployment.candidate.as_ref().map(|candidate| CandidateState {
         versions: candidate.versions.iter().map(|version| version.version.clone()).collect(),
         share: candidate.share,
         shadow: candidate.shadow,
     })
 }
 
-/// The decision that serves: the document's own, with its candidate as a further variant.
-pub(crate) fn decision(
-    deployment: &snapshot::Deployment,
-    decision: &Json,
-) -> Result<DecisionDocument, String> {
-    let read =
-        |decision| DecisionDocument::read(decision).map_err(|fault| SnapshotFaults(vec![fault]).to_string());
-    let document = read(decision)?;
-    let Some(candidate) = &deployment.candidate else { return Ok(document) };
-    let Some(theirs) = &candidate.decision else { return Err(UNLIKE.to_owned()) };
-    let theirs = read(theirs).map_err(|why| format!("candidate: {why}"))?;
-    let trying = document.trying(&theirs, candidate.share, candidate.shadow);
-    trying.map_err(|faults| format!("candidate: {faults}"))
-}
-
-/// The candidate of a deployment without a decision. `versions` has all that were loaded.
+/// The candidate of a deployment without a decision. `versions` has all loaded models.
 pub(crate) fn trial<M>(
     deployment: &snapshot::Deployment,
     versions: &[Arc<Model<M>>],
@@ -48,7 +24,7 @@ pub(crate) fn trial<M>(
         return Ok(None);
     };
     if candidate.decision.is_some() {
-        return Err(UNLIKE.to_owned());
+        return Err(CANDIDATE_KIND_MISMATCH.to_owned());
     }
     if candidate.shadow {
         return Err(SHADOW.to_owned());
@@ -58,7 +34,7 @@ pub(crate) fn trial<M>(
     };
     let find = |wanted: &str| versions.iter().find(|model| *model.version == *wanted);
     let (Some(ours), Some(theirs)) = (find(&deployment.route.version), find(&version.version)) else {
-        return Err(format!("candidate: version '{}' is not here", version.version));
+        return Err(format!("candidate: version '{}' is not among those loaded", version.version));
     };
     for (what, ours, theirs) in [
         ("inputs", &ours.signature.inputs, &theirs.signature.inputs),
@@ -66,8 +42,8 @@ pub(crate) fn trial<M>(
     ] {
         if !alike(ours, theirs) {
             return Err(format!(
-                "candidate: its {what} are {}, and those of what serves are {}; callers could not tell which to send or \
-                 read: promote it without a share",
+                "candidate: its {what} are {}, those of the serving version are {}; callers could not tell them \
+                 apart: promote it without a share",
                 shown(theirs),
                 shown(ours)
             ));
@@ -76,12 +52,10 @@ pub(crate) fn trial<M>(
     Ok(Some(Trial { model: Arc::clone(theirs), share: candidate.share }))
 }
 
-const UNLIKE: &str = "candidate: a decision can be tried beside a decision only, and a model beside a model; promote it \
-                      without a share";
 const SHADOW: &str =
-    "candidate: a model without a decision has no record to be compared in; give it a share, or a decision";
+    "candidate: a model without a decision has no records to compare; give it a share, or a decision";
 
-/// Whoever can ask the one can ask the other.
+/// Whether callers of the one can call the other.
 fn alike(ours: &[TensorSpec], theirs: &[TensorSpec]) -> bool {
     let same = |one: &TensorSpec, other: &TensorSpec| {
         (&one.name, one.datatype, one.shape.len()) == (&other.name, other.datatype, other.shape.len())
@@ -97,9 +71,9 @@ fn shown(specs: &[TensorSpec]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{AddOne, Made};
+    use crate::testing::model;
     use flyball_core::snapshot::Document;
-    use serde_json::json;
+    use serde_json::{Value as Json, json};
 
     fn version(number: &str) -> Json {
         let artifact = json!({"path": "m.onnx", "digest": format!("sha256:{}", "0".repeat(64))});
@@ -120,8 +94,7 @@ mod tests {
     }
 
     fn models() -> Vec<Arc<Model<()>>> {
-        let version = |number: &str| Made::usual().version(number, |_| Box::new(AddOne::default()));
-        vec![version("1"), version("2")]
+        vec![model("1"), model("2")]
     }
 
     #[test]
@@ -130,9 +103,9 @@ mod tests {
         let two = json!({"versions": [version("2"), version("3")]});
         for (document, words) in [
             (candidate(0.1, json!({"shadow": true})), "give it a share"),
-            (candidate(0.1, decides), "beside a decision only"),
+            (candidate(0.1, decides), "against a decision"),
             (candidate(0.1, two), "it has 2 versions"),
-            (candidate(0.1, json!({"versions": [version("7")]})), "version '7' is not here"),
+            (candidate(0.1, json!({"versions": [version("7")]})), "version '7' is not among those loaded"),
         ] {
             let why = trial(&document, &models()).err().unwrap_or_else(|| panic!("{words}: not refused"));
             assert!(why.contains(words), "{why}");
@@ -148,7 +121,7 @@ mod tests {
         let versions = vec![models().remove(0), Arc::new(other)];
         let why = trial(&candidate(0.1, json!({})), &versions).err().unwrap();
         assert!(
-            why.contains("its inputs are z UINT8 [-1], and those of what serves are x UINT8 [-1]"),
+            why.contains("its inputs are z UINT8 [-1], those of the serving version are x UINT8 [-1]"),
             "{why}"
         );
     }

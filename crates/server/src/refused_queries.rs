@@ -12,21 +12,21 @@ const HTTP_FIRST: usize = 400;
 const HTTP_LAST: usize = 599;
 const GRPC_LAST: usize = 16;
 
-pub(crate) struct Unwalked {
+pub(crate) struct RefusedQueries {
     http: [AtomicU64; HTTP_LAST - HTTP_FIRST + 1],
     grpc: [AtomicU64; GRPC_LAST + 1],
 }
 
-impl Default for Unwalked {
-    fn default() -> Unwalked {
-        Unwalked {
+impl Default for RefusedQueries {
+    fn default() -> RefusedQueries {
+        RefusedQueries {
             http: std::array::from_fn(|_| AtomicU64::new(0)),
             grpc: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
 }
 
-impl Unwalked {
+impl RefusedQueries {
     /// Counts a reply where it is a refusal.
     pub(crate) fn count(&self, protocol: Protocol, reply: &Reply) {
         let counter = match protocol {

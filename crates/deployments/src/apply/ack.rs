@@ -1,14 +1,13 @@
-//! What became of a snapshot: one acknowledgement for each deployment, and what the log says of it.
+//! The result of a snapshot: one acknowledgement for each deployment, and its log lines.
 
-use crate::Deployment;
-use crate::judge::Standing;
 use crate::states::{Applied, DeploymentState, State};
 use flyball_core::Digest;
 use flyball_core::snapshot::IndexEntry;
 use flyball_engine::Batching;
+use flyball_plane::{Deployment, Provenance};
 use serde::Serialize;
 
-/// What became of one deployment of a snapshot.
+/// The result for one deployment of a snapshot.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ack {
     pub name: String,
@@ -16,15 +15,15 @@ pub struct Ack {
     pub state: AckState,
     pub reason: Option<String>,
     pub versions: Vec<VersionAck>,
-    /// What stands behind it; not known of what was refused.
-    pub signed: Option<Standing>,
+    /// Who signed it; unknown for what was refused.
+    pub signed: Option<Provenance>,
 }
 
-/// What became of a snapshot.
+/// The result of a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub acks: Vec<Ack>,
-    /// Why nothing of it was taken, where that is so.
+    /// Why the whole snapshot was refused, where it was.
     pub refused: Option<String>,
 }
 
@@ -54,7 +53,7 @@ pub(super) fn ack<M>(deployment: &Deployment<M>, state: AckState) -> Ack {
         state,
         reason: None,
         versions: versions.collect(),
-        signed: Some(deployment.standing.clone()),
+        signed: Some(deployment.provenance.clone()),
     }
 }
 
@@ -80,7 +79,7 @@ pub(super) fn log(ack: &Ack) {
     }
 }
 
-/// One line for a `whole` snapshot, and a loud one where something serves that nobody signed.
+/// One line for a `whole` snapshot, and a warning where unsigned deployments serve.
 pub(super) fn log_applied(applied: &Applied, whole: bool) {
     let count = |state| applied.deployments.iter().filter(|deployment| deployment.state == state).count();
     let (serving, refused, warm) = (count(State::Applied), count(State::Refused), count(State::Warm));
@@ -89,7 +88,7 @@ pub(super) fn log_applied(applied: &Applied, whole: bool) {
         tracing::info!(generation, environment, serving, refused, warm, "snapshot applied");
     }
     let unsigned = |deployment: &&DeploymentState| {
-        deployment.state == State::Applied && deployment.signed == Some(Standing::Unsigned)
+        deployment.state == State::Applied && deployment.signed == Some(Provenance::Unsigned)
     };
     let unsigned: Vec<_> = applied.deployments.iter().filter(unsigned).collect();
     if let Some(first) = unsigned.first() {
@@ -97,7 +96,7 @@ pub(super) fn log_applied(applied: &Applied, whole: bool) {
         tracing::warn!(
             deployments,
             first,
-            "unsigned deployments serve: this server takes what nobody signed"
+            "unsigned deployments are serving, because this server allows them"
         );
     }
 }

@@ -1,35 +1,36 @@
 //! Whether something may be served here: the index's signature, each deployment's release and packages, by the trust that the
-//! server was given. Judged before a byte of a model is read.
+//! server was given. Verified before a byte of a model is read.
 //!
 //! Knows neither ONNX Runtime nor the files that trust comes from: whoever reads those hands over what they say.
 
 use arc_swap::ArcSwapOption;
 use flyball_core::Digest;
+use flyball_core::Wall;
 use flyball_core::snapshot::{self, Bundle, Signed};
 use flyball_decision::{DecisionDocument, Digests};
-use flyball_features::Wall;
+use flyball_plane::{Approved, Provenance};
 use flyball_signing::{Manifest, Refused, Release, Trust};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Who says what may be served, and what for.
-pub struct Judge {
+/// Decides what may be served here, by the trust policy and for one environment.
+pub struct TrustGate {
     trust: ArcSwapOption<Trust>,
     environment: String,
-    /// What nobody signed is served too.
+    /// Whether unsigned deployments are served.
     allow_unsigned: bool,
     wall: Wall,
-    /// The newest signed index that was taken.
-    taken: Mutex<Option<Taken>>,
-    /// Keeps it over restarts.
-    keep: Option<Keep>,
+    /// The newest signed index that was applied.
+    newest: Mutex<Option<IndexMark>>,
+    /// Stores it over restarts.
+    keep: Option<KeepMark>,
 }
 
-/// What is to be remembered of a signed index, so that an older one is not taken after it.
+/// Identifies a signed index, so that no older one is applied after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Taken {
+pub struct IndexMark {
     pub generation: u64,
     /// Of its bytes.
     pub index: Digest,
@@ -37,59 +38,34 @@ pub struct Taken {
     pub registry: Option<Digest>,
 }
 
-/// Writes down what was taken.
-pub type Keep = Box<dyn Fn(&Taken) + Send + Sync>;
+/// Stores the newest mark.
+pub type KeepMark = Box<dyn Fn(&IndexMark) + Send + Sync>;
 
-impl Taken {
-    fn of(bundle: &Bundle) -> Taken {
-        Taken {
+impl IndexMark {
+    fn of(bundle: &Bundle) -> IndexMark {
+        IndexMark {
             generation: bundle.index.generation,
             index: Digest::of(&bundle.index_bytes),
             registry: bundle.index.registry.as_ref().map(|registry| registry.hash),
         }
     }
 
-    /// One generation is one index; but what a registry's event says may be compiled again, when a package that could not be
-    /// had is there, or one is not any more.
-    fn may_follow(&self, before: &Taken) -> bool {
+    /// One generation is one index; but a registry's event may be compiled again, when a missing package has arrived or one has
+    /// gone.
+    fn may_follow(&self, before: &IndexMark) -> bool {
         let again = self.registry.is_some() && self.registry == before.registry;
         self.generation > before.generation
             || self.generation == before.generation && (again || self.index == before.index)
     }
 }
 
-/// What stands behind a deployment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Nobody, or nobody that could be asked.
-    Unsigned,
-    Signed(Approved),
-}
-
-/// A version of a registry that was signed, and by whom it was approved.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Approved {
-    pub name: String,
-    pub version: u64,
-    pub approvers: Vec<String>,
-}
-
-impl Serialize for Standing {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Standing::Unsigned => serializer.serialize_str("unsigned"),
-            Standing::Signed(approved) => approved.serialize(serializer),
-        }
-    }
-}
-
-/// A deployment whose signatures are sound; its files and documents have not been looked at.
-pub(crate) struct Judged<'d> {
-    pub(crate) standing: Standing,
+/// A deployment whose signatures are valid; its files and documents are not checked yet.
+pub(crate) struct Verified<'d> {
+    pub(crate) provenance: Provenance,
     released: Vec<Released<'d>>,
 }
 
-/// What has a release of its own: a deployment, or its candidate.
+/// A part with a release of its own: a deployment, or its candidate.
 struct Part<'d> {
     signed: Option<&'d Signed>,
     versions: &'d [snapshot::Version],
@@ -102,35 +78,35 @@ struct Released<'d> {
     packages: Vec<(PathBuf, Manifest)>,
 }
 
-impl Judge {
-    /// Without `trust` nothing is taken but what is unsigned, where that is allowed.
-    pub fn new(trust: Option<Trust>, environment: &str, allow_unsigned: bool, wall: Wall) -> Judge {
+impl TrustGate {
+    /// Without `trust` only unsigned deployments are served, where those are allowed.
+    pub fn new(trust: Option<Trust>, environment: &str, allow_unsigned: bool, wall: Wall) -> TrustGate {
         let trust = ArcSwapOption::from(trust.map(Arc::new));
         let environment = environment.to_owned();
-        Judge { trust, environment, allow_unsigned, wall, taken: Mutex::default(), keep: None }
+        TrustGate { trust, environment, allow_unsigned, wall, newest: Mutex::default(), keep: None }
     }
 
-    /// One who knows what was taken before it was there, and has kept what is taken from now on.
+    /// Starts from the mark of an earlier process, and stores later ones.
     #[must_use]
-    pub fn remembering(self, taken: Option<Taken>, keep: Keep) -> Judge {
-        Judge { taken: Mutex::new(taken), keep: Some(keep), ..self }
+    pub fn remembering(self, newest: Option<IndexMark>, keep: KeepMark) -> TrustGate {
+        TrustGate { newest: Mutex::new(newest), keep: Some(keep), ..self }
     }
 
-    /// Whoever trusts nobody, and serves everything.
-    pub fn of_nobody() -> Judge {
-        Judge::new(None, "production", true, Wall::system())
+    /// Verifies nothing and serves everything.
+    pub fn open() -> TrustGate {
+        TrustGate::new(None, "production", true, Wall::system())
     }
 
     pub fn environment(&self) -> &str {
         &self.environment
     }
 
-    /// From now on; what serves is judged by it with the next snapshot.
+    /// Replaces the policy; what serves is verified again by the caller.
     pub fn trust(&self, trust: Trust) {
         self.trust.store(Some(Arc::new(trust)));
     }
 
-    /// Whether there is anything to judge by.
+    /// Whether there is a policy to verify against.
     pub(crate) fn trusts(&self) -> bool {
         self.trust.load().is_some()
     }
@@ -148,17 +124,17 @@ impl Judge {
         match (&*self.trust.load(), &bundle.signature) {
             (Some(trust), Some(signature)) => {
                 trust.index(&bundle.index_bytes, signature, self.now())?;
-                self.no_older(&Taken::of(bundle))
+                self.no_older(&IndexMark::of(bundle))
             }
             _ if self.allow_unsigned => Ok(()),
             _ => Err(Refused::Unsigned { what: "the snapshot's index".to_owned() }),
         }
     }
 
-    fn no_older(&self, offered: &Taken) -> Result<(), Refused> {
-        match &*self.taken() {
+    fn no_older(&self, offered: &IndexMark) -> Result<(), Refused> {
+        match &*self.newest() {
             Some(before) if !offered.may_follow(before) => {
-                let Taken { generation, index, .. } = before;
+                let IndexMark { generation, index, .. } = before;
                 let other =
                     if offered.generation == *generation { "another one of it" } else { "a newer one" };
                 let taken = format!("{other} ({generation}, {index})");
@@ -168,27 +144,27 @@ impl Judge {
         }
     }
 
-    /// A snapshot is applied that was judged: an older one will be refused, if this one was signed.
-    pub(crate) fn take(&self, bundle: &Bundle) {
-        let offered = Taken::of(bundle);
-        let mut taken = self.taken();
-        if !self.trusts() || bundle.signature.is_none() || taken.as_ref() == Some(&offered) {
+    /// A verified snapshot is being applied: older ones are refused from now on, if it was signed.
+    pub(crate) fn advance(&self, bundle: &Bundle) {
+        let offered = IndexMark::of(bundle);
+        let mut newest = self.newest();
+        if !self.trusts() || bundle.signature.is_none() || newest.as_ref() == Some(&offered) {
             return;
         }
         self.keep.iter().for_each(|keep| keep(&offered));
-        *taken = Some(offered);
+        *newest = Some(offered);
     }
 
-    fn taken(&self) -> MutexGuard<'_, Option<Taken>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn newest(&self) -> MutexGuard<'_, Option<IndexMark>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether what a document and its candidate say was signed and approved, and holds here and now.
+    /// Verifies that a document and its candidate are signed and approved, for this environment and time.
     pub(crate) fn deployment<'d>(
         &self,
         document: &'d snapshot::Deployment,
         base: &Path,
-    ) -> Result<Judged<'d>, Refused> {
+    ) -> Result<Verified<'d>, Refused> {
         let own = Part {
             signed: document.signed.as_ref(),
             versions: &document.versions,
@@ -201,15 +177,15 @@ impl Judge {
         });
         let own = self.part(&document.name, own, base)?;
         let candidate = candidate.map(|part| self.part(&document.name, part, base)).transpose()?;
-        // As bad as the worse of the two: whoever looks for what is unsigned must find it.
-        let standing = match (&own, &candidate) {
-            (None, _) | (_, Some(None)) => Standing::Unsigned,
-            (Some(own), _) => Standing::Signed(own.approved()),
+        // The worse of the two: whoever looks for unsigned deployments must find it.
+        let provenance = match (&own, &candidate) {
+            (None, _) | (_, Some(None)) => Provenance::Unsigned,
+            (Some(own), _) => Provenance::Signed(own.approved()),
         };
-        Ok(Judged { standing, released: own.into_iter().chain(candidate.flatten()).collect() })
+        Ok(Verified { provenance, released: own.into_iter().chain(candidate.flatten()).collect() })
     }
 
-    /// `None` where it is signed by nobody that could be asked, and that is allowed.
+    /// `None` where its signature cannot be verified, and unsigned parts are allowed.
     fn part<'d>(&self, name: &str, part: Part<'d>, base: &Path) -> Result<Option<Released<'d>>, Refused> {
         let trust = self.trust.load();
         let (Some(trust), Some(signed)) = (&*trust, part.signed) else {
@@ -238,9 +214,9 @@ impl Judge {
     }
 }
 
-impl Judged<'_> {
-    /// Whether everything that is to be loaded is what was signed. Reads and hashes every file of every package: what is more,
-    /// less or other is refused.
+impl Verified<'_> {
+    /// Verifies that everything to be loaded is what was signed. Reads and hashes every file of every package: extra, missing or
+    /// changed files are refused.
     pub(crate) fn check_contents(&self, base: &Path) -> Result<(), Refused> {
         for Released { part, release, packages } in &self.released {
             packages.iter().try_for_each(|(folder, manifest)| manifest.check_folder(folder))?;
@@ -262,17 +238,17 @@ impl Released<'_> {
     }
 }
 
-/// In one line, for acknowledgements and logs: the reason first, which is of a closed list.
-pub(crate) fn words(refused: &Refused) -> String {
+/// One line for acknowledgements and logs: first the reason, one of a closed list.
+pub(crate) fn reason(refused: &Refused) -> String {
     format!("{}: {refused}", refused.label())
 }
 
-/// Envelopes and bundles stand in documents as JSON. What is signed in them is text, so writing them anew changes nothing.
+/// Documents contain envelopes and bundles as JSON. What is signed in them is text, so serializing them again changes nothing.
 fn bytes(envelope: &Value) -> Vec<u8> {
     envelope.to_string().into_bytes()
 }
 
-/// A decision without a release, or a release without its decision, is as wrong as another one.
+/// A decision without a release, or a release without its decision, is refused like a wrong one.
 fn decision_released(decision: Option<&Value>, release: &Release) -> Result<(), Refused> {
     let Some(decision) = decision else { return release.check_documents(None, None, None) };
     let document = DecisionDocument::read(decision)
@@ -281,7 +257,7 @@ fn decision_released(decision: Option<&Value>, release: &Release) -> Result<(), 
     release.check_documents(Some(document), Some(policy), Some(schema))
 }
 
-/// A model and its external data are among the files that were signed, with these very bytes.
+/// Verifies that a model and its external data are among the signed files, with these bytes.
 fn artifact_signed(
     artifact: &snapshot::Artifact,
     base: &Path,
@@ -300,7 +276,7 @@ fn artifact_signed(
     Ok(())
 }
 
-/// The name of a file in a folder, as manifests write it; none where it lies elsewhere, or may.
+/// The name of a file in a folder, as manifests write it; none where it is, or may be, elsewhere.
 fn inside(path: &Path, folder: &Path) -> Option<String> {
     let parts = path.strip_prefix(folder).ok()?.components();
     let names: Option<Vec<_>> = parts
@@ -332,40 +308,40 @@ mod tests {
         snapshot::Deployment::read(document.to_string().as_bytes()).unwrap()
     }
 
-    fn judge(allow_unsigned: bool) -> Judge {
-        Judge::new(None, "production", allow_unsigned, Wall::manual(0))
+    fn gate(allow_unsigned: bool) -> TrustGate {
+        TrustGate::new(None, "production", allow_unsigned, Wall::manual(0))
     }
 
     #[test]
-    fn what_nobody_signed_is_taken_only_where_that_is_allowed() {
+    fn unsigned_deployments_are_served_only_where_they_are_allowed() {
         let base = Path::new("");
-        assert_eq!(judge(false).index(&bundle(None)).unwrap_err().label(), "unsigned");
+        assert_eq!(gate(false).index(&bundle(None)).unwrap_err().label(), "unsigned");
         let plain = document(json!({}));
-        assert_eq!(judge(false).deployment(&plain, base).err().unwrap().label(), "unsigned");
-        assert!(judge(true).index(&bundle(None)).is_ok());
-        let allowing = judge(true);
-        let judged = allowing.deployment(&plain, base).unwrap_or_else(|refused| panic!("{refused}"));
-        assert_eq!(judged.standing, Standing::Unsigned);
-        assert!(judged.check_contents(base).is_ok(), "it has no package");
+        assert_eq!(gate(false).deployment(&plain, base).err().unwrap().label(), "unsigned");
+        assert!(gate(true).index(&bundle(None)).is_ok());
+        let allowing = gate(true);
+        let verified = allowing.deployment(&plain, base).unwrap_or_else(|refused| panic!("{refused}"));
+        assert_eq!(verified.provenance, Provenance::Unsigned);
+        assert!(verified.check_contents(base).is_ok(), "it has no package");
     }
 
     #[test]
     fn a_snapshot_for_another_environment_is_refused_even_where_nothing_need_be_signed() {
-        assert!(judge(true).index(&bundle(Some("production"))).is_ok());
-        let refused = judge(true).index(&bundle(Some("staging"))).unwrap_err();
+        assert!(gate(true).index(&bundle(Some("production"))).is_ok());
+        let refused = gate(true).index(&bundle(Some("staging"))).unwrap_err();
         assert_eq!(refused.label(), "wrong_environment");
-        assert!(words(&refused).starts_with("wrong_environment: "), "{}", words(&refused));
+        assert!(reason(&refused).starts_with("wrong_environment: "), "{}", reason(&refused));
     }
 
     #[test]
-    fn no_older_index_is_taken_nor_another_of_one_generation_unless_one_event_is_compiled_again() {
-        let taken = |generation, index: &str, registry: Option<&str>| Taken {
+    fn no_older_index_is_applied_nor_another_of_one_generation_unless_one_event_is_compiled_again() {
+        let taken = |generation, index: &str, registry: Option<&str>| IndexMark {
             generation,
             index: Digest::of(index.as_bytes()),
             registry: registry.map(|event| Digest::of(event.as_bytes())),
         };
-        let judge = judge(true).remembering(Some(taken(7, "a", Some("event"))), Box::new(|_| {}));
-        let refused = |offered: Taken| judge.no_older(&offered).err().map(|refused| words(&refused));
+        let gate = gate(true).remembering(Some(taken(7, "a", Some("event"))), Box::new(|_| {}));
+        let refused = |offered: IndexMark| gate.no_older(&offered).err().map(|refused| reason(&refused));
         assert_eq!(refused(taken(8, "b", None)), None);
         assert_eq!(refused(taken(7, "a", Some("event"))), None);
         assert_eq!(refused(taken(7, "b", Some("event"))), None);
@@ -374,12 +350,12 @@ mod tests {
             (taken(7, "b", Some("other")), "another one of it (7, "),
             (taken(7, "b", None), "another one of it (7, "),
         ] {
-            let words = refused(offered).unwrap_or_default();
-            assert!(words.starts_with("index_downgrade: ") && words.contains(said), "{words}");
+            let reason = refused(offered).unwrap_or_default();
+            assert!(reason.starts_with("index_downgrade: ") && reason.contains(said), "{reason}");
         }
-        judge.take(&bundle(None));
+        gate.advance(&bundle(None));
         assert!(
-            judge.taken().as_ref().is_some_and(|taken| taken.generation == 7),
+            gate.newest().as_ref().is_some_and(|taken| taken.generation == 7),
             "the unsigned bind nobody"
         );
     }
@@ -393,14 +369,5 @@ mod tests {
         for elsewhere in ["/srv/q/m.onnx", "/srv/p/../q/m.onnx", "/srv/pm.onnx", "m.onnx"] {
             assert_eq!(inside(elsewhere), None, "{elsewhere}");
         }
-    }
-
-    #[test]
-    fn a_standing_is_one_word_or_a_version_with_its_approvers() {
-        let approved = Approved { name: "m".into(), version: 4, approvers: vec!["ada".into()] };
-        let told =
-            [Standing::Unsigned, Standing::Signed(approved)].map(|it| serde_json::to_value(it).unwrap());
-        assert_eq!(told[0], json!("unsigned"));
-        assert_eq!(told[1], json!({"name": "m", "version": 4, "approvers": ["ada"]}));
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::trust::TrustError;
 use flyball_core::{Digest, private_file, private_folder};
-use flyball_plane::Taken;
+use flyball_deployments::IndexMark;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -23,23 +23,23 @@ struct Kept {
     /// For people who look for the file of a server.
     snapshot: PathBuf,
     serial: u64,
-    index: Option<Taken>,
+    index: Option<IndexMark>,
 }
 
-pub(crate) struct TakenFile {
+pub(crate) struct AntiRollbackFile {
     path: PathBuf,
     read_only: bool,
     kept: Mutex<Kept>,
 }
 
-impl TakenFile {
+impl AntiRollbackFile {
     /// `snapshot`: the folder as it was named. A link in its place must not make the server forget, so none is followed.
     pub(crate) fn open(
         folder: &Path,
         environment: &str,
         snapshot: &Path,
         read_only: bool,
-    ) -> Result<TakenFile, TrustError> {
+    ) -> Result<AntiRollbackFile, TrustError> {
         let named = std::path::absolute(Path::new(".").join(snapshot));
         let snapshot: PathBuf = named.as_deref().unwrap_or(snapshot).components().collect();
         let place = Digest::of(snapshot.as_os_str().as_encoded_bytes()).hex();
@@ -62,22 +62,22 @@ impl TakenFile {
             }
             write(&path, &kept).map_err(fault)?;
         }
-        Ok(TakenFile { path, read_only, kept: Mutex::new(kept) })
+        Ok(AntiRollbackFile { path, read_only, kept: Mutex::new(kept) })
     }
 
     pub(crate) fn serial(&self) -> u64 {
         self.kept().serial
     }
 
-    pub(crate) fn index(&self) -> Option<Taken> {
+    pub(crate) fn index(&self) -> Option<IndexMark> {
         self.kept().index.clone()
     }
 
-    pub(crate) fn take_serial(&self, serial: u64) {
+    pub(crate) fn advance_serial(&self, serial: u64) {
         self.change(|kept| kept.serial = serial);
     }
 
-    pub(crate) fn take_index(&self, taken: &Taken) {
+    pub(crate) fn advance_index(&self, taken: &IndexMark) {
         self.change(|kept| kept.index = Some(taken.clone()));
     }
 
@@ -124,8 +124,8 @@ fn write(path: &Path, kept: &Kept) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn taken(generation: u64) -> Taken {
-        Taken { generation, index: Digest::of(b"index"), registry: None }
+    fn taken(generation: u64) -> IndexMark {
+        IndexMark { generation, index: Digest::of(b"index"), registry: None }
     }
 
     #[test]
@@ -133,13 +133,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let open = |environment: &str, snapshot: &str| {
             let state = folder.path().join("state");
-            TakenFile::open(&state, environment, Path::new(snapshot), false)
+            AntiRollbackFile::open(&state, environment, Path::new(snapshot), false)
                 .unwrap_or_else(|error| panic!("{error}"))
         };
         let file = open("production", "/srv/a");
         assert_eq!((file.serial(), file.index()), (0, None));
-        file.take_serial(3);
-        file.take_index(&taken(7));
+        file.advance_serial(3);
+        file.advance_index(&taken(7));
         let again = open("production", "/srv/a");
         assert_eq!((again.serial(), again.index()), (3, Some(taken(7))));
         for other in [open("staging", "/srv/a"), open("production", "/srv/b")] {
@@ -151,14 +151,14 @@ mod tests {
     fn a_state_that_cannot_be_kept_or_read_is_no_start_and_names_the_setting() {
         let folder = tempfile::tempdir().unwrap();
         let error = |state: &Path| {
-            let opened = TakenFile::open(state, "production", Path::new("/srv/a"), false);
+            let opened = AntiRollbackFile::open(state, "production", Path::new("/srv/a"), false);
             opened.err().expect("not opened").to_string()
         };
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
         assert!(error(&file).contains("--state-folder"), "{}", error(&file));
         let state = folder.path().join("state");
-        drop(TakenFile::open(&state, "production", Path::new("/srv/a"), false));
+        drop(AntiRollbackFile::open(&state, "production", Path::new("/srv/a"), false));
         let kept = fs::read_dir(&state).unwrap().next().unwrap().unwrap().path();
         fs::write(&kept, "{").unwrap();
         assert!(error(&state).contains(&kept.display().to_string()), "{}", error(&state));

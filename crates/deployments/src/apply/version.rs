@@ -1,21 +1,16 @@
-//! One version of a deployment: its files verified, its model proven and loaded, its sessions placed on lanes.
+//! One version of a deployment: its files verified, its model probed and loaded.
 
 use super::Loader;
-use crate::Model;
-use crate::admission::Gate;
-use crate::breaker::Breaker;
-use crate::loaded::{Home, Hosted, Terms};
-use crate::schedule::{BatchWait, ModelKey};
-use crate::service::{Conduct, Service};
 use flyball_core::{Digest, snapshot};
 use flyball_engine::{Artifact, HostedModel, LoadOptions, Refusal, Surveyor};
+use flyball_plane::{BatchWait, Conduct, Gate, Model, ModelParts, Terms};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// Models that were moved are remembered, but not without end.
+/// How many models' conduct is remembered.
 const CONDUCTS_MAX: usize = 1024;
 
 impl<M: Send + Sync + 'static> Loader<M> {
@@ -37,47 +32,35 @@ impl<M: Send + Sync + 'static> Loader<M> {
             memory: engine.memory,
         };
         let loaded = engine.runtime.load(Arc::new(artifact), options, &engine.hosts, leaving)?;
-        self.plane.loads.fetch_add(1, Ordering::Relaxed);
-        // A model with fewer sessions than lanes starts at a lane of its own choosing, so that several such models do
-        // not all land on the first.
-        let first = usize::from(*document.name.as_bytes().last().unwrap_or(&0)) % lanes;
-        let home = |(place, runner)| Home::new((first + place) % lanes, Box::new(runner), &conduct);
+        self.loads.fetch_add(1, Ordering::Relaxed);
         let terms = terms(document, loaded.batching.rows_max);
-        let model = Model {
-            key: ModelKey::next(),
+        let parts = ModelParts {
             name: document.name.as_str().into(),
             version: version.version.as_str().into(),
             signature: loaded.signature,
             batching: loaded.batching,
-            meter: self.meters.model(&document.name, &version.version),
-            labels: labels(document),
-            service: Service::new(loaded.latency, Arc::clone(&conduct)),
+            latency: loaded.latency,
             row_elements: loaded.row_elements,
+            runners: loaded.runners,
+            hosted: self.hosted(version, base, terms.run_max),
+            labels: labels(document),
+            meter: self.meters.model(&document.name, &version.version),
             terms,
             gate: Arc::clone(gate),
-            breaker: Breaker::default(),
-            homes: loaded.runners.into_iter().enumerate().map(home).collect(),
-            hosted: self.hosted(version, base, terms.run_max, &conduct),
+            conduct,
         };
-        Ok((model, loaded.surveyor))
+        Ok((Model::new(parts, lanes), loaded.surveyor))
     }
 
     /// Where the model runs once it has held a lane for good. Nothing is started before that.
-    fn hosted(
-        &self,
-        version: &snapshot::Version,
-        base: &Path,
-        run_max: Duration,
-        conduct: &Arc<Conduct>,
-    ) -> Option<Hosted> {
+    fn hosted(&self, version: &snapshot::Version, base: &Path, run_max: Duration) -> Option<HostedModel> {
         let (wanted, base, memory) = (version.artifact.clone(), base.to_owned(), self.engine.memory);
         let read = Arc::new(move || Artifact::read(&wanted, &base, memory));
         let engine = &self.engine;
-        let model = HostedModel::new(&engine.hosts, &engine.runtime, read, run_max, memory.bytes_max)?;
-        Some(Hosted::new(model, conduct))
+        HostedModel::new(&engine.hosts, &engine.runtime, read, run_max, memory.bytes_max)
     }
 
-    /// How a model behaves, as far as it is known.
+    /// How a model behaved so far.
     fn conduct(&self, model: Digest, unpredictable: bool) -> Arc<Conduct> {
         let mut conducts = self.conducts.lock().unwrap_or_else(PoisonError::into_inner);
         conducts.retain(|_, conduct| conduct.moved() || Arc::strong_count(conduct) > 1);
@@ -88,7 +71,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
     }
 }
 
-/// What the deployment asks for, as far as a model that may run so many rows at once can give it.
+/// The deployment's terms, for a model that may run this many rows at once.
 fn terms(document: &snapshot::Deployment, rows_max: usize) -> Terms {
     let ms = |ms: u32| Duration::from_millis(u64::from(ms));
     let limits = &document.limits;

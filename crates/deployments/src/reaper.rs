@@ -1,16 +1,16 @@
-//! Threads for what must not happen on a lane. One measures how long a new model's runs take, whenever nobody else wants the
-//! core. The other drops the last reference to an old model, and gives free memory back: that holds the allocator's locks,
-//! which a lane may want, so its thread must always come to its end soon, however busy the lanes are.
+//! Two background threads. One measures how long a new model's runs take, while the core is idle. The other drops old
+//! deployments and returns free memory: that holds the allocator's locks, which a lane may want, so this thread must always get
+//! time, however busy the lanes are.
 
-use crate::{Deployment, Model};
 use flyball_engine::Surveyor;
+use flyball_plane::{Deployment, Model};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A model that waits for its survey. Beside busy processes that may be long, and must not keep a model that is removed.
+/// A model that waits for its survey. On a busy machine the wait is long, and it must not keep a removed model alive.
 struct Survey<M>(Surveyor, Weak<Model<M>>);
 
 enum Clean<M> {
@@ -19,23 +19,23 @@ enum Clean<M> {
     Surveyed,
 }
 
-const CHORES_MAX: usize = 4096;
+const WAITING_MAX: usize = 4096;
 const REAP_POLL: Duration = Duration::from_millis(20);
 /// A survey takes a third of a second, and on a busy machine many times that.
 const SURVEY_MAX: Duration = Duration::from_secs(120);
 
 /// Owner of the threads; dropping it ends and joins them.
-pub(crate) struct Chores<M: Send + Sync + 'static> {
+pub(crate) struct Reaper<M: Send + Sync + 'static> {
     surveys: Option<SyncSender<Survey<M>>>,
     cleaning: Option<SyncSender<Clean<M>>>,
     threads: Vec<JoinHandle<()>>,
     leaving: Arc<AtomicBool>,
 }
 
-impl<M: Send + Sync + 'static> Chores<M> {
-    pub(crate) fn start() -> std::io::Result<Chores<M>> {
-        let (surveys, surveys_in) = sync_channel(CHORES_MAX);
-        let (cleaning, cleaning_in) = sync_channel(CHORES_MAX);
+impl<M: Send + Sync + 'static> Reaper<M> {
+    pub(crate) fn start() -> std::io::Result<Reaper<M>> {
+        let (surveys, surveys_in) = sync_channel(WAITING_MAX);
+        let (cleaning, cleaning_in) = sync_channel(WAITING_MAX);
         let leaving = Arc::new(AtomicBool::new(false));
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let (surveyed, seen) = (cleaning.clone(), Arc::clone(&leaving));
@@ -43,7 +43,7 @@ impl<M: Send + Sync + 'static> Chores<M> {
         let seen = Arc::clone(&leaving);
         let cleaner = thread("clean").spawn(move || clean(&cleaning_in, &seen))?;
         let threads = vec![surveyor, cleaner];
-        Ok(Chores { surveys: Some(surveys), cleaning: Some(cleaning), threads, leaving })
+        Ok(Reaper { surveys: Some(surveys), cleaning: Some(cleaning), threads, leaving })
     }
 
     /// Waits when the list is full, as `reap` does: the sender is a loader, which has time, never a lane.
@@ -60,7 +60,7 @@ impl<M: Send + Sync + 'static> Chores<M> {
     }
 }
 
-impl<M: Send + Sync + 'static> Drop for Chores<M> {
+impl<M: Send + Sync + 'static> Drop for Reaper<M> {
     fn drop(&mut self) {
         // A server that leaves must not wait for the surveys of a thousand models.
         self.leaving.store(true, Ordering::Relaxed);
@@ -86,8 +86,8 @@ fn survey<M: Send + Sync + 'static>(
     }
 }
 
-/// Models whose runs do not always end must not keep the others from being surveyed. Their inputs ended once, in a model
-/// host; a model may still draw lots.
+/// A model whose runs do not always end must not block the other surveys. Its probe ended once, in a model host, but a model
+/// may behave randomly.
 fn survey_one<M: Send + Sync + 'static>(Survey(surveyor, model): Survey<M>, leaving: Arc<AtomicBool>) {
     let Some(name) = model.upgrade().map(|model| Arc::clone(&model.name)) else { return };
     let stopper = surveyor.stopper();
@@ -102,7 +102,10 @@ fn survey_one<M: Send + Sync + 'static>(Survey(surveyor, model): Survey<M>, leav
     // It gives way as its parent does.
     let begun = std::thread::Builder::new().name("timing".to_owned()).spawn(begin);
     if begun.is_ok() && ended.recv_timeout(SURVEY_MAX).is_err() {
-        tracing::warn!(model = &*name, "timing the model does not end; it is left as it is");
+        tracing::warn!(
+            model = &*name,
+            "timing the model did not end in time; its latency table stays as it is"
+        );
         stopper.stop();
     }
 }
@@ -123,7 +126,7 @@ fn clean<M: Send + Sync>(cleaning: &Receiver<Clean<M>>, leaving: &AtomicBool) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        let unused: Vec<_> = old.extract_if(.., |deployment| !in_use(deployment)).collect();
+        let unused: Vec<_> = old.extract_if(.., |deployment| !deployment.in_use()).collect();
         if free || !unused.is_empty() {
             drop_apart(unused);
             flyball_engine::give_back();
@@ -143,38 +146,9 @@ fn drop_apart<T: Send>(unused: Vec<T>) {
     });
 }
 
-/// Jobs in flight hold their model, and requests their decision; once only the caller does, dropping it there is the last.
-pub(crate) fn in_use<M>(deployment: &Arc<Deployment<M>>) -> bool {
-    let decision = deployment.decision.as_ref();
-    let own = |model: &Arc<Model<M>>| {
-        let models = decision.map_or(&[][..], |decision| &decision.models);
-        let tried = deployment.trial.iter().map(|trial| &trial.model);
-        1 + models.iter().chain(tried).filter(|other| Arc::ptr_eq(model, other)).count()
-    };
-    Arc::strong_count(deployment) > 1
-        || decision.is_some_and(|decision| Arc::strong_count(decision) > 1)
-        || deployment.versions.iter().any(|model| Arc::strong_count(model) > own(model))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::candidate::Trial;
-    use crate::testing::Made;
-    use flyball_core::Digest;
-
-    #[test]
-    fn a_deployment_is_in_use_while_a_job_holds_a_model_of_it_also_where_that_is_tried() {
-        let mut deployment = Made::usual().deployment("m", Digest::of(b"m"));
-        let job = Arc::clone(&deployment.versions[0]);
-        deployment.trial = Some(Trial { model: Arc::clone(&job), share: 0.5 });
-        let deployment = Arc::new(deployment);
-        assert!(in_use(&deployment));
-        drop(job);
-        assert!(!in_use(&deployment));
-        let _request = Arc::clone(&deployment);
-        assert!(in_use(&deployment));
-    }
 
     #[test]
     #[cfg(target_os = "linux")]

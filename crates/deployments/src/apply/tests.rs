@@ -3,11 +3,11 @@
 mod corpus;
 
 use super::*;
-use crate::testing::{Made, Unmeasured};
-use crate::{Lanes, PlaneLimits, PlaneServices};
+use crate::testing::{Unmeasured, deployment};
+use flyball_core::Wall;
 use flyball_core::{Clock, Digest, RequestLimits};
 use flyball_engine::MemoryBudget;
-use flyball_features::Wall;
+use flyball_plane::{Lanes, PlaneLimits, PlaneServices};
 use std::cell::Cell;
 
 /// Two versions whose files are not there: whatever is read of them is refused.
@@ -32,10 +32,10 @@ fn bundle(names: &[&str]) -> Bundle {
 }
 
 fn loader() -> Loader<()> {
-    loader_by(Judge::of_nobody())
+    loader_by(TrustGate::open())
 }
 
-fn loader_by(judge: Judge) -> Loader<()> {
+fn loader_by(gate: TrustGate) -> Loader<()> {
     let limits = PlaneLimits {
         request: RequestLimits::for_body(1 << 20),
         in_flight_max: 1,
@@ -48,7 +48,7 @@ fn loader_by(judge: Judge) -> Loader<()> {
     let (plane, _inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, services);
     let runtime = Runtime::open(&flyball_engine::beside_executable().unwrap()).unwrap();
     let engine = Engine { runtime, hosts: ModelHosts::in_this_process(), memory: MemoryBudget::UNLIMITED };
-    Loader::new(engine, plane, Arc::new(Unmeasured), Arc::new(judge), 1).unwrap()
+    Loader::new(engine, plane, Arc::new(Unmeasured), Arc::new(gate), 1).unwrap()
 }
 
 #[test]
@@ -67,19 +67,18 @@ fn a_server_that_leaves_begins_no_version_more_and_refuses_nothing_for_it() {
 #[test]
 fn what_is_warm_serves_again_and_what_is_not_named_is_gone_before_anything_is_loaded() {
     let (loader, bundle) = (loader(), bundle(&["big", "fraud"]));
-    let made = |name: &str, digest| Arc::new(Made::usual().deployment(name, digest));
     let (before, bad) = (bundle.index.deployments[1].digest, Digest::of(b"bad"));
-    for serving in [made("fraud", bad), made("retired", bad)] {
+    for serving in [deployment("fraud", bad), deployment("retired", bad)] {
         loader.change(&loader.hold(), |routes| drop(routes.serve(serving)));
     }
-    loader.replace(made("fraud", before));
+    loader.replace(deployment("fraud", before));
     let serving = |name| loader.plane.routes.load().get(name).map(|serving| serving.digest);
     let (loading, told) = (Cell::new(None), Cell::new(false));
     let look = || {
         // Asked before each deployment and each version of it: once `big` is under way.
         if loader.plane.routes.load().not_ready("big").is_some() {
             loading.set(Some((serving("fraud"), serving("retired"))));
-            let applied = loader.plane.applied.load();
+            let applied = loader.applied();
             told.set(
                 applied
                     .deployments
@@ -103,7 +102,7 @@ fn what_serves_is_verified_anew_while_something_is_being_loaded() {
     let verified = Cell::new(0);
     // Asked in the middle of the load, on its own thread: whoever waited for the load would wait for ever.
     let look = || {
-        loader.judge_again();
+        loader.recheck();
         verified.set(verified.get() + 1);
         false
     };

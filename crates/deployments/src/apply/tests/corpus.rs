@@ -2,7 +2,6 @@
 //! the one that stands there. What is asked of bytes alone, as of bundles that are no JSON, is `signing`'s to test.
 
 use super::*;
-use crate::testing::Made;
 use flyball_signing::{Trust, TrustRoots};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
@@ -86,10 +85,10 @@ fn whatever_is_wrong_with_what_was_signed_the_old_version_goes_on() {
         let package = &corpus["packages"][case["package"].as_str().unwrap()];
         build(package, &folder.path().join("package"));
         let now = Wall::manual(case["now"].as_i64().unwrap() * 1000);
-        let judge = Judge::new(Some(trust), case["environment"].as_str().unwrap(), false, now);
-        let loader = loader_by(judge);
-        let old = Made::usual().deployment("fraud", Digest::of(b"old"));
-        loader.change(&loader.hold(), |routes| drop(routes.serve(Arc::new(old))));
+        let gate = TrustGate::new(Some(trust), case["environment"].as_str().unwrap(), false, now);
+        let loader = loader_by(gate);
+        let old = deployment("fraud", Digest::of(b"old"));
+        loader.change(&loader.hold(), |routes| drop(routes.serve(old)));
         let named = case["package_name"].as_str().unwrap();
         let bundle = bundle(release, signature, named, package, folder.path());
         let ack = loader.apply_one(&bundle, &bundle.index.deployments[0], &|| false).unwrap();

@@ -1,5 +1,5 @@
-//! What a request's head asks of any answer, whatever it is: a coding it can read, and leave for a page of another origin to
-//! read it. Applied when the answer is done, which knows nothing of it.
+//! What a request's head asks of any response: a content coding, and CORS headers for pages of other origins. Applied to the
+//! finished response, whose handler knows nothing of it.
 
 use super::cors;
 use crate::reply::{Reply, ReplyBody};
@@ -8,20 +8,20 @@ use ::http::{HeaderMap, HeaderValue, Request, header};
 use flyball_wire::coding::Coding;
 
 #[derive(Default)]
-pub(crate) struct Wishes {
+pub(crate) struct ResponseOptions {
     /// The best coding that the caller reads; none where it says nothing of codings.
     coding: Option<Coding>,
     origin: Option<HeaderValue>,
 }
 
-impl Wishes {
-    pub(super) fn read(config: &ServerConfig, headers: &HeaderMap) -> Wishes {
-        Wishes { coding: accepted(headers), origin: cors::origin(&config.cors_origins, headers) }
+impl ResponseOptions {
+    pub(super) fn read(config: &ServerConfig, headers: &HeaderMap) -> ResponseOptions {
+        ResponseOptions { coding: accepted(headers), origin: cors::origin(&config.cors_origins, headers) }
     }
 
     /// The same, but for an answer that is never compressed.
-    pub(super) fn uncoded(self) -> Wishes {
-        Wishes { coding: None, ..self }
+    pub(super) fn uncoded(self) -> ResponseOptions {
+        ResponseOptions { coding: None, ..self }
     }
 
     /// A browser that asks before it sends a request is answered at once.
@@ -29,7 +29,7 @@ impl Wishes {
         self.origin.as_ref().and_then(|_allowed| cors::preflight(request))
     }
 
-    pub(super) async fn grant(self, config: &ServerConfig, reply: Reply) -> Reply {
+    pub(super) async fn apply(self, config: &ServerConfig, reply: Reply) -> Reply {
         let mut reply = match self.coding {
             Some(coding) => compressed(coding, config.compress_bytes_min, reply).await,
             None => reply,
@@ -78,10 +78,10 @@ mod tests {
     fn granted(lines: &[&'static str], body: Bytes) -> Reply {
         let headers = lines.iter().map(|line| (header::ACCEPT_ENCODING, HeaderValue::from_static(line)));
         let config = ServerConfig::default();
-        let wishes = Wishes::read(&config, &HeaderMap::from_iter(headers));
+        let options = ResponseOptions::read(&config, &HeaderMap::from_iter(headers));
         let reply = whole(StatusCode::OK, "application/json", body);
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        runtime.block_on(wishes.grant(&config, reply))
+        runtime.block_on(options.apply(&config, reply))
     }
 
     #[test]

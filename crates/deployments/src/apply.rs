@@ -1,29 +1,26 @@
-//! Applying a snapshot, deployment by deployment: judge, verify, load, probe, warm, swap. What did not change is not touched;
-//! what cannot be served is refused with its reason and keeps its last good state; the others go on. What was replaced stays
-//! warm for a while, so that going back loads nothing.
+//! Applies a snapshot, deployment by deployment: verify, load, probe, warm up, swap. Unchanged deployments are not touched; one
+//! that cannot be served is refused with its reason and keeps its last good state, and the others go on. What was replaced
+//! stays warm, so that a rollback loads nothing.
 
 mod ack;
-mod again;
-mod behind;
+mod recheck;
 mod version;
 
-use crate::admission::Gate;
-use crate::candidate::{trial, tried};
-use crate::chores::{Chores, in_use};
-use crate::decision::{Surroundings, compile};
+use crate::candidate;
 use crate::fingerprint::Fingerprint;
-use crate::judge::{Judge, Standing, words};
-use crate::loaded::Origin;
-use crate::service::Conduct;
+use crate::reaper::Reaper;
 use crate::states::{Applied, DeploymentState, State};
-use crate::watchdog::Watchdog;
-use crate::{Decision, Deployment, Model, Plane, Routes};
+use crate::trust_gate::{TrustGate, reason};
+use crate::warm_pool::WarmPool;
 use ack::{ack, log, log_applied, refused_ack};
-use arc_swap::ArcSwapOption;
-use behind::Behind;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use flyball_core::snapshot::{self, Bundle, Document, Index, IndexEntry};
 use flyball_core::{Digest, Meters, Registered, Served};
 use flyball_engine::{MemoryBudget, ModelHosts, Refusal, Runtime, Surveyor};
+use flyball_plane::{
+    Conduct, Decision, DecisionContext, Deployment, Gate, Model, Origin, Plane, Provenance, Routes, Watchdog,
+    compile_decision,
+};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,8 +43,8 @@ pub enum NotLoaded {
     Leaving,
 }
 
-/// A deployment that may serve, and what is still to be learnt about each of its versions.
-struct Brought<M> {
+/// A deployment that is ready to serve, and the surveys that its versions still need.
+struct Ready<M> {
     deployment: Arc<Deployment<M>>,
     surveyors: Vec<Surveyor>,
     /// It serves already.
@@ -67,15 +64,18 @@ pub struct Loader<M: Send + Sync + 'static> {
     engine: Engine,
     plane: Arc<Plane<M>>,
     meters: Arc<dyn Meters<M>>,
-    judge: Arc<Judge>,
-    /// Held while routes change, and from the verification of what is to serve until it does.
+    gate: Arc<TrustGate>,
+    /// Held while routes change, and from the last verification of a deployment until it serves.
     changes: Mutex<()>,
-    /// Of the last snapshot that was taken.
+    /// Of the last applied snapshot.
     asked_for: ArcSwapOption<Index>,
-    /// How models behave, by their files: one that was moved stays so when it is loaded again.
+    /// How models behave, by their files: one that was moved to a model host stays there when it is loaded again.
     conducts: Mutex<HashMap<Digest, Arc<Conduct>>>,
-    behind: Mutex<Behind<M>>,
-    chores: Chores<M>,
+    warm: Mutex<WarmPool<M>>,
+    reaper: Reaper<M>,
+    applied: ArcSwap<Applied>,
+    /// Versions of models that were loaded since the start.
+    loads: AtomicU64,
     fingerprint: Fingerprint,
     /// The last that was recorded.
     registered: Mutex<Option<Registered>>,
@@ -87,78 +87,88 @@ impl<M: Send + Sync + 'static> Loader<M> {
         engine: Engine,
         plane: Arc<Plane<M>>,
         meters: Arc<dyn Meters<M>>,
-        judge: Arc<Judge>,
+        gate: Arc<TrustGate>,
         previous_kept: usize,
     ) -> std::io::Result<Loader<M>> {
-        let watched = Arc::clone(&plane);
-        let watchdog = Watchdog::start(move || watched.runs.look(watched.clock.now()))?;
+        let watchdog = plane.watch()?;
         let fingerprint = Fingerprint::new(&engine.runtime, plane.services.build);
-        let chores = Chores::start()?;
-        let (behind, registered) = (Mutex::new(Behind::new(previous_kept)), Mutex::default());
+        let reaper = Reaper::start()?;
         Ok(Loader {
             engine,
             plane,
             meters,
-            judge,
+            gate,
             changes: Mutex::default(),
             asked_for: ArcSwapOption::empty(),
             conducts: Mutex::default(),
-            behind,
-            chores,
+            warm: Mutex::new(WarmPool::new(previous_kept)),
+            reaper,
+            applied: ArcSwap::default(),
+            loads: AtomicU64::new(0),
             fingerprint,
-            registered,
+            registered: Mutex::default(),
             _watchdog: watchdog,
         })
     }
 
-    /// Applies a snapshot and says what became of each deployment. Before each version it asks whether the server is
-    /// `leaving`, and then stops: what was not reached stays as it was and is not acknowledged.
+    /// The status of all deployments.
+    pub fn applied(&self) -> Arc<Applied> {
+        self.applied.load_full()
+    }
+
+    /// Versions of models that were loaded since the start.
+    pub fn loads(&self) -> u64 {
+        self.loads.load(Ordering::Relaxed)
+    }
+
+    /// Applies a snapshot and acknowledges each deployment. Before each version it asks whether the server is `leaving`, and then
+    /// stops: what was not reached stays as it was and is not acknowledged.
     pub fn apply(&self, bundle: &Bundle, leaving: &dyn Fn() -> bool) -> Outcome {
         let entries = &bundle.index.deployments;
-        if let Err(refused) = self.judge.index(bundle) {
-            let (generation, reason) = (bundle.index.generation, words(&refused));
+        if let Err(refused) = self.gate.index(bundle) {
+            let (generation, reason) = (bundle.index.generation, reason(&refused));
             tracing::error!(generation, reason, "snapshot refused");
-            self.tell(&self.hold(), None, Some(&reason));
+            self.publish(&self.hold(), None, Some(&reason));
             let acks = entries.iter().map(|entry| refused_ack(entry, &reason)).collect();
             return Outcome { acks, refused: Some(reason) };
         }
-        self.judge.take(bundle);
+        self.gate.advance(bundle);
         self.asked_for.store(Some(Arc::new(bundle.index.clone())));
         self.change(&self.hold(), |routes| entries.iter().for_each(|entry| routes.load(&entry.name)));
         let mut acks = self.remove_all_but(entries);
-        // What takes no loading comes first: a rollback must not wait for another name's large model.
-        let (at_hand, to_load): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| self.at_hand(entry));
+        // What needs no load comes first: a rollback must not wait for another deployment's large model.
+        let (loaded, to_load): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| self.is_loaded(entry));
         let bring = |entry: &IndexEntry| self.apply_one(bundle, entry, leaving);
-        acks.extend(at_hand.into_iter().take_while(|_| !leaving()).map_while(bring));
+        acks.extend(loaded.into_iter().take_while(|_| !leaving()).map_while(bring));
         if !to_load.is_empty() {
-            self.tell(&self.hold(), None, None);
+            self.publish(&self.hold(), None, None);
         }
         acks.extend(to_load.into_iter().take_while(|_| !leaving()).map_while(bring));
         self.engine.hosts.rest();
         acks.iter().for_each(log);
         self.record_origin(bundle);
-        self.tell(&self.hold(), Some(bundle.index.generation), None);
+        self.publish(&self.hold(), Some(bundle.index.generation), None);
         Outcome { acks, refused: None }
     }
 
-    /// Takes what a snapshot does not name out of the routes, and out of what is kept warm.
+    /// Removes what a snapshot does not name from the routes and from the warm pool.
     fn remove_all_but(&self, entries: &[IndexEntry]) -> Vec<Ack> {
         let named = |name: &str| entries.iter().any(|entry| entry.name == name);
         let gone = self.change(&self.hold(), |routes| routes.retain(named));
-        let unnamed = self.behind().names().into_iter().filter(|name| !named(name));
+        let unnamed = self.warm().names().into_iter().filter(|name| !named(name));
         unnamed.for_each(|name| self.forget(&name));
         let removed = |gone: Arc<Deployment<M>>| {
             let ack = ack(&gone, AckState::Removed);
-            self.chores.reap(gone);
+            self.reaper.reap(gone);
             ack
         };
         gone.into_iter().map(removed).collect()
     }
 
     /// Whether an entry serves already, or is kept warm.
-    fn at_hand(&self, entry: &IndexEntry) -> bool {
+    fn is_loaded(&self, entry: &IndexEntry) -> bool {
         let serving = self.plane.routes.load().get(&entry.name).map(|serving| serving.digest);
-        serving == Some(entry.digest) || self.behind().has(entry)
+        serving == Some(entry.digest) || self.warm().has(entry)
     }
 
     /// Loads one deployment of a snapshot, and leaves all others as they are. Asks whether the server is `leaving` as
@@ -171,8 +181,8 @@ impl<M: Send + Sync + 'static> Loader<M> {
     ) -> Result<Ack, NotLoaded> {
         let named = bundle.index.deployments.iter().find(|entry| entry.name == name);
         let entry = named.ok_or(NotLoaded::Unknown)?;
-        let ack = match self.judge.index(bundle) {
-            Err(refused) => refused_ack(entry, &words(&refused)),
+        let ack = match self.gate.index(bundle) {
+            Err(refused) => refused_ack(entry, &reason(&refused)),
             Ok(()) => {
                 self.change(&self.hold(), |routes| routes.load(name));
                 let ack = self.apply_one(bundle, entry, leaving).ok_or(NotLoaded::Leaving);
@@ -181,82 +191,82 @@ impl<M: Send + Sync + 'static> Loader<M> {
             }
         };
         log(&ack);
-        self.tell(&self.hold(), None, None);
+        self.publish(&self.hold(), None, None);
         Ok(ack)
     }
 
-    /// Takes a deployment out of the routes. What is in flight ends; its memory is given back then. `None` where it does
-    /// not serve.
+    /// Takes a deployment out of the routes. Its memory is freed once the requests in flight have ended. `None` where it does not
+    /// serve.
     pub fn unload(&self, name: &str) -> Option<Ack> {
         let gone = self.change(&self.hold(), |routes| routes.unload(name))?;
         let ack = ack(&gone, AckState::Removed);
-        self.chores.reap(gone);
+        self.reaper.reap(gone);
         self.forget(name);
         log(&ack);
-        self.tell(&self.hold(), None, None);
+        self.publish(&self.hold(), None, None);
         Some(ack)
     }
 
-    /// What is replaced stays warm as long as nobody needs its place.
+    /// Keeps what is replaced warm, until the pool is full.
     fn replace(&self, replaced: Arc<Deployment<M>>) {
-        let gone = self.behind().keep(replaced);
-        gone.into_iter().for_each(|gone| self.chores.reap(gone));
+        let gone = self.warm().keep(replaced);
+        gone.into_iter().for_each(|gone| self.reaper.reap(gone));
     }
 
     fn forget(&self, name: &str) {
-        let gone = self.behind().forget(name);
-        gone.into_iter().for_each(|gone| self.chores.reap(gone));
+        let gone = self.warm().forget(name);
+        gone.into_iter().for_each(|gone| self.reaper.reap(gone));
     }
 
-    /// Drops what is only kept warm; whether there was anything.
+    /// Drops the warm pool; true where it had anything.
     fn make_room(&self) -> bool {
-        let gone = self.behind().let_go();
+        let gone = self.warm().drain();
         if gone.is_empty() {
             return false;
         }
-        tracing::info!(deployments = gone.len(), "memory is short: what was kept warm is dropped");
-        // Here, and not by a chore: whoever asked needs the memory now. What a request or a survey holds is waited for, for a
-        // while; then it goes when they end.
+        tracing::info!(deployments = gone.len(), "memory is short: the warm deployments are dropped");
+        // Here, and not by the reaper: the caller needs the memory now. What a request or a survey still holds is waited for, for
+        // a while; then it goes when they end.
         let patience = Instant::now() + ROOM_WAIT;
         for deployment in gone {
-            while in_use(&deployment) && Instant::now() < patience {
+            while deployment.in_use() && Instant::now() < patience {
                 std::thread::sleep(ROOM_POLL);
             }
-            if in_use(&deployment) {
-                self.chores.reap(deployment);
+            if deployment.in_use() {
+                self.reaper.reap(deployment);
             }
         }
         flyball_engine::give_back();
         true
     }
 
-    fn behind(&self) -> MutexGuard<'_, Behind<M>> {
-        self.behind.lock().unwrap_or_else(PoisonError::into_inner)
+    fn warm(&self) -> MutexGuard<'_, WarmPool<M>> {
+        self.warm.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Publishes what serves, what is refused and what is warm. A snapshot that was `refused` as a whole changes none of it.
-    fn tell(&self, _held: &Changing<'_>, generation: Option<u64>, refused: Option<&str>) {
+    /// Publishes the status of all deployments. A snapshot that was `refused` as a whole changes none of them.
+    fn publish(&self, _held: &Changing<'_>, generation: Option<u64>, refused: Option<&str>) {
         let routes = self.plane.routes.load();
         let serving = routes.deployments().map(|deployment| DeploymentState::of(deployment, State::Applied));
-        let mut deployments: Vec<_> = serving.chain(self.behind().states()).collect();
+        let mut deployments: Vec<_> = serving.chain(self.warm().states()).collect();
         deployments.sort_by(|one, other| (&one.name, one.state).cmp(&(&other.name, other.state)));
-        let before = self.plane.applied.load();
+        let before = self.applied.load();
         let applied = Applied {
-            environment: self.judge.environment().to_owned(),
+            environment: self.gate.environment().to_owned(),
             generation: generation.unwrap_or(before.generation),
             refused: refused.map(str::to_owned),
             deployments,
         };
         log_applied(&applied, generation.is_some());
-        self.plane.applied.store(Arc::new(applied));
+        self.applied.store(Arc::new(applied));
     }
 
-    /// Whoever changes routes holds this: the loads, one after the other, and the thread that verifies what serves anew.
+    /// Held by whoever changes routes: the loads, one after the other, and the thread that verifies what serves.
     fn hold(&self) -> Changing<'_> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lanes see the routes as they were or as they are afterwards.
+    /// Changes the routes at once: lanes see them as before or as after.
     fn change<T>(&self, _held: &Changing<'_>, edit: impl FnOnce(&mut Routes<M>) -> T) -> T {
         let mut routes = (**self.plane.routes.load()).clone();
         let edited = edit(&mut routes);
@@ -267,14 +277,14 @@ impl<M: Send + Sync + 'static> Loader<M> {
     /// `None` where the server began to leave before all versions were loaded.
     fn apply_one(&self, bundle: &Bundle, entry: &IndexEntry, leaving: &dyn Fn() -> bool) -> Option<Ack> {
         let generation = bundle.index.generation;
-        let brought = self.bring(bundle, entry, leaving);
-        // A load takes its time, and keys are revoked meanwhile. From here on nothing can be, until it serves.
+        let ready = self.bring(bundle, entry, leaving);
+        // A load takes time, and keys may be revoked meanwhile. From here on none can be, until it serves.
         let held = self.hold();
-        match brought.and_then(|brought| brought.map(|brought| self.still_trusted(brought)).transpose()) {
+        match ready.and_then(|ready| ready.map(|ready| self.still_trusted(ready)).transpose()) {
             Ok(None) => None,
-            Ok(Some(Brought { deployment, surveyors, kept })) => {
+            Ok(Some(Ready { deployment, surveyors, kept })) => {
                 deployment.generation.store(generation, Ordering::Relaxed);
-                self.behind().served(&deployment.name);
+                self.warm().served(&deployment.name);
                 if kept {
                     return Some(ack(&deployment, AckState::Kept));
                 }
@@ -284,56 +294,56 @@ impl<M: Send + Sync + 'static> Loader<M> {
                 drop(held);
                 before.into_iter().for_each(|before| self.replace(before));
                 for (surveyor, model) in surveyors.into_iter().zip(&deployment.versions) {
-                    self.chores.survey(surveyor, model);
+                    self.reaper.survey(surveyor, model);
                 }
                 Some(ack)
             }
             Err(reason) => {
                 self.change(&held, |routes| routes.refuse(&entry.name, &reason));
-                self.behind().refuse(entry, generation, &reason);
+                self.warm().refuse(entry, generation, &reason);
                 self.withdraw_revoked(&held, &entry.name, generation);
                 Some(refused_ack(entry, &reason))
             }
         }
     }
 
-    fn still_trusted(&self, brought: Brought<M>) -> Result<Brought<M>, String> {
-        match self.judged(&brought.deployment) {
-            Ok(()) => Ok(brought),
+    fn still_trusted(&self, ready: Ready<M>) -> Result<Ready<M>, String> {
+        match self.verify(&ready.deployment) {
+            Ok(()) => Ok(ready),
             Err(refused) => {
-                if !brought.kept {
-                    self.chores.reap(brought.deployment);
+                if !ready.kept {
+                    self.reaper.reap(ready.deployment);
                 }
-                Err(words(&refused))
+                Err(reason(&refused))
             }
         }
     }
 
-    /// What an entry asks for, wherever it is to be had: in the routes, kept warm, or on the disk. Signatures are judged in
-    /// each case, since a key may have been revoked meanwhile; files only where they are read.
+    /// The deployment that an entry asks for: from the routes, the warm pool, or the disk. Signatures are verified in each case,
+    /// since a key may have been revoked meanwhile; files only where they are read.
     fn bring(
         &self,
         bundle: &Bundle,
         entry: &IndexEntry,
         leaving: &dyn Fn() -> bool,
-    ) -> Result<Option<Brought<M>>, String> {
+    ) -> Result<Option<Ready<M>>, String> {
         let same = |current: &&Arc<Deployment<M>>| current.digest == entry.digest;
         let serving = self.plane.routes.load().get(&entry.name).filter(same).cloned();
-        let loaded = |deployment, kept| Ok(Some(Brought { deployment, surveyors: Vec::new(), kept }));
-        if let (Some(serving), false) = (&serving, self.judge.trusts()) {
+        let loaded = |deployment, kept| Ok(Some(Ready { deployment, surveyors: Vec::new(), kept }));
+        if let (Some(serving), false) = (&serving, self.gate.trusts()) {
             return loaded(Arc::clone(serving), true);
         }
         let document = document(bundle, entry)?;
-        let judged = self.judge.deployment(&document, &bundle.base).map_err(|refused| words(&refused))?;
+        let verified = self.gate.deployment(&document, &bundle.base).map_err(|refused| reason(&refused))?;
         if let Some(serving) = serving {
             return loaded(serving, true);
         }
-        if let Some(warm) = self.behind().take(entry) {
+        if let Some(warm) = self.warm().take(entry) {
             return loaded(warm, false);
         }
-        judged.check_contents(&bundle.base).map_err(|refused| words(&refused))?;
-        let standing = judged.standing;
-        self.load(bundle, entry, document, standing, leaving)
+        verified.check_contents(&bundle.base).map_err(|refused| reason(&refused))?;
+        let provenance = verified.provenance;
+        self.load(bundle, entry, document, provenance, leaving)
     }
 
     fn load(
@@ -341,9 +351,9 @@ impl<M: Send + Sync + 'static> Loader<M> {
         bundle: &Bundle,
         entry: &IndexEntry,
         document: snapshot::Deployment,
-        standing: Standing,
+        provenance: Provenance,
         leaving: &dyn Fn() -> bool,
-    ) -> Result<Option<Brought<M>>, String> {
+    ) -> Result<Option<Ready<M>>, String> {
         let gate = Gate::new(document.limits.in_flight_max as usize);
         let mut versions = Vec::with_capacity(document.versions.len());
         let mut surveyors = Vec::with_capacity(document.versions.len());
@@ -363,7 +373,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
             versions.push(Arc::new(model));
             surveyors.push(surveyor);
         }
-        let (trial, tried) = (trial(&document, &versions)?, tried(&document));
+        let (trial, candidate) = (candidate::trial(&document, &versions)?, candidate::state(&document));
         let decision = self.compile(&document, &versions, &bundle.base)?.map(Arc::new);
         let deployment = Arc::new(Deployment {
             name: document.name.clone(),
@@ -371,13 +381,13 @@ impl<M: Send + Sync + 'static> Loader<M> {
             route: document.route.version.clone(),
             versions,
             trial,
-            tried,
+            candidate,
             decision,
-            standing,
+            provenance,
             generation: AtomicU64::new(bundle.index.generation),
-            origin: self.judge.trusts().then(|| Box::new(Origin { document, base: bundle.base.clone() })),
+            origin: self.gate.trusts().then(|| Box::new(Origin { document, base: bundle.base.clone() })),
         });
-        Ok(Some(Brought { deployment, surveyors, kept: false }))
+        Ok(Some(Ready { deployment, surveyors, kept: false }))
     }
 
     fn compile(
@@ -390,7 +400,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
         let routes = self.plane.routes.load();
         let before = routes.get(&document.name).and_then(|serving| serving.decision.as_deref());
         let services = &self.plane.services;
-        let around = Surroundings {
+        let context = DecisionContext {
             base,
             features: &services.features,
             meters: &*self.meters,
@@ -398,11 +408,11 @@ impl<M: Send + Sync + 'static> Loader<M> {
             records: services.recorder.is_some() || services.offline,
             runtime: self.fingerprint.digest,
         };
-        let compiled = compile(document, decision, versions, &around);
+        let compiled = compile_decision(document, decision, versions, &context);
         compiled.map(Some).map_err(|why| format!("decision: {why}"))
     }
 
-    /// Before the first decision: what its records name is there then.
+    /// Before the first decision, so that whatever its records name is in the journal.
     fn record(&self, bundle: &Bundle, deployment: &Deployment<M>) {
         let Some((recorder, decision)) =
             self.plane.services.recorder.as_ref().zip(deployment.decision.as_ref())
@@ -421,7 +431,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
         });
     }
 
-    /// Which event of a registry serves from now on; not told twice.
+    /// Records which registry event serves from now on, once.
     fn record_origin(&self, bundle: &Bundle) {
         let Some((recorder, registry)) =
             self.plane.services.recorder.as_ref().zip(bundle.index.registry.as_ref())
@@ -432,7 +442,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
             sequence: registry.sequence,
             hash: registry.hash,
             generation: bundle.index.generation,
-            environment: self.judge.environment().to_owned(),
+            environment: self.gate.environment().to_owned(),
         };
         let mut last = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_ref() != Some(&registered) {
@@ -442,7 +452,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
     }
 }
 
-/// The document of an entry, as its digest says.
+/// The document that an entry's digest names.
 fn document(bundle: &Bundle, entry: &IndexEntry) -> Result<snapshot::Deployment, String> {
     let bytes = bundle
         .document(&entry.digest)

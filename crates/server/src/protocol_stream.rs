@@ -14,18 +14,21 @@ enum Framing {
     Http2 { frames: Http2Frames, unfinished: bool },
 }
 
-pub(crate) struct Spoken {
+pub(crate) struct ProtocolStream {
     stream: Stream,
     framing: Framing,
 }
 
-impl Spoken {
-    pub(crate) fn http1(stream: Stream) -> Spoken {
-        Spoken { stream, framing: Framing::Http1(Http1Bytes::default()) }
+impl ProtocolStream {
+    pub(crate) fn http1(stream: Stream) -> ProtocolStream {
+        ProtocolStream { stream, framing: Framing::Http1(Http1Bytes::default()) }
     }
 
-    pub(crate) fn http2(stream: Stream) -> Spoken {
-        Spoken { stream, framing: Framing::Http2 { frames: Http2Frames::default(), unfinished: true } }
+    pub(crate) fn http2(stream: Stream) -> ProtocolStream {
+        ProtocolStream {
+            stream,
+            framing: Framing::Http2 { frames: Http2Frames::default(), unfinished: true },
+        }
     }
 
     /// Whether the peer began something that is not whole yet. Outside a request every byte of HTTP/1 belongs to a head.
@@ -41,7 +44,7 @@ impl Spoken {
     }
 }
 
-impl AsyncRead for Spoken {
+impl AsyncRead for ProtocolStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -67,7 +70,7 @@ impl AsyncRead for Spoken {
     }
 }
 
-impl AsyncWrite for Spoken {
+impl AsyncWrite for ProtocolStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

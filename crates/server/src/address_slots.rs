@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub(crate) struct Seats {
+pub(crate) struct AddressSlots {
     /// Only addresses that have a connection, so at most `connections_max` of them.
     taken: Mutex<HashMap<IpAddr, usize>>,
     max: usize,
@@ -15,19 +15,19 @@ pub(crate) struct Seats {
 }
 
 /// One connection's place at its address, until dropped; nothing where the address is not counted.
-pub(crate) struct Seat(Option<(Arc<Seats>, IpAddr)>);
+pub(crate) struct AddressSlot(Option<(Arc<AddressSlots>, IpAddr)>);
 
-impl Seats {
-    pub(crate) fn new(max: usize) -> Arc<Seats> {
-        Arc::new(Seats { taken: Mutex::new(HashMap::new()), max, turned_away: AtomicU64::new(0) })
+impl AddressSlots {
+    pub(crate) fn new(max: usize) -> Arc<AddressSlots> {
+        Arc::new(AddressSlots { taken: Mutex::new(HashMap::new()), max, turned_away: AtomicU64::new(0) })
     }
 
-    /// A seat, or nothing where the address has all of its own.
-    pub(crate) fn take(self: &Arc<Seats>, address: IpAddr) -> Option<Seat> {
+    /// A slot, or nothing where the address has all of its own.
+    pub(crate) fn take(self: &Arc<AddressSlots>, address: IpAddr) -> Option<AddressSlot> {
         let address = address.to_canonical();
         // Everybody behind a proxy on this machine has its address, and what runs here is not kept out by a count.
         if address.is_loopback() {
-            return Some(Seat(None));
+            return Some(AddressSlot(None));
         }
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.entry(address).or_insert(0);
@@ -36,7 +36,7 @@ impl Seats {
             return None;
         }
         *count += 1;
-        Some(Seat(Some((Arc::clone(self), address))))
+        Some(AddressSlot(Some((Arc::clone(self), address))))
     }
 
     pub(crate) fn turned_away(&self) -> u64 {
@@ -44,10 +44,10 @@ impl Seats {
     }
 }
 
-impl Drop for Seat {
+impl Drop for AddressSlot {
     fn drop(&mut self) {
-        let Some((seats, address)) = &self.0 else { return };
-        let mut taken = seats.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((slots, address)) = &self.0 else { return };
+        let mut taken = slots.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if let Entry::Occupied(mut count) = taken.entry(*address) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
@@ -63,29 +63,29 @@ mod tests {
 
     #[test]
     fn an_address_has_its_seats_and_another_has_its_own() {
-        let seats = Seats::new(2);
+        let slots = AddressSlots::new(2);
         let here: IpAddr = "10.0.0.1".parse().unwrap();
         let mapped: IpAddr = "::ffff:10.0.0.1".parse().unwrap();
-        let first = seats.take(here);
-        let second = seats.take(mapped);
+        let first = slots.take(here);
+        let second = slots.take(mapped);
         assert!(first.is_some() && second.is_some());
-        assert!(seats.take(here).is_none(), "one machine's two spellings share its seats");
-        assert!(seats.take("10.0.0.2".parse().unwrap()).is_some());
-        assert_eq!(seats.turned_away(), 1);
+        assert!(slots.take(here).is_none(), "one machine's two spellings share its slots");
+        assert!(slots.take("10.0.0.2".parse().unwrap()).is_some());
+        assert_eq!(slots.turned_away(), 1);
         drop(first);
-        assert!(seats.take(here).is_some());
+        assert!(slots.take(here).is_some());
         drop(second);
-        assert!(seats.taken.lock().unwrap().is_empty(), "what is given back leaves nothing behind");
+        assert!(slots.taken.lock().unwrap().is_empty(), "what is given back leaves nothing behind");
     }
 
     #[test]
     fn connections_of_this_machine_are_not_counted() {
-        let seats = Seats::new(1);
+        let slots = AddressSlots::new(1);
         for address in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
             let address: IpAddr = address.parse().unwrap();
-            let held = (seats.take(address), seats.take(address));
+            let held = (slots.take(address), slots.take(address));
             assert!(held.0.is_some() && held.1.is_some(), "{address}");
         }
-        assert_eq!(seats.turned_away(), 0);
+        assert_eq!(slots.turned_away(), 0);
     }
 }

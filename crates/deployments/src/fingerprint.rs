@@ -1,9 +1,9 @@
-//! What makes a run differ from machine to machine, for the records of decisions: the runtime, its threads, the CPU and what
-//! that can do. A replay on a machine with another fingerprint says so.
+//! What makes a run differ from machine to machine, for decision records: the runtime, its threads, the CPU and its features.
+//! A replay on a machine with another fingerprint says so.
 
-use crate::Build;
 use flyball_core::Digest;
 use flyball_engine::{INTER_THREADS, INTRA_THREADS, PROVIDER, Runtime};
+use flyball_plane::Build;
 use serde_json::json;
 
 /// JSON, with its digest; records name it by that.

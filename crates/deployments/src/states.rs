@@ -1,18 +1,18 @@
-//! What the last snapshots came to, for whoever asks: what serves, what was refused and why, what is kept warm. Published whole
-//! after each change, so that a lane reads it without a lock.
+//! The status of deployments: what serves, what was refused and why, what is kept warm. Published whole after each change, so
+//! that a lane reads it without a lock.
 
-use crate::{Deployment, Standing};
 use flyball_core::Digest;
+use flyball_plane::{CandidateState, Deployment, Provenance};
 use serde::Serialize;
 use std::sync::atomic::Ordering;
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Applied {
-    /// What this server takes releases for.
+    /// The environment whose releases this server takes.
     pub environment: String,
-    /// Of the last snapshot that was taken; 0 before the first.
+    /// Of the last applied snapshot; 0 before the first.
     pub generation: u64,
-    /// Why a later one was refused as a whole.
+    /// Why a later snapshot was refused as a whole.
     pub refused: Option<String>,
     /// By name; of one name, what serves comes first.
     pub deployments: Vec<DeploymentState>,
@@ -27,21 +27,10 @@ pub struct DeploymentState {
     pub generation: u64,
     pub state: State,
     pub reason: Option<String>,
-    /// The one for callers who name none; not known of what was refused.
+    /// The version for callers who name none; unknown for what was refused.
     pub version: Option<String>,
-    pub signed: Option<Standing>,
-    /// What is tried beside it.
-    pub candidate: Option<Tried>,
-}
-
-/// A candidate: its models, and how many of the requests they get.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Tried {
-    pub versions: Vec<String>,
-    /// From 0 to 1.
-    pub share: f64,
-    /// It runs beside all of them, whatever its share, and answers none.
-    pub shadow: bool,
+    pub signed: Option<Provenance>,
+    pub candidate: Option<CandidateState>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -49,9 +38,9 @@ pub struct Tried {
 pub enum State {
     /// It serves.
     Applied,
-    /// It would serve, and must not; what served before goes on, unless it was revoked.
+    /// It must not serve; its predecessor goes on, unless that was revoked.
     Refused,
-    /// It served before, and can at once again.
+    /// It served before and can serve again at once.
     Warm,
 }
 
@@ -64,8 +53,8 @@ impl DeploymentState {
             state,
             reason: None,
             version: Some(deployment.route.clone()),
-            signed: Some(deployment.standing.clone()),
-            candidate: deployment.tried.clone(),
+            signed: Some(deployment.provenance.clone()),
+            candidate: deployment.candidate.clone(),
         }
     }
 }
