@@ -1,7 +1,7 @@
 //! Whether something may be served here: the index's signature, each deployment's release and packages, by the trust that the
 //! server was given. Verified before a byte of a model is read.
 //!
-//! Knows neither ONNX Runtime nor the files that trust comes from: whoever reads those hands over what they say.
+//! Knows neither ONNX Runtime nor the files of trust: their reader hands over the contents.
 
 use arc_swap::ArcSwapOption;
 use flyball_core::Digest;

@@ -197,8 +197,7 @@ fn may_fit_alone(kind: FaultKind) -> bool {
     matches!(kind, FaultKind::RunFailed | FaultKind::RunMemoryExceeded | FaultKind::MemoryFull)
 }
 
-/// What a run tells of its model. A run that fails may well be its input's fault, and costs no more than one that does
-/// not.
+/// Learns from a run. One that fails may do so because of its input, and costs no more than one that succeeds.
 fn learn<M>(model: &Model<M>, rows: usize, took: Duration, fault: Option<&Fault>, now: Nanos) {
     let broke = match fault.map(|fault| fault.kind) {
         None => {

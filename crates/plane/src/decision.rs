@@ -16,7 +16,7 @@ use std::time::Duration;
 pub use backfill::{Backfill, BackfillFault, Filled};
 pub use compile::{CANDIDATE_KIND_MISMATCH, DecisionContext, compile_decision};
 
-/// `M` is what measures it.
+/// A decision that serves. `M` is what measures it.
 pub struct Decision<M> {
     pub name: Arc<str>,
     pub program: Program,
@@ -31,7 +31,7 @@ pub struct Decision<M> {
     /// What its callers send, and what they may get: from mild to severe.
     pub input: Vec<FieldDocument>,
     pub outcomes: Vec<Arc<str>>,
-    /// By variant, who decides; and nobody, for those that the rules decide alone.
+    /// By variant, the models that decide; and none, for rows that the rules decide alone.
     pub(crate) decided_by: Vec<Arc<[DecidedBy]>>,
     pub(crate) nobody: Arc<[DecidedBy]>,
     /// By their places in the program.
@@ -40,7 +40,7 @@ pub struct Decision<M> {
     pub(crate) windows: Vec<Option<Window>>,
     /// What is the same in all of its records.
     pub(crate) preamble: Preamble,
-    /// Goes on over reloads.
+    /// Kept over reloads.
     pub(crate) answers: Arc<Answers>,
 }
 
@@ -49,7 +49,7 @@ impl<M> Decision<M> {
         variant.models.iter().map(|&model| &self.models[model])
     }
 
-    /// The model that is asked first, as far as the request's head tells; none: the rules alone decide.
+    /// The champion's first model; none where the rules alone decide.
     pub(crate) fn first_model(&self) -> Option<&Arc<Model<M>>> {
         self.variant_models(&self.program.variants[0]).next()
     }

@@ -5,9 +5,9 @@ use crate::remedies::remedy;
 use crate::request::Request;
 use crate::stages::route::decision_target;
 use crate::walk::Walk;
-use crate::{Decision, Lane, Model, Routes};
+use crate::{Decision, Lane, Model};
 use bytes::Bytes;
-use flyball_core::{Access, DecisionDialect, Fault, Sink, Stage};
+use flyball_core::{DecisionDialect, Fault, Sink, Stage};
 use flyball_decision::Remedy;
 use std::sync::Arc;
 
@@ -18,14 +18,8 @@ impl<S: Sink, D: DecisionDialect> Request<S> for DecisionRequest<'_, D> {
     type Reply = D::Reply;
     type Target = Arc<Decision<S::Model>>;
 
-    fn target(
-        &self,
-        routes: &Routes<S::Model>,
-        access: &Access,
-        _draw: u64,
-        _body: &Bytes,
-    ) -> Option<Result<Self::Target, Fault>> {
-        Some(decision_target(routes, access, self.0.decision()))
+    fn target(&self, lane: &Lane<S>, walk: &Walk<S>, _: &Bytes) -> Option<Result<Self::Target, Fault>> {
+        Some(decision_target(&lane.plane.routes.load(), &walk.access, self.0.decision()))
     }
 
     fn first_model(decision: &Self::Target) -> (&Arc<S::Model>, Option<&Model<S::Model>>) {
@@ -33,13 +27,7 @@ impl<S: Sink, D: DecisionDialect> Request<S> for DecisionRequest<'_, D> {
     }
 
     /// Where the refusal has a remedy, no model runs at all, rows may go to another variant, or the answer may be kept.
-    fn may_still_answer(
-        &self,
-        decision: &Self::Target,
-        refusal: &Fault,
-        _body: &Bytes,
-        _walk: &Walk<S>,
-    ) -> bool {
+    fn may_still_answer(&self, decision: &Self::Target, refusal: &Fault, _: &Bytes, _: &Walk<S>) -> bool {
         let program = &decision.program;
         program.policy.kill_switch().is_some()
             || program.route.splits()

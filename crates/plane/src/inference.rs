@@ -12,9 +12,9 @@ use crate::stages::route::{TensorTarget, tensor_target};
 use crate::stages::tensor::tensor;
 use crate::tensor_record::TensorRecord;
 use crate::walk::Walk;
-use crate::{Lane, Model, Routes, batch};
+use crate::{Lane, Model, batch};
 use bytes::Bytes;
-use flyball_core::{Access, Answer, Dialect, Fault, Sink, Stage};
+use flyball_core::{Answer, Dialect, Fault, ModelRef, Sink, Stage};
 use std::sync::Arc;
 
 pub struct Inference<'d, D>(pub &'d D);
@@ -23,14 +23,8 @@ impl<S: Sink, D: Dialect> Request<S> for Inference<'_, D> {
     type Reply = D::Reply;
     type Target = TensorTarget<S::Model>;
 
-    fn target(
-        &self,
-        routes: &Routes<S::Model>,
-        access: &Access,
-        draw: u64,
-        body: &Bytes,
-    ) -> Option<Result<Self::Target, Fault>> {
-        self.0.model(body).map(|named| tensor_target(routes, access, &named, draw))
+    fn target(&self, lane: &Lane<S>, walk: &Walk<S>, body: &Bytes) -> Option<Result<Self::Target, Fault>> {
+        self.0.model(body).map(|named| find(lane, walk, &named))
     }
 
     fn first_model(target: &Self::Target) -> (&Arc<S::Model>, Option<&Model<S::Model>>) {
@@ -38,13 +32,7 @@ impl<S: Sink, D: Dialect> Request<S> for Inference<'_, D> {
     }
 
     /// A deadline in the body can only be earlier than the head's, but it may be later than what the deployment promises.
-    fn may_still_answer(
-        &self,
-        _target: &Self::Target,
-        _refusal: &Fault,
-        body: &Bytes,
-        walk: &Walk<S>,
-    ) -> bool {
+    fn may_still_answer(&self, _: &Self::Target, _: &Fault, body: &Bytes, walk: &Walk<S>) -> bool {
         let may_be_later = walk.deadline.is_none() && self.0.mentions(body, "timeout");
         may_be_later || self.0.mentions(body, "priority")
     }
@@ -60,8 +48,7 @@ impl<S: Sink, D: Dialect> Request<S> for Inference<'_, D> {
         let mut request = walk.stage(Stage::Parse, request)?;
         let target = match target {
             Some(target) => Ok(target),
-            None => tensor_target(&lane.plane.routes.load(), &walk.access, &request.model, walk.draw)
-                .inspect(|target| walk.routed(&target.model.meter)),
+            None => find(lane, walk, &request.model).inspect(|target| walk.routed(&target.model.meter)),
         };
         let TensorTarget { model, decision } = walk.stage(Stage::Route, target)?;
         walk.due(request.timeout, model.terms.deadline);
@@ -96,4 +83,8 @@ impl<S: Sink, D: Dialect> Request<S> for Inference<'_, D> {
     fn refuse(&self, fault: &Fault) -> D::Reply {
         self.0.refuse(fault)
     }
+}
+
+fn find<S: Sink>(lane: &Lane<S>, walk: &Walk<S>, named: &ModelRef) -> Result<TensorTarget<S::Model>, Fault> {
+    tensor_target(&lane.plane.routes.load(), &walk.access, named, walk.draw)
 }

@@ -29,7 +29,7 @@ pub struct PlaneLimits {
     pub memory: MemoryBudget,
 }
 
-/// What decisions need beside models.
+/// What decisions need besides models.
 #[derive(Clone)]
 pub struct PlaneServices {
     pub features: Arc<Features>,
@@ -48,7 +48,7 @@ pub struct Build {
 }
 
 impl PlaneServices {
-    /// By these clocks, with windows in memory alone and nobody who records.
+    /// With these clocks, windows in memory only, and no recorder.
     pub fn in_memory(clock: Clock, wall: Wall) -> PlaneServices {
         let settings =
             FeatureSettings { folder: None, window_keys_max: WINDOW_KEYS_MAX, clock, wall: wall.clone() };
@@ -65,7 +65,7 @@ pub struct Lanes {
     pub compute: usize,
 }
 
-/// How many jobs other lanes may have sent and this one not yet taken in.
+/// The most jobs in a lane's inbox.
 const INBOX_JOBS_MAX: usize = 1024;
 const UNSTRETCHED: u32 = 1000;
 const WINDOW_KEYS_MAX: usize = 1_000_000;
@@ -180,7 +180,7 @@ impl<M> Plane<M> {
     /// The session of a model that a lane may use.
     pub(crate) fn home<'m>(&self, model: &'m Model<M>, lane: usize) -> Option<&'m Home> {
         if lane == self.spare() {
-            // Always the same: what was booked there is taken off there.
+            // Always the same home, so that what is booked there is also removed there.
             return model.homes.first();
         }
         let sockets = self.has_sockets(lane);

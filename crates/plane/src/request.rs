@@ -4,9 +4,9 @@
 
 use crate::stages::admit::{Demand, check};
 use crate::walk::Walk;
-use crate::{Lane, Model, Routes};
+use crate::{Lane, Model};
 use bytes::Bytes;
-use flyball_core::{Access, Fault, Nanos, Priority, Sink, Stage};
+use flyball_core::{Fault, Nanos, Priority, Sink, Stage};
 use std::sync::Arc;
 
 /// A request whose head has been read. The body may still be on its way: a client that never sends the rest is
@@ -23,15 +23,9 @@ pub trait Request<S: Sink> {
     /// The model or decision that it is for.
     type Target;
 
-    /// Looks up what the head names, or what a glance at the body tells; none where only parsing tells. Pure: the same
-    /// routes, access and draw give the same target, so the early refusal and the walk never disagree.
-    fn target(
-        &self,
-        routes: &Routes<S::Model>,
-        access: &Access,
-        draw: u64,
-        body: &Bytes,
-    ) -> Option<Result<Self::Target, Fault>>;
+    /// Looks up what the head names, or a glance at the body; none where only parsing can tell. The same routes, access and
+    /// draw give the same target, so the early refusal and the walk never disagree.
+    fn target(&self, lane: &Lane<S>, walk: &Walk<S>, body: &Bytes) -> Option<Result<Self::Target, Fault>>;
 
     /// What measures it, and the model that runs first; none where no model runs.
     fn first_model(target: &Self::Target) -> (&Arc<S::Model>, Option<&Model<S::Model>>);
@@ -95,8 +89,7 @@ fn early_refusal<S: Sink, R: Request<S>>(
     body: &Bytes,
     walk: &mut Walk<S>,
 ) -> Result<Option<R::Target>, Fault> {
-    let found = request.target(&lane.plane.routes.load(), &walk.access, walk.draw, body);
-    let Some(Ok(target)) = found else { return Ok(None) };
+    let Some(Ok(target)) = request.target(lane, walk, body) else { return Ok(None) };
     let (meter, model) = R::first_model(&target);
     walk.routed(meter);
     let Some(model) = model else { return Ok(Some(target)) };
@@ -111,11 +104,9 @@ fn early_refusal<S: Sink, R: Request<S>>(
 
 /// Counts a request that was not routed, as one whose body never came, under what its head names.
 fn count_under_head<S: Sink, R: Request<S>>(lane: &Lane<S>, request: &R, walk: &mut Walk<S>) {
-    if walk.is_routed() {
-        return;
-    }
-    let found = request.target(&lane.plane.routes.load(), &walk.access, walk.draw, &Bytes::new());
-    if let Some(Ok(target)) = found {
+    if !walk.is_routed()
+        && let Some(Ok(target)) = request.target(lane, walk, &Bytes::new())
+    {
         walk.routed(R::first_model(&target).0);
     }
 }

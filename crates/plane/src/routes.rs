@@ -64,7 +64,7 @@ impl<M> Routes<M> {
         self.serving.values()
     }
 
-    /// What is known here and does not answer, by name.
+    /// Known deployments that do not answer, by name.
     pub fn absent(&self) -> impl Iterator<Item = (&str, &Absence<M>)> {
         self.absent.iter().map(|(name, absence)| (name.as_str(), absence))
     }
@@ -84,12 +84,12 @@ impl<M> Routes<M> {
         self.mark(name, reason, false);
     }
 
-    /// Takes a deployment out, and keeps in mind that it was there.
+    /// Takes a deployment out, and remembers that it was there.
     pub fn unload(&mut self, name: &str) -> Option<Arc<Deployment<M>>> {
         self.withdraw(name, "unloaded")
     }
 
-    /// The same for another reason, which callers are told.
+    /// The same for another reason, which callers see.
     pub fn withdraw(&mut self, name: &str, reason: &str) -> Option<Arc<Deployment<M>>> {
         let gone = self.serving.remove(name)?;
         let versions = gone.versions.iter().map(|model| model.version.to_string()).collect();

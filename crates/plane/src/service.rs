@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Measured over expected, in thousandths, smoothed over this many runs.
 const AS_EXPECTED: u32 = 1000;
 const SMOOTHED_OVER: u64 = 16;
-/// A single run says no more than so many times what is known: the host may have taken the core away.
+/// A single run counts as no more than this many times the estimate: the host may have taken the core away.
 const SAMPLE_MAX: u64 = 8;
 const DRIFT_MAX: u64 = 10_000 * AS_EXPECTED as u64;
 

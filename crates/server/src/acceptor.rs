@@ -77,7 +77,7 @@ async fn accept(
                 continue;
             }
         };
-        // Turned away without a word: whatever is said takes time that an address with too many connections has used up.
+        // Closed without a reply: writing one takes time that an address with too many connections has used up.
         let slot = match address.map(|address| shared.address_slots.take(address)) {
             Some(None) => continue,
             Some(slot) => slot,
@@ -100,14 +100,14 @@ async fn accept(
     }
 }
 
-/// A place among the allowed ones; where all are taken, that of the connection which has been idle for longest.
+/// A connection slot; where all are in use, that of the longest idle connection.
 async fn place(places: &Arc<Semaphore>, open: &OpenConnections) -> OwnedSemaphorePermit {
     loop {
         if let Ok(place) = Arc::clone(places).try_acquire_owned() {
             return place;
         }
         open.evict();
-        // Looked at again after a while: others become idle, and what was told to leave may have got a request.
+        // Try again after a while: others become idle, and the evicted one may have received a request.
         let freed = tokio::time::timeout(TICK, Arc::clone(places).acquire_owned()).await;
         if let Ok(Ok(place)) = freed {
             return place;

@@ -1,5 +1,5 @@
-//! How many connections each peer's address has. One that wants more than its share is turned away at once, before it
-//! costs anything. Asked once for a connection, never for a request.
+//! Limits the connections of each peer's address. A connection beyond the limit is closed at once, before it costs anything.
+//! Checked once for a connection, never for a request.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,7 +14,7 @@ pub(crate) struct AddressSlots {
     turned_away: AtomicU64,
 }
 
-/// One connection's place at its address, until dropped; nothing where the address is not counted.
+/// One connection's slot at its address, until dropped; none where the address is not counted.
 pub(crate) struct AddressSlot(Option<(Arc<AddressSlots>, IpAddr)>);
 
 impl AddressSlots {
@@ -22,7 +22,7 @@ impl AddressSlots {
         Arc::new(AddressSlots { taken: Mutex::new(HashMap::new()), max, turned_away: AtomicU64::new(0) })
     }
 
-    /// A slot, or nothing where the address has all of its own.
+    /// A slot; none where the address has used all of its own.
     pub(crate) fn take(self: &Arc<AddressSlots>, address: IpAddr) -> Option<AddressSlot> {
         let address = address.to_canonical();
         // Everybody behind a proxy on this machine has its address, and what runs here is not kept out by a count.

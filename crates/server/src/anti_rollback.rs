@@ -1,5 +1,5 @@
-//! What this server took last, over restarts: the highest serial of the trust policy and the newest signed index. One small
-//! file, so that neither an old policy nor an old index can be put back while the server is down.
+//! Protection against rollbacks over restarts: the highest serial of the trust policy and the newest signed index that were
+//! used. One small file, so that neither an old policy nor an old index can be put back while the server is down.
 
 use crate::trust::TrustError;
 use flyball_core::{Digest, private_file, private_folder};
@@ -13,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const FORMAT: u32 = 1;
 const BYTES_MAX: u64 = 64 << 10;
 
-/// What is kept. One file for each environment and folder that snapshots come from: servers that go by one policy may follow
-/// different ones.
+/// The file's contents. One file for each environment and snapshot folder: servers with one policy may follow different
+/// folders.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
@@ -56,7 +56,7 @@ impl AntiRollbackFile {
             }
         };
         if !read_only {
-            // Now, and not when the first is to be kept: whoever starts the server is there to be told.
+            // At the start, and not at the first write: an operator sees the error then.
             if let Some(warning) = private_folder(folder).map_err(fault)? {
                 tracing::warn!("{warning}");
             }
@@ -81,7 +81,7 @@ impl AntiRollbackFile {
         self.change(|kept| kept.index = Some(taken.clone()));
     }
 
-    /// A disk that fails is told and does not keep a rollback from callers: until a restart, memory is enough.
+    /// A failing disk is logged and does not block a snapshot: until a restart, memory is enough.
     fn change(&self, edit: impl FnOnce(&mut Kept)) {
         let mut kept = self.kept();
         edit(&mut kept);

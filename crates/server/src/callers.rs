@@ -42,7 +42,7 @@ fn list(faults: &[ConfigFault]) -> String {
     faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The other end of a connection, as far as the connection itself tells.
+/// The other end of a connection, as far as the connection identifies it.
 #[derive(Clone)]
 pub(crate) struct Peer {
     /// Whether its listener serves those who are no known caller.
@@ -70,7 +70,7 @@ impl Mark {
         };
         let Ok(Some(names)) = certificate.subject_alternative_name() else { return Mark::Nothing };
         let text = |name: &GeneralName<'_>| match name {
-            // What stands for one kind of name must not pass for another.
+            // One kind of name must not pass for another.
             GeneralName::DNSName(name) => (!name.contains([':', '@'])).then(|| canonical_san(name)),
             GeneralName::URI(name) => name.contains(':').then(|| (*name).to_owned()),
             GeneralName::RFC822Name(name) => {

@@ -78,7 +78,7 @@ pub struct ServerConfig {
     pub trust_root: Option<PathBuf>,
     /// The trust policy that one of them signed; read again when the file changes.
     pub trust_policy: Option<PathBuf>,
-    /// Where it is kept which policy and which signed snapshot were taken last; none given: beside the policy.
+    /// The folder of the anti-rollback file; by default next to the policy.
     pub state_folder: Option<PathBuf>,
     /// What this server is for: releases and snapshots for others are refused.
     pub environment: String,
@@ -290,7 +290,7 @@ impl ServerConfig {
         named.map(|(key, allowed, _)| (key, allowed))
     }
 
-    /// What a journal's settings say together; each number alone is told by its own bound.
+    /// Checks a journal's settings together; each number alone has its own limits.
     fn journal_faults(&self) -> Vec<Told> {
         let mut faults = Vec::new();
         let (sync, loss) = (self.journal_sync_ms, self.journal_loss_ms_max);
@@ -428,7 +428,7 @@ const ADDRESSES: &str = "host:port, tls://host:port or unix:/path; an IPv6 host 
 /// The kernel's limit on the path of a socket, less its closing zero.
 const UNIX_PATH_BYTES_MAX: usize = 107;
 
-/// One entry of `listen`, told apart.
+/// One parsed entry of `listen`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Endpoint<'a> {
     Tcp(&'a str),

@@ -1,5 +1,5 @@
 //! The gRPC surface on plain hyper: a unary call is one five-byte-framed message each way and trailers with the
-//! status. Methods are told apart here; inference goes to `infer.rs`, its stream to `stream_infer.rs`, decisions to
+//! status. Methods are dispatched here; inference goes to `infer.rs`, its stream to `stream_infer.rs`, decisions to
 //! `decide.rs`.
 
 mod decide;

@@ -1,5 +1,5 @@
-//! The HTTP surface: V2 REST, decisions, health and metrics. Routes are told apart here; inference goes to `infer.rs`,
-//! decisions to `decisions.rs`, what is told of them later to `journal.rs`, Triton's extensions to `extensions.rs`.
+//! The HTTP surface: V2 REST, decisions, health and metrics. Requests are dispatched here; inference goes to `infer.rs`,
+//! decisions to `decisions.rs`, their annotations to `journal.rs`, Triton's extensions to `extensions.rs`.
 
 mod cors;
 mod decisions;

@@ -1,5 +1,5 @@
-//! The server's side of the journal: opened before the lanes start, closed after they have gone, counted for the page of
-//! metrics; and what people tell of decisions later. Decisions themselves reach it through the walk.
+//! The server's side of the journal: opened before the lanes start, closed after they have ended, counted for the page of
+//! metrics; and annotations of decisions: outcomes, overrides, erasures, holds. Decisions themselves reach it by the walk.
 
 mod families;
 
@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 const KEPT_TIME_MAX: Duration = Duration::from_secs(30);
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// What came over the wire, by its end.
+/// Requests that annotate decisions, by kind and result.
 #[derive(Default)]
 pub(crate) struct Annotations {
     taken: [AtomicU64; 5],
@@ -45,7 +45,7 @@ impl Annotations {
         counts[place].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Kind, whether it was taken, and how many requests.
+    /// Kind, result, and how many requests.
     fn counts(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Annotations::KINDS.iter().enumerate().flat_map(move |(place, kind)| {
@@ -55,7 +55,7 @@ impl Annotations {
     }
 }
 
-/// None: nothing is to be recorded. Offline rows are nobody's decisions.
+/// None where nothing is recorded. Offline rows are no decisions.
 pub(crate) fn open(config: &ServerConfig, lanes: usize) -> Result<Option<Arc<Journal>>, JournalError> {
     let Some(folder) = config.journal_folder.clone().filter(|_| !config.offline) else { return Ok(None) };
     let settings = JournalSettings {
@@ -146,7 +146,7 @@ pub(crate) fn demand(context: &LaneContext, (access, near): Rights<'_>, verb: Ve
     access.demand_all(verb)
 }
 
-/// The decision that something is told of: it must serve here, for its policy says what may be told.
+/// The decision that is annotated: it must serve here, since its policy says which outcomes exist.
 fn annotated_decision(
     context: &LaneContext,
     (access, near): Rights<'_>,

@@ -37,7 +37,7 @@ pub(crate) struct LaneContext {
 }
 
 impl LaneContext {
-    /// Whose a request is, and whether that caller may make it.
+    /// The caller of a request, and whether it may make it.
     pub(crate) fn visit(&self, peer: &Peer, headers: &HeaderMap) -> Visit {
         self.visitor(peer, headers).visit()
     }
@@ -81,14 +81,14 @@ pub(crate) enum Carrier {
     Unix(std::os::unix::net::UnixStream),
 }
 
-/// A connection on its way from the acceptor to its lane, with its places among the allowed ones.
+/// A connection on its way from the acceptor to its lane, with its slots.
 pub(crate) struct Handover {
     pub(crate) carrier: Carrier,
     pub(crate) place: OwnedSemaphorePermit,
     pub(crate) slot: Option<AddressSlot>,
     pub(crate) open: OpenConnection,
     pub(crate) hosts: Option<Arc<Hosts>>,
-    /// Whether those who are no known caller are served where it came in.
+    /// Whether its listener serves anonymous callers.
     pub(crate) anonymous: bool,
     /// Whether it comes from this machine.
     pub(crate) near: bool,

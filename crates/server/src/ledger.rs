@@ -1,6 +1,6 @@
-//! Erasures and legal holds: they read the whole log, so each has a thread of its own beside the lanes, one at a time.
+//! Erasures and legal holds: they read the whole log, so each runs on a thread of its own, one at a time.
 //!
-//! What is recorded is the journal's to say, what features keep is theirs; who may ask is decided here.
+//! The journal knows what is recorded, features know what they keep; access is checked here.
 
 use crate::journal::{Rights, demand, nothing_kept, unix_ns};
 use crate::lane_thread::LaneContext;
@@ -19,7 +19,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// Further keys of features in one erasure.
 const KEYS_MAX: usize = 64;
 
-/// The thread of the one that is being worked on.
+/// The thread of the job that is running.
 #[derive(Default)]
 pub(crate) struct LedgerJob {
     busy: AtomicBool,
@@ -36,7 +36,7 @@ impl LedgerJob {
     }
 }
 
-/// Has `work` done on a thread of its own, and waits for what it gives.
+/// Runs `work` on a thread of its own, and waits for its result.
 async fn alone<T: Send + 'static>(
     shared: &Arc<Shared>,
     work: impl FnOnce(&Shared, &Journal) -> Result<T, Fault> + Send + 'static,

@@ -1,5 +1,4 @@
-//! A stream and the protocol spoken on it: what is read passes that protocol's look at its bytes before hyper sees it. Must not
-//! know what a request is.
+//! A stream whose bytes are checked by its protocol's guard before hyper sees them. Must not know what a request is.
 
 use crate::http1_bytes::{Http1Bytes, Look};
 use crate::http2_frames::Http2Frames;

@@ -1,5 +1,5 @@
-//! Refusals of requests that do not walk: metadata, repository, journal and unknown paths. Walks count themselves; these are
-//! counted here by status, so that no refused try goes unseen.
+//! Counts refused requests that are not walks: metadata, repository, journal and unknown paths. Walks count themselves; these
+//! are counted here by status, so that no refused attempt is missed.
 
 use crate::grpc::STATUS;
 use crate::reply::Reply;

@@ -277,7 +277,7 @@ fn watch_files(running: &Running, watches: Vec<(Watch, Reload)>) -> io::Result<(
     Ok(())
 }
 
-/// Once, at the start: whoever needs records later should not find out then.
+/// Once, at the start, and not when records are first missed.
 fn log_unrecorded(shared: &Shared) {
     let decides = shared.plane.routes.load().deployments().any(|deployment| deployment.decision.is_some());
     if decides && shared.journal.is_none() && !shared.config.offline {

@@ -1,5 +1,5 @@
 //! Where trust comes from: a file of root keys, and a policy that one of them signed, which is read again when it changes. A
-//! policy that cannot be taken leaves the last good one in place.
+//! policy that cannot be used leaves the last good one in place.
 
 use crate::ServerConfig;
 use crate::anti_rollback::AntiRollbackFile;
@@ -35,18 +35,18 @@ pub enum TrustError {
     State { path: PathBuf, cause: io::Error },
 }
 
-/// The files, as the settings name them, and who judges by them.
+/// The files of trust, and the gate that uses them.
 pub(crate) struct TrustFiles {
     policy: PathBuf,
     roots: TrustRoots,
-    /// The highest serial that was taken, too: who holds an older policy must not bring revoked keys back.
+    /// Has the highest serial that was used: an older policy must not bring revoked keys back.
     anti_rollback: Arc<AntiRollbackFile>,
     gate: Arc<TrustGate>,
     pub(crate) reloads_taken: AtomicU64,
     pub(crate) reloads_refused: AtomicU64,
 }
 
-/// Who judges what is served, and the files where there are any.
+/// Opens the trust gate, and the files of trust where there are any.
 pub(crate) fn open(
     config: &ServerConfig,
     snapshot: &Path,
@@ -82,7 +82,7 @@ pub(crate) fn open(
 }
 
 impl TrustFiles {
-    /// Takes the policy as it is now, and has what serves judged by it; or keeps what was.
+    /// Reads the policy again and verifies what serves by it; keeps the old one where the new one is refused.
     fn reload(&self, shared: &Shared) {
         match read_policy(&self.policy, &self.roots, self.anti_rollback.serial()) {
             Ok(trust) => {
@@ -100,15 +100,17 @@ impl TrustFiles {
     }
 }
 
-/// On this thread, and not behind the loads: one of those may take minutes, and what is revoked must not serve so long.
+/// On this thread, and not queued behind loads: a load may take minutes, and revoked deployments must stop sooner.
 fn recheck(shared: &Shared) {
     let Some(loader) = shared.loader.get() else { return };
     if catch_unwind(AssertUnwindSafe(|| loader.recheck())).is_err() {
-        tracing::error!("verifying what serves panicked; it is verified with the next snapshot");
+        tracing::error!(
+            "verifying the serving deployments panicked; they are verified with the next snapshot"
+        );
     }
 }
 
-/// Where what was taken is kept unless a folder is named.
+/// The default folder of the anti-rollback file.
 fn beside(policy: &Path) -> PathBuf {
     let mut name = policy.as_os_str().to_owned();
     name.push(".state");
@@ -125,7 +127,7 @@ fn refused(path: &Path) -> impl FnOnce(Refused) -> TrustError {
     move |refused| TrustError::Refused { path, refused: Box::new(refused) }
 }
 
-/// One byte more than is taken: whoever reads it refuses it as too large.
+/// One byte more than is allowed, so that the parser refuses it as too large.
 fn read(path: &Path, bytes_max: usize) -> Result<Vec<u8>, TrustError> {
     let unreadable = |cause| TrustError::Unreadable { path: path.to_owned(), cause };
     let mut bytes = Vec::new();

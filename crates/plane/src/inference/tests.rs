@@ -7,9 +7,7 @@ use crate::request::{Arrival, serve};
 use crate::testing::{AddOne, Made, Runs, column, lanes};
 use crate::{Deployment, Routes};
 use bytes::BytesMut;
-use flyball_core::{
-    Digest, FaultKind, InferRequest, ModelRef, Outcome, Priority, Protocol, RequestLimits, Tensor,
-};
+use flyball_core::{Digest, FaultKind, InferRequest, Outcome, Priority, Protocol, RequestLimits, Tensor};
 use flyball_engine::RunError;
 use std::borrow::Cow;
 use std::future::{Ready, ready};

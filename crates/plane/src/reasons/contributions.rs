@@ -31,7 +31,7 @@ pub(crate) fn of_rules(policy: &Policy, verdict: &Verdict, remedied: bool) -> Re
     killed.into_iter().chain(fired).take(policy.reasons.most as usize).cloned().collect()
 }
 
-/// Whether the model's part is to be told too. Where its band alone would not be adverse the rules decided, and unasked
+/// Whether the model's reasons are wanted too. Where its band alone would not be adverse the rules decided, and unasked
 /// only they give reasons.
 pub(crate) fn wanted(policy: &Policy, asked: bool, verdict: &Verdict) -> bool {
     let adverse = || {

@@ -1,5 +1,5 @@
-//! What a decision must know beside the request: windows over past events, records of stores, and what is computed from
-//! both. What is at hand is taken at once; the rest is asked for at the same time, within the deadline.
+//! Features: windows over past events, records of stores, and what is computed from both. What is in memory is read at once;
+//! the rest is requested concurrently, within the deadline.
 
 use crate::decision_walk::DecisionWalk;
 use crate::plan::{Attempt, Plan};
@@ -15,7 +15,7 @@ use flyball_features::{Event, Lookup, Record, Why, WindowValue, Windowed};
 use futures_util::future::join_all;
 use std::time::Duration;
 
-/// Questions of one request that are under way at once: a long list must not take all that its lane may ask.
+/// Concurrent lookups of one request: a long list must not use up its lane's.
 const ASKED_MAX: usize = 256;
 
 /// When a request came by the time of day, and how long its features may take.
@@ -26,7 +26,7 @@ struct Occasion {
     event: EventIs,
 }
 
-/// How a request's event stands to windows.
+/// What a request's event is to windows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EventIs {
     New,
@@ -35,15 +35,15 @@ enum EventIs {
     /// same: one event too many, for as long as it is within the window. Nobody knows of a window which of its events is
     /// the one that was added.
     Counted,
-    /// It is none of those that really happened: nobody is asked for what it did not bring along.
+    /// An offline row, and no real event: features that it does not bring are not looked up.
     Unreal,
 }
 
 /// What was found for one feature of one row.
 enum Found {
-    /// There is nothing to ask with.
+    /// Its key is missing.
     NoKey,
-    /// There is nobody to ask.
+    /// An offline row did not bring it.
     NotGiven,
     /// The deadline passed before anything was asked.
     NoTime,
@@ -105,8 +105,8 @@ fn lacks_features(state: &RowState) -> bool {
     state.open() && cause == Some(FaultKind::FeatureUnavailable)
 }
 
-/// Finds the features of these rows that are not known yet. A row that lacks one that it must have fails, and the others
-/// go on. Tells whether any window may have been written.
+/// Finds the features of these rows that are not known yet. A row that lacks a required one fails, and the others go on.
+/// Returns whether any window may have been written.
 async fn find_features<S: Sink>(
     lane: &Lane<S>,
     decision: &Decision<S::Model>,
@@ -146,12 +146,12 @@ async fn find_features<S: Sink>(
     written && occasion.event == EventIs::New
 }
 
-/// What was declared in a feature's place is no knowledge: it may be there the second time.
+/// A declared default is not knowledge: the second attempt may find the feature.
 fn known(origin: Origin) -> bool {
     !matches!(origin, Origin::None | Origin::Declared)
 }
 
-/// Whether a shared window may have got the event.
+/// Whether a shared window may have received the event.
 fn sent(found: &Found) -> bool {
     match found {
         Found::NoKey | Found::NotGiven | Found::NoTime | Found::Record(_) => false,
@@ -183,7 +183,7 @@ struct Asked<'a, S: Sink> {
 }
 
 impl<S: Sink> Asked<'_, S> {
-    /// What needs no waiting; none: it must be asked for, or computed.
+    /// What needs no wait; none where it must be requested or computed.
     fn at_hand(&self, plan: &FeaturePlan, feature: usize, rows: &Rows, row: usize) -> Option<Found> {
         let mut buffers = [KeyBuffer::new(), KeyBuffer::new()];
         match &plan.from {
@@ -246,7 +246,7 @@ impl<S: Sink> Asked<'_, S> {
     }
 }
 
-/// The event that a row is for a window; none where its key is missing, or the feature is no window.
+/// A row as a window's event; none where its key is missing, or the feature is no window.
 pub(crate) fn window_event<'r>(
     plan: &'r FeaturePlan,
     rows: &'r Rows,
@@ -267,7 +267,7 @@ pub(crate) fn window_event<'r>(
     Some(Event { key, at_ms, value, current: *current, write: true })
 }
 
-/// Sets a feature by what was found, or does what is declared for the case that it was not.
+/// Sets a feature to what was found, or reacts as declared where nothing was.
 fn settle(program: &Program, buffers: &mut RowBuffers, row: usize, feature: usize, found: Found) {
     let plan = &program.features[feature];
     let rows = &mut buffers.rows;

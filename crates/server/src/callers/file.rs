@@ -1,4 +1,4 @@
-//! The callers' file: JSON, checked as a whole, every fault told at once. `python/flyball/config/callers.py` writes it and has the
+//! The callers' file: JSON, checked as a whole, every fault reported at once. `python/flyball/config/callers.py` writes it and has the
 //! same limits. Knows nothing of connections.
 
 use crate::config::ConfigFault;

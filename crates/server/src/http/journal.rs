@@ -61,7 +61,7 @@ fn kind(told: &Ledger) -> EntryKind {
     }
 }
 
-/// What was told, kept; the answer to it.
+/// Records an annotation, and returns the answer.
 async fn keep(
     context: &LaneContext,
     told: Ledger,
