@@ -105,7 +105,7 @@ def test_what_is_kept_warm_is_dropped_first_where_memory_is_short(
     server.log_line(lambda fields: fields.get("warm") == 1)
     both = [small, snapshots.deployment("n", second)]
     snapshots.write(tmp_path, 3, both)
-    server.log_line(lambda fields: "what was kept warm is dropped" in str(fields))
+    server.log_line(lambda fields: "the warm deployments are dropped" in str(fields))
 
     def applied(generation: int) -> dict[str, Any]:
         wanted = {"generation": generation, "message": "snapshot applied"}

@@ -21,6 +21,7 @@ pub mod snapshot;
 mod stage;
 mod statistics;
 mod tensor;
+mod wall;
 
 pub use clock::{Clock, Nanos, nanos};
 pub use decided::{
@@ -44,3 +45,4 @@ pub use rows::{Scalar, TakeRows, Way, WindowOp};
 pub use stage::Stage;
 pub use statistics::{ModelStatistics, Timed};
 pub use tensor::{DataType, Shape, Tensor, TensorData, TensorSpec};
+pub use wall::Wall;

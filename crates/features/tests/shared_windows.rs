@@ -4,10 +4,10 @@
 mod lane;
 mod redis_server;
 
-use flyball_core::WindowOp;
+use flyball_core::{Wall, WindowOp};
 use flyball_features::{
-    CacheDef, Event, FeatureSettings, Features, SourceDef, SourceKind, Wall, Why, Window, WindowDef,
-    WindowValue, Windowed,
+    CacheDef, Event, FeatureSettings, Features, SourceDef, SourceKind, Why, Window, WindowDef, WindowValue,
+    Windowed,
 };
 use lane::on_lane;
 use proptest::prelude::*;

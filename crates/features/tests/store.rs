@@ -3,9 +3,9 @@
 
 mod lane;
 
-use flyball_core::{Clock, Nanos, Scalar};
+use flyball_core::{Clock, Nanos, Scalar, Wall};
 use flyball_features::{
-    CacheDef, FeatureSettings, Features, Lookup, PushTarget, Pusher, SourceDef, SourceKind, Wall, Why, get,
+    CacheDef, FeatureSettings, Features, Lookup, PushTarget, Pusher, SourceDef, SourceKind, Why, get,
 };
 use lane::on_lane;
 use std::path::Path;

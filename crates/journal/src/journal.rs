@@ -56,7 +56,7 @@ impl Journal {
         tail.reports.extend(notes.report());
         let sealed = opening::roots(&*disk, &folder, &tail.before).map_err(at())?;
         let roots = disk.open(&folder.file("roots")).map_err(at())?;
-        let unix_ns = settings.wall.unix_ns();
+        let unix_ns = settings.wall.now_ns();
         let start = Start {
             node,
             beside,
@@ -178,7 +178,7 @@ impl Recorder for Journal {
 
     /// Not written again later: the next snapshot names a later event.
     fn registered(&self, registered: Registered) {
-        let entry = payload::registered(&registered, self.shared.wall.unix_ns());
+        let entry = payload::registered(&registered, self.shared.wall.now_ns());
         if let Err(error) = self.append(entry) {
             let sequence = registered.sequence;
             tracing::error!(sequence, %error, "which event of the registry serves is not in the journal");

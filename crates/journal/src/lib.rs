@@ -26,6 +26,7 @@ mod note;
 mod opening;
 mod payload;
 mod proof;
+pub mod record_codec;
 mod recover;
 mod ring;
 mod settings;
@@ -55,7 +56,7 @@ pub use log::{
 pub use note::{Checkpoint, NOTE_BYTES_MAX, NoteError, note_length, unhex};
 pub use proof::{Proof, ProofError, Signed};
 pub use recover::{Broken, Scan, ScanFault, scan};
-pub use settings::{JournalSettings, Wall};
+pub use settings::JournalSettings;
 pub use told::{Erasure, Held, TOLD_BYTES_MAX, Told, ToldError};
 pub use verify::{Finding, NotePlace, Signed as SignedExtent, Verified, VerifyOptions, What, verify_frames};
 pub use writer::Sealed;

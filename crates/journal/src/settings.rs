@@ -1,10 +1,9 @@
 //! How a journal is to be kept: its folder and its limits. Knows nothing of where they were configured.
 
 use crate::keys::KekPlace;
-use std::fmt;
+use flyball_core::Wall;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub struct JournalSettings {
@@ -37,36 +36,7 @@ impl JournalSettings {
             checkpoint_every: Duration::from_secs(60),
             key: None,
             kek: None,
-            wall: Wall::default(),
+            wall: Wall::system(),
         }
-    }
-}
-
-/// The time of day, in nanoseconds since 1970.
-#[derive(Clone)]
-pub struct Wall(Arc<dyn Fn() -> i64 + Send + Sync>);
-
-impl Wall {
-    pub fn new(read: impl Fn() -> i64 + Send + Sync + 'static) -> Wall {
-        Wall(Arc::new(read))
-    }
-
-    pub fn unix_ns(&self) -> i64 {
-        (self.0)()
-    }
-}
-
-impl Default for Wall {
-    fn default() -> Wall {
-        Wall::new(|| {
-            let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-        })
-    }
-}
-
-impl fmt::Debug for Wall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wall")
     }
 }

@@ -3,10 +3,10 @@
 
 use crate::counts::{Counters, JournalCounts};
 use crate::ring::Ring;
-use crate::settings::{JournalSettings, Wall};
+use crate::settings::JournalSettings;
 use crate::tickets::Tickets;
 use crate::writer::SealThen;
-use flyball_core::{Entry, EntryKind, Served, Unkept};
+use flyball_core::{Entry, EntryKind, Served, Unkept, Wall};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::mpsc::SyncSender;
@@ -159,7 +159,7 @@ impl Shared {
     }
 
     fn miss_now(&self) {
-        let now = self.wall.unix_ns();
+        let now = self.wall.now_ns();
         let _ = self.missed_first.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
         self.missed_last.store(now, Ordering::Relaxed);
     }

@@ -116,7 +116,7 @@ impl Writer {
             lock,
         } = start;
         let file = rotate::create(&*disk, &folder, settings.segment_bytes)?;
-        let header = before.header(began, &node, shared.wall.unix_ns());
+        let header = before.header(began, &node, shared.wall.now_ns());
         let segment = rotate::begun(&*disk, &folder, file, header, settings.segment_bytes, shared.now_ns())?;
         let checkpoints = Checkpoints::open(&*disk, &folder, checkpoints_bytes, &settings)?;
         let durable = disk.open(&folder.file("durable"))?;
@@ -257,7 +257,7 @@ impl Writer {
 
     /// The group keeps it until it is on the disk; what cannot be taken now is written later.
     fn add_served(&mut self, served: Served, reply: Option<Reply>) -> Result<(), Unkept> {
-        let entry = self.beside.served(&served, self.shared.wall.unix_ns());
+        let entry = self.beside.served(&served, self.shared.wall.now_ns());
         let added = match entry {
             Ok(entry) => self.add(&entry, reply),
             Err(error) => Err(self.note_beside(&error)),

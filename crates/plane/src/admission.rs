@@ -1,17 +1,17 @@
-//! Admission as a value: whoever holds a `Permit` may run a model, and there are only so many.
+//! Admission as a value: a `Permit` is the right to run a model, and their number is limited.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A bound on how many requests may be inside at once.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub struct Gate {
     inside: AtomicUsize,
     inside_max: usize,
 }
 
 impl Gate {
-    pub(crate) fn new(inside_max: usize) -> Arc<Gate> {
+    pub fn new(inside_max: usize) -> Arc<Gate> {
         Arc::new(Gate { inside: AtomicUsize::new(0), inside_max })
     }
 
@@ -19,7 +19,7 @@ impl Gate {
         self.inside_max
     }
 
-    /// Whether at least half of the places are free.
+    /// Whether at least half of the slots are free.
     pub(crate) fn mostly_free(&self) -> bool {
         self.inside.load(Ordering::Relaxed) <= self.inside_max / 2
     }
@@ -29,11 +29,11 @@ impl Gate {
         self.inside.load(Ordering::Relaxed)
     }
 
-    /// A place inside, given back when dropped; `None` when all are taken.
+    /// A slot, released when dropped; `None` when all are in use.
     pub(crate) fn try_enter(self: &Arc<Gate>) -> Option<Place> {
         let before = self.inside.fetch_add(1, Ordering::Relaxed);
         let place = Place(Arc::clone(self));
-        // A place taken beyond the bound is given back at once, by dropping it.
+        // A slot beyond the limit is released at once, by dropping it.
         (before < self.inside_max).then_some(place)
     }
 }

@@ -4,7 +4,7 @@
 use flyball_core::{Nanos, Priority};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Deadlines are told apart in slots of 2^22 ns, about 4 ms, up to a quarter of a second ahead; what is due later, or
+/// Deadlines are sorted into slots of 2^22 ns, about 4 ms, up to a quarter of a second ahead; what is due later, or
 /// never, is one sum.
 const SLOT_BITS: u32 = 22;
 const SLOTS: u64 = 64;
@@ -20,7 +20,7 @@ struct Class {
     slots_ns: [AtomicU64; SLOTS as usize],
 }
 
-/// One job's entry, to be taken out again when it is answered.
+/// One job's booking, removed when the job is answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Booking {
     priority: Priority,

@@ -7,14 +7,12 @@
 
 mod parts;
 
-use crate::admission::Permit;
 use crate::job::Job;
 use crate::loaded::{Home, Model};
 use crate::pressure::memory_full;
-use crate::reply::Answered;
 use crate::schedule::{Queued, Taken};
 use crate::{Lane, LaneInbox, share};
-use flyball_core::{Fault, FaultKind, Nanos, Priority, RunRecord, Sink, Stage, Tensor};
+use flyball_core::{Fault, FaultKind, Nanos, RunRecord, Sink, Stage, Tensor};
 use flyball_engine::RunError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, TryLockError};
@@ -40,79 +38,9 @@ pub(crate) struct Place {
 
 /// A run on a lane with sockets is expected to take a millisecond; after this long it is stopped.
 const INLINE_STUCK: Duration = Duration::from_secs(1);
-/// Beyond its deadline, or beyond the longest wait and run, a caller is answered even if the lane that has its job hangs.
-const GRACE: Duration = Duration::from_millis(50);
-
-/// What a run is asked for with. The permit is proof of admission, and comes back with the outputs.
-pub(crate) struct Ticket {
-    pub(crate) permit: Permit,
-    pub(crate) priority: Priority,
-    pub(crate) deadline: Option<Nanos>,
-    /// How long after its deadline it is waited for, where another lane has it.
-    pub(crate) grace: Duration,
-}
-
-impl Ticket {
-    pub(crate) fn new(permit: Permit, priority: Priority, deadline: Option<Nanos>) -> Ticket {
-        Ticket { permit, priority, deadline, grace: GRACE }
-    }
-}
-
 /// How many rows inputs have, as a run counts them.
 pub(crate) fn rows(inputs: &[Tensor]) -> usize {
     inputs.first().map_or(1, Tensor::rows).max(1)
-}
-
-/// Runs one request's inputs, with whatever else is ready.
-pub(crate) async fn run<S: Sink>(
-    lane: &Lane<S>,
-    model: &Arc<Model<S::Model>>,
-    inputs: Vec<Tensor>,
-    ticket: Ticket,
-) -> Answered {
-    let rows = rows(&inputs);
-    let (deadline, grace) = (ticket.deadline, ticket.grace);
-    let scale = model.scale(&inputs, rows);
-    let (promise, mut waiting) = lane.slots.pair();
-    let job = Job {
-        cost_ns: share::cost_ns(model, rows * scale),
-        model: Arc::clone(model),
-        inputs,
-        rows,
-        scale,
-        priority: ticket.priority,
-        deadline,
-        came: lane.now(),
-        booking: None,
-        moved: false,
-        alone: false,
-        permit: ticket.permit,
-        promise,
-    };
-    let here = lane.accept(job)?;
-    match if here { waiting.unless_moved().await } else { None } {
-        Some(ran) => ran,
-        None => patiently(lane, model, deadline, grace, waiting).await,
-    }
-}
-
-/// Waits for another lane, but not for ever: that lane may hang inside a model.
-async fn patiently<S: Sink>(
-    lane: &Lane<S>,
-    model: &Model<S::Model>,
-    deadline: Option<Nanos>,
-    grace: Duration,
-    waiting: impl Future<Output = Answered>,
-) -> Answered {
-    let longest = model.terms.queue_wait_max + model.terms.run_max;
-    let left = deadline.map_or(longest, |deadline| deadline.since(lane.now()).min(longest));
-    tokio::time::timeout(left + grace, waiting).await.unwrap_or_else(|_elapsed| {
-        let text =
-            format!("no lane had come to the request after {} ms; try again shortly", left.as_millis());
-        let hung = Fault::new(FaultKind::LaneFull, Stage::Queue, text).retry_after(left);
-        let late = deadline.is_some_and(|deadline| deadline <= lane.now());
-        Err(if late { Job::<S::Model>::too_late() } else { hung })
-    })
 }
 
 /// A lane's batches, one after the other, for as long as it is polled.
@@ -269,8 +197,7 @@ fn may_fit_alone(kind: FaultKind) -> bool {
     matches!(kind, FaultKind::RunFailed | FaultKind::RunMemoryExceeded | FaultKind::MemoryFull)
 }
 
-/// What a run tells of its model. A run that fails may well be its input's fault, and costs no more than one that does
-/// not.
+/// Learns from a run. One that fails may do so because of its input, and costs no more than one that succeeds.
 fn learn<M>(model: &Model<M>, rows: usize, took: Duration, fault: Option<&Fault>, now: Nanos) {
     let broke = match fault.map(|fault| fault.kind) {
         None => {

@@ -1,193 +1,117 @@
-//! The whole life of one request. Start reading here.
+//! The whole life of one decision. Start reading here.
 //!
-//! parse → route → admit → features → tensor → queue → infer → policy → record → respond; `Stage` in `core` names them
-//! in this order. Every transport calls `decide`, with an `Inference` or a `Governed` in hand: tensors in and out, or
-//! named fields in and a decision out (`governed.rs`). Queue and infer happen in `batch.rs`, the second walk.
+//! parse → route → admit → features → tensor → queue → infer → policy → record → respond: `Stage` in `core` names them in this
+//! order, and what each of them does is in the file of its name in `stages/`. `request.rs` is the frame around the walk, the
+//! same for every request. Queue and infer take place in `batch.rs`, the second walk; shadows run after the answer, in
+//! `shadow_walk.rs`, the third.
 
 #[cfg(test)]
 mod tests;
 
-use crate::batch::{self, Ticket};
-use crate::candidate::{Tensors, route_drawn};
-use crate::governed::tensor_record::TensorRecord;
-use crate::stages::admit::{Ask, admit, judge};
-use crate::stages::{classify::classify, tensor::tensor};
+use crate::decision_walk::DecisionWalk;
+use crate::idempotency::{Claimed, claim};
+use crate::plan::{ModelStep, Plan};
+use crate::stages::admit::Admitted;
+use crate::stages::{parse::parse, queue::queue, respond::respond};
 use crate::walk::Walk;
-use crate::{Lane, Model};
+use crate::{Decision, Lane, shadow_walk};
 use bytes::Bytes;
-use flyball_core::{Answer, Dialect, Fault, ModelRef, Nanos, Priority, Sink, Stage};
+use flyball_core::{DecisionDialect, Decisions, Fault, FaultKind, Sink, Stage};
 use std::sync::Arc;
 
-/// A request whose head has been read. The body may still be on its way: a client that never sends the rest is
-/// counted, as abandoned or as timed out.
-pub struct Arrival<S: Sink, B> {
-    pub walk: Walk<S>,
-    pub body: B,
-    pub deadline: Option<Nanos>,
-}
-
-/// A kind of request: what is particular to it on its way from a body to a reply.
-pub trait Request<S: Sink> {
-    type Reply;
-    /// What it asks for, once that is found.
-    type Found;
-
-    /// What the head asks for, or a glance at the body; none: only parsing tells.
-    /// Nobody finds what they may not ask.
-    fn find(&self, lane: &Lane<S>, walk: &Walk<S>, body: &Bytes) -> Option<Result<Self::Found, Fault>>;
-
-    /// What measures it, and the model that it needs first; none: it needs none.
-    fn first(found: &Self::Found) -> (&Arc<S::Model>, Option<&Model<S::Model>>);
-
-    /// Whether it may still be answered, although its model would refuse a request of which nothing else is known.
-    fn may_yet(&self, found: &Self::Found, refusal: &Fault, body: &Bytes, walk: &Walk<S>) -> bool;
-
-    /// The ten stages.
-    fn serve(
-        &self,
-        lane: &Lane<S>,
-        found: Option<Self::Found>,
-        body: Bytes,
-        walk: &mut Walk<S>,
-    ) -> impl Future<Output = Result<Self::Reply, Fault>>;
-
-    fn refuse(&self, fault: &Fault) -> Self::Reply;
-}
-
-pub async fn decide<S, R, B>(lane: &Lane<S>, request: &R, arrival: Arrival<S, B>) -> R::Reply
-where
-    S: Sink,
-    R: Request<S>,
-    B: Future<Output = Result<Bytes, Fault>>,
-{
-    let mut walk = arrival.walk;
-    walk.deadline = arrival.deadline;
-    match serve(lane, request, arrival.body, &mut walk).await {
-        Ok(reply) => {
-            walk.answered();
-            reply
-        }
-        Err(fault) => {
-            count_under(lane, request, &mut walk);
-            walk.pass(Stage::Record);
-            walk.stage(Stage::Respond, ());
-            walk.faulted(&fault);
-            request.refuse(&fault)
-        }
-    }
-}
-
-async fn serve<S, R, B>(lane: &Lane<S>, request: &R, body: B, walk: &mut Walk<S>) -> Result<R::Reply, Fault>
-where
-    S: Sink,
-    R: Request<S>,
-    B: Future<Output = Result<Bytes, Fault>>,
-{
-    let body = body.await?;
-    walk.body_arrived();
-    let found = door(lane, request, &body, walk)?;
-    request.serve(lane, found, body, walk).await
-}
-
-/// Refuses before the body is parsed, where its head says enough to know that it will be refused. Gives what the head
-/// asks for, so that it is not looked up twice.
-fn door<S: Sink, R: Request<S>>(
+/// Decides the rows of one request.
+pub(crate) async fn decide<S: Sink, D: DecisionDialect>(
     lane: &Lane<S>,
-    request: &R,
+    dialect: &D,
+    decision: Arc<Decision<S::Model>>,
     body: &Bytes,
     walk: &mut Walk<S>,
-) -> Result<Option<R::Found>, Fault> {
-    let Some(Ok(found)) = request.find(lane, walk, body) else { return Ok(None) };
-    let (meter, model) = R::first(&found);
-    walk.routed(meter);
-    let Some(model) = model else { return Ok(Some(found)) };
-    let deadline = walk.deadline.or_else(|| walk.after(model.terms.deadline));
-    match judge(lane, model, Ask { rows: 1, priority: Priority::Normal, deadline }) {
-        Err(fault) if !request.may_yet(&found, &fault, body, walk) => walk.stage(Stage::Admit, Err(fault)),
-        _ => Ok(Some(found)),
-    }
-}
-
-/// Counts a request whose body never came under what its head names. One that was routed keeps its version: finding it
-/// again would draw again, and charge a candidate's faults to the champion.
-fn count_under<S: Sink, R: Request<S>>(lane: &Lane<S>, request: &R, walk: &mut Walk<S>) {
-    if !walk.is_routed()
-        && let Some(Ok(found)) = request.find(lane, walk, &Bytes::new())
-    {
-        walk.routed(R::first(&found).0);
-    }
-}
-
-/// The lane's own random numbers decide who gets a candidate.
-fn drawn<S: Sink>(lane: &Lane<S>, walk: &Walk<S>, named: &ModelRef) -> Result<Tensors<S::Model>, Fault> {
-    route_drawn(&lane.plane.routes.load(), &walk.access, named, || lane.desk.ids.draw())
-}
-
-/// Tensors in, a model's outputs out, in a dialect of the Open Inference Protocol.
-pub struct Inference<'d, D>(pub &'d D);
-
-impl<S: Sink, D: Dialect> Request<S> for Inference<'_, D> {
-    type Reply = D::Reply;
-    type Found = Tensors<S::Model>;
-
-    fn find(&self, lane: &Lane<S>, walk: &Walk<S>, body: &Bytes) -> Option<Result<Self::Found, Fault>> {
-        self.0.model(body).map(|named| drawn(lane, walk, &named))
-    }
-
-    fn first(Tensors { model, .. }: &Self::Found) -> (&Arc<S::Model>, Option<&Model<S::Model>>) {
-        (&model.meter, Some(model))
-    }
-
-    /// A deadline in the body can only be earlier than the head's, but it may be later than what the deployment promises.
-    fn may_yet(&self, _model: &Self::Found, _refusal: &Fault, body: &Bytes, walk: &Walk<S>) -> bool {
-        let may_be_later = walk.deadline.is_none() && self.0.mentions(body, "timeout");
-        may_be_later || self.0.mentions(body, "priority")
-    }
-
-    async fn serve(
-        &self,
-        lane: &Lane<S>,
-        found: Option<Self::Found>,
-        body: Bytes,
-        walk: &mut Walk<S>,
-    ) -> Result<D::Reply, Fault> {
-        let request = self.0.parse(&body, &lane.plane.limits.request, lane.spare());
-        let mut request = walk.stage(Stage::Parse, request)?;
-        let found = match found {
-            Some(found) => Ok(found),
-            None => drawn(lane, walk, &request.model).inspect(|found| walk.routed(&found.model.meter)),
-        };
-        let Tensors { model, beside } = walk.stage(Stage::Route, found)?;
-        walk.due(request.timeout, model.terms.deadline);
-        let ask =
-            Ask { rows: model.rows_asked(&request), priority: request.priority, deadline: walk.deadline };
-        let admitted =
-            admit(lane, &model, ask).and_then(|permit| Ok((permit, TensorRecord::hold(lane, beside)?)));
-        let (permit, record) = walk.stage(Stage::Admit, admitted)?;
-        walk.pass(Stage::Features);
-        let (inputs, places) = walk.stage(Stage::Tensor, tensor(&mut request, &model))?;
-        walk.rows = batch::rows(&inputs);
-        let record = record.map(|record| record.of(&inputs));
-        let ticket = Ticket::new(permit, request.priority, walk.deadline);
-        let mut outputs = walk.ran(batch::run(lane, &model, inputs, ticket).await)?.0.outputs;
-        walk.pass(Stage::Policy);
-        classify(&mut outputs, &request.outputs, &model)?;
-        match record {
-            Some(record) => {
-                record.keep(&model, walk);
-                walk.stage(Stage::Record, ());
-            }
-            None => walk.pass(Stage::Record),
+) -> Result<D::Reply, Fault> {
+    let mut buffers = lane.services.buffers.lend();
+    let ask = walk.stage(Stage::Parse, parse(lane, dialect, &decision, body, &mut buffers))?;
+    walk.due(ask.timeout, decision.deadline);
+    let claimed = claim(lane, &decision, &ask, body, walk).await;
+    let claim = match walk.stage(Stage::Route, claimed)? {
+        Claimed::First(claim) => claim,
+        Claimed::Answered(earlier) => {
+            let reply = walk.stage(Stage::Respond, respond(lane, dialect, &earlier))?;
+            lane.sink.repeated(&decision.meter, earlier.rows.len());
+            return Ok(reply);
         }
-        let id = request.id.as_deref();
-        let answer =
-            Answer { model: &model.name, version: &model.version, id, outputs: &outputs, places: &places };
-        let reply = lane.write(self.0.size_max(&answer), |out| self.0.answer(&answer, out));
-        lane.keep(outputs);
-        walk.stage(Stage::Respond, reply)
+    };
+    let mut decided = DecisionWalk::new(lane, &decision, &ask, buffers, claim);
+    let decisions = decided.route_to_record(walk).await?;
+    let reply = walk.stage(Stage::Respond, respond(lane, dialect, &decisions))?;
+    let buffers = decided.delivered(decisions);
+    shadow_walk::offer(lane, decision, buffers);
+    Ok(reply)
+}
+
+impl<S: Sink> DecisionWalk<'_, S> {
+    /// One attempt, and a second for rows whose remedy is to run again; never a third.
+    async fn route_to_record(&mut self, walk: &mut Walk<S>) -> Result<Decisions, Fault> {
+        self.route();
+        walk.stage(Stage::Route, ());
+        self.reserve_slots();
+        self.attempt(&self.first_plan(walk), walk).await;
+        if let Some(plan) = self.second_plan(walk) {
+            self.attempt(&plan, walk).await;
+        }
+        self.explain(walk).await;
+        let decisions = self.answer(walk);
+        walk.stage(Stage::Policy, ());
+        let recorded = self.record(decisions, walk).await;
+        walk.stage(Stage::Record, recorded)
     }
 
-    fn refuse(&self, fault: &Fault) -> D::Reply {
-        self.0.refuse(fault)
+    /// Decides the open rows as the plan says.
+    async fn attempt(&mut self, plan: &Plan<'_>, walk: &mut Walk<S>) {
+        if let Some(outcome) = plan.outcome {
+            return self.decide_open(outcome);
+        }
+        let mut admitted = self.admit(plan);
+        walk.stage(Stage::Admit, ());
+        self.features(plan).await;
+        walk.stage(Stage::Features, ());
+        self.policy_before_models(plan, walk).await;
+        for step in plan.steps {
+            let rows = self.buffers.rows_where(|state| state.open() && state.variant == step.variant);
+            if !rows.is_empty() {
+                walk.rows += if step.first { rows.len() } else { 0 };
+                admitted = match self.run(step, &rows, admitted, plan, walk).await {
+                    Err(fault) if fault.kind == FaultKind::RunFailed && rows.len() > 1 => {
+                        self.run_apart(step, &rows, plan, walk).await
+                    }
+                    ran => self.settle(&rows, ran),
+                };
+                self.policy(step, &rows).await;
+                walk.stage(Stage::Policy, ());
+            }
+            self.buffers.done_with(rows);
+        }
+    }
+
+    /// Runs one model for these rows, as many at once as it takes. Rows that have its score are not run again.
+    pub(crate) async fn run(
+        &mut self,
+        step: &ModelStep,
+        rows: &[usize],
+        admitted: Option<Admitted>,
+        plan: &Plan<'_>,
+        walk: &mut Walk<S>,
+    ) -> Result<Admitted, Fault> {
+        let Admitted { variant, mut permit } = self.admit_step(step, rows.len(), admitted, plan, walk)?;
+        let model = &self.decision.models[step.model];
+        for rows in rows.chunks(model.rows_at_once()) {
+            if self.buffers.unscored(rows, step.model) {
+                let inputs = walk.stage(Stage::Tensor, self.tensors(step, rows));
+                let ticket = self.ticket(permit, plan, walk);
+                // Stamps queue and infer.
+                let (ran, returned) = walk.ran(queue(self.lane, model, inputs, ticket).await)?;
+                self.scores(step, rows, ran)?;
+                permit = returned;
+            }
+        }
+        Ok(Admitted { variant, permit })
     }
 }

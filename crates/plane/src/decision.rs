@@ -3,33 +3,35 @@
 mod backfill;
 mod compile;
 
-use crate::governed::answers::Answers;
-use crate::governed::preamble::Preamble;
-use crate::stages::route::others;
-use crate::{Model, Routes};
-use flyball_core::{Access, DecidedBy, Fault, FaultKind, Stage};
+use crate::Model;
+use crate::idempotency::Answers;
+use crate::plan::ModelStep;
+use flyball_core::DecidedBy;
 use flyball_decision::{FieldDocument, Program, Variant};
 use flyball_features::{Source, Window};
+use flyball_journal::record_codec::Preamble;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use backfill::{Backfill, BackfillFault, Filled};
-pub(crate) use compile::{Surroundings, compile};
+pub use compile::{CANDIDATE_KIND_MISMATCH, DecisionContext, compile_decision};
 
-/// `M` is what measures it.
+/// A decision that serves. `M` is what measures it.
 pub struct Decision<M> {
     pub name: Arc<str>,
     pub program: Program,
     pub(crate) meter: Arc<M>,
     /// Of requests that bring none.
     pub(crate) deadline: Option<Duration>,
-    /// By their places in the program.
+    /// By their indices in the program.
     pub(crate) models: Vec<Arc<Model<M>>>,
+    /// What its plans are made of.
+    pub(crate) steps: Vec<ModelStep>,
     pub by: Vec<DecidedBy>,
     /// What its callers send, and what they may get: from mild to severe.
     pub input: Vec<FieldDocument>,
     pub outcomes: Vec<Arc<str>>,
-    /// By variant, who decides; and nobody, for those that the rules decide alone.
+    /// By variant, the models that decide; and none, for rows that the rules decide alone.
     pub(crate) decided_by: Vec<Arc<[DecidedBy]>>,
     pub(crate) nobody: Arc<[DecidedBy]>,
     /// By their places in the program.
@@ -38,7 +40,7 @@ pub struct Decision<M> {
     pub(crate) windows: Vec<Option<Window>>,
     /// What is the same in all of its records.
     pub(crate) preamble: Preamble,
-    /// Goes on over reloads.
+    /// Kept over reloads.
     pub(crate) answers: Arc<Answers>,
 }
 
@@ -47,30 +49,8 @@ impl<M> Decision<M> {
         variant.models.iter().map(|&model| &self.models[model])
     }
 
-    /// The model that is asked first, as far as the request's head tells; none: the rules alone decide.
+    /// The champion's first model; none where the rules alone decide.
     pub(crate) fn first_model(&self) -> Option<&Arc<Model<M>>> {
         self.variant_models(&self.program.variants[0]).next()
-    }
-}
-
-/// The decision of that name, for somebody who may see it. What is not to be seen is answered like what is not there.
-pub fn find<M>(routes: &Routes<M>, access: &Access, name: &str) -> Result<Arc<Decision<M>>, Fault> {
-    let fault = |kind, text: String| Err(Fault::new(kind, Stage::Route, text));
-    let seen = access.sees(name);
-    match (routes.get(name).filter(|_| seen), routes.not_ready(name).filter(|_| seen)) {
-        (Some(deployment), _) => match &deployment.decision {
-            Some(decision) => Ok(Arc::clone(decision)),
-            None => fault(
-                FaultKind::DecisionNotFound,
-                format!("'{name}' is a model without a decision; ask it by /v2/models/{name}/infer"),
-            ),
-        },
-        (None, Some(reason)) => {
-            fault(FaultKind::ModelNotReady, format!("decision '{name}' is not served: {reason}"))
-        }
-        (None, None) => {
-            let others = others(routes, access, |deployment| deployment.decision.is_some());
-            fault(FaultKind::DecisionNotFound, format!("decision '{name}' is not here{others}"))
-        }
     }
 }

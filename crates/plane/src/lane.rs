@@ -1,14 +1,14 @@
 //! A lane: one thread with its own queue, buffers and measurements. Most have connections; compute lanes have none.
 
 use crate::batch;
-use crate::governed::desk::Desk;
-use crate::governed::shadow;
 use crate::job::Job;
+use crate::lane_services::LaneServices;
 use crate::out::OutBuffers;
 use crate::plane::{LaneInbox, Plane};
 use crate::pressure::memory_full;
 use crate::reply::Slots;
 use crate::schedule::{RunLimit, Schedule};
+use crate::shadow_walk;
 use crate::share::SocketCost;
 use bytes::BytesMut;
 use flyball_core::{Fault, FaultKind, LaneRecorder, Nanos, Sink, Stage, Tensor};
@@ -43,7 +43,7 @@ pub struct Lane<S: Sink> {
     /// Where answers are written.
     pub(crate) out: RefCell<OutBuffers>,
     /// What decisions need.
-    pub(crate) desk: Desk<S::Model>,
+    pub(crate) services: LaneServices<S::Model>,
     spare: RefCell<Vec<Vec<Tensor>>>,
     swept_at: Cell<Nanos>,
     /// When the last run ended, where jobs were waiting then.
@@ -58,13 +58,14 @@ impl<S: Sink> Lane<S> {
             RunLimit { time: COMPUTE_RUN_MAX, strict: false }
         };
         // Requests are walked by lanes with sockets alone.
-        let recorder = plane.means.recorder.as_ref().filter(|_| plane.has_sockets(id));
-        let desk = Desk::new(plane.means.features.lane(), recorder.map(|recorder| recorder.lane(id)));
+        let recorder = plane.services.recorder.as_ref().filter(|_| plane.has_sockets(id));
+        let services =
+            LaneServices::new(plane.services.features.lane(), recorder.map(|recorder| recorder.lane(id)));
         Rc::new(Lane {
             id,
             plane,
             sink,
-            desk,
+            services,
             schedule: RefCell::new(Schedule::new()),
             limit,
             arrived: Notify::new(),
@@ -82,7 +83,7 @@ impl<S: Sink> Lane<S> {
     /// Runs models for this lane's requests, for those that other lanes send, and for what goes beside decisions, for as
     /// long as it is polled.
     pub async fn run(&self, mut inbox: LaneInbox<S::Model>) {
-        tokio::join!(batch::walk(self, &mut inbox), shadow::walk(self));
+        tokio::join!(batch::walk(self, &mut inbox), shadow_walk::walk(self));
     }
 
     pub fn now(&self) -> Nanos {
@@ -91,7 +92,7 @@ impl<S: Sink> Lane<S> {
 
     /// This lane's way to the log; none: nothing is recorded here.
     pub fn recorder(&self) -> Option<&dyn LaneRecorder> {
-        self.desk.recorder.as_deref()
+        self.services.recorder.as_deref()
     }
 
     /// Takes in what other lanes have sent. Before every run: what came during the last one may be more urgent.

@@ -1,61 +1,76 @@
 //! The data plane: what happens to one request between its bytes and its reply.
 //!
-//! Start with `decide.rs`, the walk of a request (`governed.rs` has what is particular to decisions), then `batch.rs`, the walk of a batch. There is no third. Knows
+//! Three walks, each in one file: a request's (`decide.rs`), a batch's (`batch.rs`) and a shadow's (`shadow_walk.rs`). Knows
 //! nothing of sockets or protocols (see `Dialect`), nor of how measurements are kept (see `Sink`).
 #![forbid(unsafe_code)]
 
 mod admission;
-mod apply;
 mod backlog;
 mod batch;
 mod breaker;
-mod candidate;
-mod chores;
+mod classification;
 mod decide;
 mod decision;
-mod fingerprint;
-mod governed;
+mod decision_request;
+mod decision_walk;
+mod idempotency;
+mod inference;
 mod job;
-mod judge;
+mod journal_slots;
 mod lane;
+mod lane_random;
+mod lane_services;
 mod loaded;
 mod out;
+mod plan;
 mod plane;
 mod pressure;
+mod raw_body;
+mod reasons;
+mod remedies;
 mod reply;
+mod request;
 mod routes;
+mod row_buffers;
+mod row_record;
 mod schedule;
 mod service;
+mod shadow_walk;
 mod share;
 #[cfg(test)]
 mod simulation;
-mod states;
+mod tensor_record;
 #[cfg(test)]
 mod testing;
 mod stages {
     pub(crate) mod admit;
-    pub(crate) mod classify;
     pub(crate) mod features;
+    pub(crate) mod infer;
+    pub(crate) mod parse;
     pub(crate) mod policy;
-    pub(crate) mod reasons;
+    pub(crate) mod queue;
+    pub(crate) mod record;
+    pub(crate) mod respond;
     pub(crate) mod route;
     pub(crate) mod tensor;
-    pub(crate) mod whole;
 }
 mod walk;
 mod watchdog;
 
-pub use apply::{Ack, AckState, Engine, Loader, NotLoaded, Outcome, VersionAck};
-pub use decide::{Arrival, Inference, Request, decide};
-pub use decision::{Backfill, BackfillFault, Decision, Filled, find as find_decision};
-pub use fingerprint::Fingerprint;
-pub use governed::Governed;
-pub use judge::{Approved, Judge, Keep, Standing, Taken};
+pub use admission::Gate;
+pub use decision::{
+    Backfill, BackfillFault, CANDIDATE_KIND_MISMATCH, Decision, DecisionContext, Filled, compile_decision,
+};
+pub use decision_request::DecisionRequest;
+pub use inference::Inference;
 pub use lane::Lane;
-pub use loaded::{Deployment, Model};
-pub use plane::{Build, LaneInbox, Lanes, Means, Plane, PlaneLimits};
+pub use loaded::{Approved, CandidateState, Deployment, Model, ModelParts, Origin, Provenance, Terms, Trial};
+pub use plane::{Build, LaneInbox, Lanes, Plane, PlaneLimits, PlaneServices};
 pub use pressure::MemoryLooks;
+pub use request::{Arrival, Request, serve};
 pub use routes::{Absence, Routes};
-pub use stages::route::{exposed, ready, route};
-pub use states::{Applied, DeploymentState, State, Tried};
+pub use schedule::BatchWait;
+pub use service::Conduct;
+pub use stages::route::{exposed, find_decision, ready, route};
 pub use walk::Walk;
+pub use watchdog::Watchdog;

@@ -4,13 +4,11 @@ use crate::Decision;
 use crate::admission::Gate;
 use crate::backlog::Backlog;
 use crate::breaker::Breaker;
-use crate::candidate::Trial;
-use crate::judge::Standing;
 use crate::schedule::{BatchWait, ModelKey};
 use crate::service::{Conduct, Service};
-use crate::states::Tried;
 use flyball_core::{Digest, InferRequest, Tensor, snapshot};
 use flyball_engine::{Batching, HostedModel, LatencyTable, RunError, Runner, Signature};
+use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
@@ -88,40 +86,96 @@ pub struct Deployment<M> {
     pub route: String,
     /// Those of its candidate among them.
     pub versions: Vec<Arc<Model<M>>>,
-    /// What is tried on some of the requests, where there is no decision; else it is a variant of that.
-    pub(crate) trial: Option<Trial<M>>,
-    /// The same for whoever asks, with or without a decision.
-    pub(crate) tried: Option<Tried>,
-    /// What the models are asked for; none: they are served as they are.
+    /// The candidate of a deployment without a decision; with one it is a variant of the decision.
+    pub trial: Option<Trial<M>>,
+    /// The candidate as status pages show it, with or without a decision.
+    pub candidate: Option<CandidateState>,
+    /// None where the models are served as they are.
     pub decision: Option<Arc<Decision<M>>>,
-    pub standing: Standing,
-    /// To be judged again by later trust; none where nobody was trusted.
-    pub(crate) origin: Option<Box<Origin>>,
+    pub provenance: Provenance,
+    /// For verification by later trust policies; none where nothing is verified.
+    pub origin: Option<Box<Origin>>,
     /// Of the last snapshot that asked for it.
-    pub(crate) generation: AtomicU64,
+    pub generation: AtomicU64,
+}
+
+/// A model version that answers a share of the callers who name no version.
+pub struct Trial<M> {
+    pub model: Arc<Model<M>>,
+    /// From 0 to 1.
+    pub share: f64,
+}
+
+/// A candidate: its models, and its share of the requests.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CandidateState {
+    pub versions: Vec<String>,
+    /// From 0 to 1.
+    pub share: f64,
+    /// It runs for all requests, whatever its share, and answers none.
+    pub shadow: bool,
+}
+
+/// Who signed and approved a deployment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Provenance {
+    /// Nobody, or nobody that this server can verify.
+    Unsigned,
+    Signed(Approved),
+}
+
+/// A version of a registry that was signed, and who approved it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Approved {
+    pub name: String,
+    pub version: u64,
+    pub approvers: Vec<String>,
+}
+
+impl Serialize for Provenance {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Provenance::Unsigned => serializer.serialize_str("unsigned"),
+            Provenance::Signed(approved) => approved.serialize(serializer),
+        }
+    }
 }
 
 /// What a deployment was made from.
-pub(crate) struct Origin {
-    pub(crate) document: snapshot::Deployment,
-    pub(crate) base: PathBuf,
+pub struct Origin {
+    pub document: snapshot::Deployment,
+    pub base: PathBuf,
 }
 
 impl<M> Deployment<M> {
     pub fn version(&self, version: &str) -> Option<&Arc<Model<M>>> {
         self.versions.iter().find(|model| &*model.version == version)
     }
+
+    /// Whether anybody but the caller holds it. Jobs in flight hold their model, and requests their decision; once only the
+    /// caller does, dropping it there is the last.
+    pub fn in_use(self: &Arc<Deployment<M>>) -> bool {
+        let decision = self.decision.as_ref();
+        let own = |model: &Arc<Model<M>>| {
+            let models = decision.map_or(&[][..], |decision| &decision.models);
+            let tried = self.trial.iter().map(|trial| &trial.model);
+            1 + models.iter().chain(tried).filter(|other| Arc::ptr_eq(model, other)).count()
+        };
+        Arc::strong_count(self) > 1
+            || decision.is_some_and(|decision| Arc::strong_count(decision) > 1)
+            || self.versions.iter().any(|model| Arc::strong_count(model) > own(model))
+    }
 }
 
 /// What its deployment grants a model and asks of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
-    /// For requests that bring none.
-    pub(crate) deadline: Option<Duration>,
-    pub(crate) queue_wait_max: Duration,
-    pub(crate) run_max: Duration,
-    pub(crate) share: u32,
-    pub(crate) batch_wait: Option<BatchWait>,
+pub struct Terms {
+    /// For requests without one of their own.
+    pub deadline: Option<Duration>,
+    pub queue_wait_max: Duration,
+    pub run_max: Duration,
+    pub share: u32,
+    pub batch_wait: Option<BatchWait>,
 }
 
 /// One model version that serves.
@@ -144,6 +198,52 @@ pub struct Model<M> {
     pub(crate) homes: Vec<Home>,
     /// Where it runs once it was moved; none where this process has no model hosts.
     pub(crate) hosted: Option<Hosted>,
+}
+
+/// What a model is made of, once the engine has loaded it.
+pub struct ModelParts<M> {
+    pub name: Arc<str>,
+    pub version: Arc<str>,
+    pub signature: Arc<Signature>,
+    pub batching: Batching,
+    pub latency: LatencyTable,
+    pub row_elements: Option<usize>,
+    /// One for each home.
+    pub runners: Vec<Runner>,
+    /// Where it runs once it has held a lane for good.
+    pub hosted: Option<HostedModel>,
+    pub labels: HashMap<String, Arc<[String]>>,
+    pub meter: Arc<M>,
+    pub terms: Terms,
+    pub gate: Arc<Gate>,
+    pub conduct: Arc<Conduct>,
+}
+
+impl<M> Model<M> {
+    /// `lanes` with sockets are homes of its runners.
+    pub fn new(parts: ModelParts<M>, lanes: usize) -> Model<M> {
+        // A model with fewer sessions than lanes starts at a lane of its own choosing, so that several such models do
+        // not all land on the first.
+        let first = usize::from(*parts.name.as_bytes().last().unwrap_or(&0)) % lanes;
+        let conduct = parts.conduct;
+        let home = |(place, runner)| Home::new((first + place) % lanes, Box::new(runner), &conduct);
+        Model {
+            key: ModelKey::next(),
+            name: parts.name,
+            version: parts.version,
+            signature: parts.signature,
+            batching: parts.batching,
+            labels: parts.labels,
+            meter: parts.meter,
+            service: Service::new(parts.latency, Arc::clone(&conduct)),
+            row_elements: parts.row_elements,
+            terms: parts.terms,
+            gate: parts.gate,
+            breaker: Breaker::default(),
+            homes: parts.runners.into_iter().enumerate().map(home).collect(),
+            hosted: parts.hosted.map(|model| Hosted::new(model, &conduct)),
+        }
+    }
 }
 
 /// A model in a process of its own, and how to end its runs.
@@ -232,5 +332,34 @@ impl<M> Model<M> {
     fn scale_of(&self, elements: usize, rows: usize) -> usize {
         let Some(row_elements) = self.row_elements else { return 1 };
         elements.div_ceil(row_elements.saturating_mul(rows).max(1)).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Made;
+    use serde_json::json;
+
+    #[test]
+    fn a_deployment_is_in_use_while_a_job_holds_a_model_of_it_also_where_that_is_tried() {
+        let mut deployment = Made::usual().deployment("m", Digest::of(b"m"));
+        let job = Arc::clone(&deployment.versions[0]);
+        deployment.trial = Some(Trial { model: Arc::clone(&job), share: 0.5 });
+        let deployment = Arc::new(deployment);
+        assert!(deployment.in_use());
+        drop(job);
+        assert!(!deployment.in_use());
+        let _request = Arc::clone(&deployment);
+        assert!(deployment.in_use());
+    }
+
+    #[test]
+    fn provenance_is_one_word_or_a_version_with_its_approvers() {
+        let approved = Approved { name: "m".into(), version: 4, approvers: vec!["ada".into()] };
+        let written =
+            [Provenance::Unsigned, Provenance::Signed(approved)].map(|it| serde_json::to_value(it).unwrap());
+        assert_eq!(written[0], json!("unsigned"));
+        assert_eq!(written[1], json!({"name": "m", "version": 4, "approvers": ["ada"]}));
     }
 }

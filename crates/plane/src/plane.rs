@@ -8,12 +8,11 @@ use crate::backlog::Backlog;
 use crate::job::Job;
 use crate::loaded::{Home, Model};
 use crate::pressure::Pressure;
-use crate::states::Applied;
-use crate::watchdog::Runs;
+use crate::watchdog::{Runs, Watchdog};
 use arc_swap::ArcSwap;
-use flyball_core::{Clock, Nanos, Priority, Recorder, RequestLimits, nanos};
+use flyball_core::{Clock, Nanos, Priority, Recorder, RequestLimits, Wall, nanos};
 use flyball_engine::{MemoryBudget, thread_cpu_time};
-use flyball_features::{FeatureSettings, Features, Wall};
+use flyball_features::{FeatureSettings, Features};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -30,9 +29,9 @@ pub struct PlaneLimits {
     pub memory: MemoryBudget,
 }
 
-/// What decisions need beside models.
+/// What decisions need besides models.
 #[derive(Clone)]
-pub struct Means {
+pub struct PlaneServices {
     pub features: Arc<Features>,
     pub wall: Wall,
     /// Rows come from files: they may bring features along, and windows are only read.
@@ -48,13 +47,13 @@ pub struct Build {
     pub commit: &'static str,
 }
 
-impl Means {
-    /// By these clocks, with windows in memory alone and nobody who records.
-    pub fn in_memory(clock: Clock, wall: Wall) -> Means {
+impl PlaneServices {
+    /// With these clocks, windows in memory only, and no recorder.
+    pub fn in_memory(clock: Clock, wall: Wall) -> PlaneServices {
         let settings =
             FeatureSettings { folder: None, window_keys_max: WINDOW_KEYS_MAX, clock, wall: wall.clone() };
         let (features, build) = (Features::new(settings), Build::default());
-        Means { features, wall, offline: false, recorder: None, build }
+        PlaneServices { features, wall, offline: false, recorder: None, build }
     }
 }
 
@@ -66,20 +65,16 @@ pub struct Lanes {
     pub compute: usize,
 }
 
-/// How many jobs other lanes may have sent and this one not yet taken in.
+/// The most jobs in a lane's inbox.
 const INBOX_JOBS_MAX: usize = 1024;
 const UNSTRETCHED: u32 = 1000;
 const WINDOW_KEYS_MAX: usize = 1_000_000;
 
 pub struct Plane<M> {
     pub routes: ArcSwap<Routes<M>>,
-    /// What the last snapshots came to.
-    pub applied: ArcSwap<Applied>,
-    /// Versions of models that were loaded, ever.
-    pub loads: AtomicU64,
     pub limits: PlaneLimits,
     pub clock: Clock,
-    pub means: Means,
+    pub services: PlaneServices,
     pub(crate) thread_time: fn() -> Duration,
     pub lanes: Lanes,
     pub(crate) gate: Arc<Gate>,
@@ -111,9 +106,9 @@ impl<M> Plane<M> {
         lanes: Lanes,
         limits: PlaneLimits,
         clock: Clock,
-        means: Means,
+        services: PlaneServices,
     ) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
-        Plane::with_thread_time(lanes, limits, clock, means, thread_cpu_time)
+        Plane::with_thread_time(lanes, limits, clock, services, thread_cpu_time)
     }
 
     /// The same with another source of threads' CPU time, for simulations that must not depend on the machine.
@@ -121,7 +116,7 @@ impl<M> Plane<M> {
         lanes: Lanes,
         limits: PlaneLimits,
         clock: Clock,
-        means: Means,
+        services: PlaneServices,
         thread_time: fn() -> Duration,
     ) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
         let lanes =
@@ -143,22 +138,9 @@ impl<M> Plane<M> {
         let routes = ArcSwap::from_pointee(Routes::default());
         let gate = Gate::new(limits.in_flight_max);
         let runs = Runs::new(count);
-        let (applied, loads) = (ArcSwap::default(), AtomicU64::new(0));
         let pressure = Pressure::default();
-        let plane = Plane {
-            routes,
-            applied,
-            loads,
-            limits,
-            clock,
-            means,
-            thread_time,
-            lanes,
-            gate,
-            runs,
-            pressure,
-            peers,
-        };
+        let plane =
+            Plane { routes, limits, clock, services, thread_time, lanes, gate, runs, pressure, peers };
         (Arc::new(plane), inboxes)
     }
 
@@ -169,6 +151,15 @@ impl<M> Plane<M> {
     /// What each lane has queued and is running, by its expected cost.
     pub fn backlogs(&self) -> impl Iterator<Item = Duration> {
         self.peers.iter().map(|peer| Duration::from_nanos(peer.load_ns.load(Relaxed)))
+    }
+
+    /// Starts the thread that stops runs which take too long.
+    pub fn watch(self: &Arc<Plane<M>>) -> std::io::Result<Watchdog>
+    where
+        M: Send + Sync + 'static,
+    {
+        let plane = Arc::clone(self);
+        Watchdog::start(move || plane.runs.look(plane.clock.now()))
     }
 
     /// Asks every run under way to end, so that its lane can.
@@ -189,7 +180,7 @@ impl<M> Plane<M> {
     /// The session of a model that a lane may use.
     pub(crate) fn home<'m>(&self, model: &'m Model<M>, lane: usize) -> Option<&'m Home> {
         if lane == self.spare() {
-            // Always the same: what was booked there is taken off there.
+            // Always the same home, so that what is booked there is also removed there.
             return model.homes.first();
         }
         let sockets = self.has_sockets(lane);

@@ -64,33 +64,33 @@ impl<M> Routes<M> {
         self.serving.values()
     }
 
-    /// What is known here and does not answer, by name.
+    /// Known deployments that do not answer, by name.
     pub fn absent(&self) -> impl Iterator<Item = (&str, &Absence<M>)> {
         self.absent.iter().map(|(name, absence)| (name.as_str(), absence))
     }
 
-    pub(crate) fn serve(&mut self, deployment: Arc<Deployment<M>>) -> Option<Arc<Deployment<M>>> {
+    pub fn serve(&mut self, deployment: Arc<Deployment<M>>) -> Option<Arc<Deployment<M>>> {
         self.absent.remove(&deployment.name);
         self.serving.insert(deployment.name.clone(), deployment)
     }
 
     /// A deployment is about to be loaded; one that serves goes on meanwhile.
-    pub(crate) fn load(&mut self, name: &str) {
+    pub fn load(&mut self, name: &str) {
         self.mark(name, "it is being loaded; try again shortly", true);
     }
 
     /// A refused deployment keeps its last good state; only one that does not serve is marked.
-    pub(crate) fn refuse(&mut self, name: &str, reason: &str) {
+    pub fn refuse(&mut self, name: &str, reason: &str) {
         self.mark(name, reason, false);
     }
 
-    /// Takes a deployment out, and keeps in mind that it was there.
-    pub(crate) fn unload(&mut self, name: &str) -> Option<Arc<Deployment<M>>> {
+    /// Takes a deployment out, and remembers that it was there.
+    pub fn unload(&mut self, name: &str) -> Option<Arc<Deployment<M>>> {
         self.withdraw(name, "unloaded")
     }
 
-    /// The same for another reason, which callers are told.
-    pub(crate) fn withdraw(&mut self, name: &str, reason: &str) -> Option<Arc<Deployment<M>>> {
+    /// The same for another reason, which callers see.
+    pub fn withdraw(&mut self, name: &str, reason: &str) -> Option<Arc<Deployment<M>>> {
         let gone = self.serving.remove(name)?;
         let versions = gone.versions.iter().map(|model| model.version.to_string()).collect();
         let leaving = Arc::downgrade(&gone);
@@ -100,7 +100,7 @@ impl<M> Routes<M> {
     }
 
     /// Drops what the snapshot no longer names, and gives back what was served.
-    pub(crate) fn retain(&mut self, named: impl Fn(&str) -> bool) -> Vec<Arc<Deployment<M>>> {
+    pub fn retain(&mut self, named: impl Fn(&str) -> bool) -> Vec<Arc<Deployment<M>>> {
         self.absent.retain(|name, _| named(name));
         let gone: Vec<String> = self.serving.keys().filter(|name| !named(name)).cloned().collect();
         gone.iter().filter_map(|name| self.serving.remove(name)).collect()

@@ -31,9 +31,9 @@ impl ModelKey {
 
 /// Wait up to `window` for `rows` rows before a batch is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BatchWait {
-    pub(crate) rows: usize,
-    pub(crate) window: Duration,
+pub struct BatchWait {
+    pub rows: usize,
+    pub window: Duration,
 }
 
 /// How long a run may hold a lane.
@@ -147,7 +147,7 @@ impl<J: Queued> Schedule<J> {
         self.turns.iter().filter(|turn| turn.jobs() > 0).map(|turn| turn.ready_at(now)).min()
     }
 
-    /// Takes out the next batch, and everything that stands before it and must not run.
+    /// Takes out the next batch, and every job before it that must not run.
     pub(crate) fn take(&mut self, now: Nanos, limit: RunLimit, taken: &mut Taken<J>) {
         while taken.batch.is_empty() {
             let Some(place) = self.choose(now) else { break };

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Measured over expected, in thousandths, smoothed over this many runs.
 const AS_EXPECTED: u32 = 1000;
 const SMOOTHED_OVER: u64 = 16;
-/// A single run says no more than so many times what is known: the host may have taken the core away.
+/// A single run counts as no more than this many times the estimate: the host may have taken the core away.
 const SAMPLE_MAX: u64 = 8;
 const DRIFT_MAX: u64 = 10_000 * AS_EXPECTED as u64;
 
@@ -24,7 +24,7 @@ pub(crate) struct Service {
 
 /// How a model behaves, which does not change when it is loaded again.
 #[derive(Debug, Default)]
-pub(crate) struct Conduct {
+pub struct Conduct {
     /// Its time depends on its input, or it had to be stopped: never on a lane with sockets.
     unpredictable: AtomicBool,
     /// A run of it held a lane for good: it runs in a process of its own.
@@ -32,11 +32,11 @@ pub(crate) struct Conduct {
 }
 
 impl Conduct {
-    pub(crate) fn new(unpredictable: bool) -> Conduct {
+    pub fn new(unpredictable: bool) -> Conduct {
         Conduct { unpredictable: AtomicBool::new(unpredictable), moved: AtomicBool::new(false) }
     }
 
-    pub(crate) fn moved(&self) -> bool {
+    pub fn moved(&self) -> bool {
         self.moved.load(Relaxed)
     }
 

@@ -51,7 +51,7 @@ pub(crate) fn share<S: Sink>(lane: &Lane<S>) {
         for mut job in given.drain(..) {
             lane.plane.unbook(lane.id, &mut job);
             job.promise.moves();
-            // Its inbox filled up meanwhile: what was taken out stays here.
+            // Its inbox filled up meanwhile: the jobs stay here.
             if let Some(mut job) = lane.plane.send(home, Job { moved: true, ..job }) {
                 job.moved = false;
                 lane.plane.book(lane.id, &mut job);

@@ -5,14 +5,13 @@ use crate::breaker::Breaker;
 use crate::loaded::{Home, Run, StopRun, Terms};
 use crate::schedule::ModelKey;
 use crate::service::Service;
-use crate::{Deployment, Lane, LaneInbox, Lanes, Means, Model, Plane, PlaneLimits, Standing};
+use crate::{Deployment, Lane, LaneInbox, Lanes, Model, Plane, PlaneLimits, PlaneServices, Provenance};
 use bytes::Bytes;
 use flyball_core::{
     Clock, DataType, DecisionRecord, Digest, Meters, RequestLimits, RunRecord, Shadow, Shadowed, Sink,
-    Tensor, TensorData, TensorSpec, WalkRecord,
+    Tensor, TensorData, TensorSpec, WalkRecord, Wall,
 };
 use flyball_engine::{Batching, LatencyPoint, LatencyTable, MemoryBudget, RunError, Signature};
-use flyball_features::Wall;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -142,9 +141,9 @@ impl Made {
             route: "1".to_owned(),
             versions: vec![self.model()],
             trial: None,
-            tried: None,
+            candidate: None,
             decision: None,
-            standing: Standing::Unsigned,
+            provenance: Provenance::Unsigned,
             origin: None,
             generation: AtomicU64::new(1),
         }
@@ -183,13 +182,13 @@ impl Made {
 
 /// A plane of so many lanes with sockets, as many without, and a clock moved by hand.
 pub(crate) fn lanes(sockets: usize) -> Vec<(Rc<Lane<Runs>>, LaneInbox<()>)> {
-    lanes_by(sockets, |_means| {})
+    lanes_by(sockets, |_services| {})
 }
 
 /// The same with other means for decisions.
 pub(crate) fn lanes_by(
     sockets: usize,
-    edit: impl FnOnce(&mut Means),
+    edit: impl FnOnce(&mut PlaneServices),
 ) -> Vec<(Rc<Lane<Runs>>, LaneInbox<()>)> {
     let limits = PlaneLimits {
         request: RequestLimits::for_body(1 << 20),
@@ -199,10 +198,12 @@ pub(crate) fn lanes_by(
         memory: MemoryBudget::UNLIMITED,
     };
     let clock = Clock::manual();
-    let mut means = Means::in_memory(clock.clone(), Wall::manual(WALL_MS));
-    edit(&mut means);
+    let mut services = PlaneServices::in_memory(clock.clone(), Wall::manual(WALL_MS));
+    edit(&mut services);
     let (plane, mut inboxes) =
-        Plane::with_thread_time(Lanes { sockets, compute: sockets }, limits, clock, means, || Duration::ZERO);
+        Plane::with_thread_time(Lanes { sockets, compute: sockets }, limits, clock, services, || {
+            Duration::ZERO
+        });
     // Of the spare lane, to which nothing comes here.
     inboxes.pop();
     let lane = |(id, inbox)| (Lane::new(Arc::clone(&plane), id, Runs::default()), inbox);

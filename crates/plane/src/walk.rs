@@ -17,18 +17,20 @@ pub struct Walk<S: Sink> {
     lane: Rc<Lane<S>>,
     pub(crate) protocol: Protocol,
     pub(crate) caller: CallerIndex,
-    /// What whoever asks may do.
+    /// What the caller may do.
     pub(crate) access: Access,
-    /// For records: what a caller calls itself, and the trace that its request is part of.
+    /// For records: the caller's name, and the trace that the request is part of.
     caller_name: Option<Arc<str>>,
     trace: Option<[u8; 32]>,
     /// When the head came. Callers' time limits count from here.
     came: Nanos,
     began: Nanos,
     pub(crate) deadline: Option<Nanos>,
+    /// Drawn once for each request: every lookup of its route agrees.
+    pub(crate) draw: u64,
     /// What the model was given to run.
     pub(crate) rows: usize,
-    /// How long each stage took. One that is come to again takes longer; together they take all of the walk's time.
+    /// How long each stage took. One that is entered again takes longer; together they add up to the walk's time.
     took: [Option<Duration>; Stage::COUNT],
     /// When the last stage ended.
     last: Nanos,
@@ -52,6 +54,7 @@ impl<S: Sink> Walk<S> {
             came: Nanos(began.0.saturating_sub(nanos(lay_unread))),
             began,
             deadline: None,
+            draw: lane.services.random.draw(),
             rows: 0,
             took: [None; Stage::COUNT],
             last: began,
@@ -61,12 +64,12 @@ impl<S: Sink> Walk<S> {
         }
     }
 
-    /// Says who asks, and what they may do; a transport does so as soon as it knows.
+    /// Sets the caller and its rights; a transport does so as soon as it knows them.
     pub fn called_by(&mut self, caller: CallerIndex, access: Access) {
         (self.caller, self.access) = (caller, access);
     }
 
-    /// What a record says of where the request came from. `trace`: the id of a W3C trace, 32 hexadecimal digits.
+    /// Sets what records say of the request's origin. `trace` is the id of a W3C trace, 32 hexadecimal digits.
     pub fn comes_from(&mut self, caller: Option<Arc<str>>, trace: Option<[u8; 32]>) {
         (self.caller_name, self.trace) = (caller, trace);
     }
@@ -91,12 +94,12 @@ impl<S: Sink> Walk<S> {
         self.deadline = asked.or_else(|| self.after(promised));
     }
 
-    /// So long after the request came.
+    /// This long after the request came.
     pub fn after(&self, time: Option<Duration>) -> Option<Nanos> {
         time.map(|time| self.came.after(time))
     }
 
-    /// Ends a stage now, and passes on what it gave.
+    /// Ends a stage now, and returns its result.
     pub(crate) fn stage<T>(&mut self, stage: Stage, result: T) -> T {
         let now = self.lane.now();
         self.end_at(stage, now);
@@ -115,7 +118,7 @@ impl<S: Sink> Walk<S> {
         self.last = self.last.max(end);
     }
 
-    /// Ends queue and infer with what came of a run.
+    /// Ends queue and infer with a run's result.
     pub(crate) fn ran(&mut self, ran: Answered) -> Result<(Ran, Permit), Fault> {
         match ran {
             Ok((ran, permit)) => {

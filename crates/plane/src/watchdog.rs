@@ -104,7 +104,7 @@ impl Runs {
 }
 
 /// Owner of the thread; dropping it ends and joins the thread.
-pub(crate) struct Watchdog {
+pub struct Watchdog {
     leaving: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }

@@ -5,7 +5,7 @@ use flyball_core::{DecisionId, FaultKind};
 use flyball_features::{ErasedRows, erase_kept};
 use flyball_journal::{
     Blobs, Erasure, Frame, Hash, JournalError, JournalSettings, KekPlace, Kept, Keys, LedgerError, Log,
-    LogError, Placed, SegmentFacts, Told, VerifyOptions, Wall, head_of_record, unhex,
+    LogError, Placed, SegmentFacts, Told, VerifyOptions, head_of_record, unhex,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -309,7 +309,7 @@ impl Journal {
             let all: Vec<String> = std::iter::once(subject.clone()).chain(keys).collect();
             let mut rows = ErasedRows::default();
             let order = Erasure { subject, by, why, caller: None };
-            let done = self.journal()?.erase(&order, Wall::default().unix_ns(), || {
+            let done = self.journal()?.erase(&order, flyball_core::Wall::system().now_ns(), || {
                 rows = erase_kept(features_folder, &stores, &all)?;
                 Ok(rows.total())
             });
@@ -343,7 +343,7 @@ impl Journal {
     }
 
     fn tell(&self, told: Told) -> Result<u64, Failure> {
-        let (journal, now) = (self.journal()?, Wall::default().unix_ns());
+        let (journal, now) = (self.journal()?, flyball_core::Wall::system().now_ns());
         let kept = match told {
             Told::Hold(held) => journal.hold(held, now, |_name| false),
             Told::Release(held) => journal.release(held, now),

@@ -1,12 +1,12 @@
-//! The thread beside the lanes. Takes connections in and hands each to the lane that has the fewest. At the connection limit
-//! the connection that has been idle for longest makes room; where none is idle one waits here and the rest in the kernel's
-//! backlog. Turns away at once who has too many of them. Also runs errands, which take longer than a lane may be held.
+//! The acceptor's thread: hands each connection to the lane that has the fewest. At the connection limit the longest idle
+//! connection makes room; where none is idle, one waits here and the rest in the kernel's backlog. An address with too many
+//! connections is turned away at once.
 
 use crate::drain::Phase;
-use crate::errands::Errand;
-use crate::lane_thread::{Carrier, Handover, Shared};
+use crate::lane_thread::{Carrier, Handover};
 use crate::listen::{Listener, Socket};
 use crate::open_connections::{OpenConnections, TICK};
+use crate::shared::Shared;
 use crate::unix_socket::SocketFile;
 use std::io;
 use std::net::IpAddr;
@@ -24,7 +24,6 @@ pub(crate) fn start(
     shared: Arc<Shared>,
     listeners: Vec<Listener>,
     lanes: Vec<mpsc::Sender<Handover>>,
-    mut errands: mpsc::Receiver<Errand>,
 ) -> io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     std::thread::Builder::new().name("acceptor".to_owned()).spawn(move || {
@@ -37,11 +36,6 @@ pub(crate) fn start(
                 accepting.spawn_local_on(accept(shared, places, listener, lanes), &local);
             }
             drop(lanes);
-            let run = async {
-                while let Some(errand) = errands.recv().await {
-                    errand(&shared);
-                }
-            };
             let accepted = local.run_until(async { while accepting.join_next().await.is_some() {} });
             let done = async {
                 accepted.await;
@@ -54,7 +48,7 @@ pub(crate) fn start(
                     shared.open.tick();
                 }
             };
-            tokio::select! { () = done => {}, () = run => {}, () = ticks => {} }
+            tokio::select! { () = done => {}, () = ticks => {} }
         });
     })
 }
@@ -83,10 +77,10 @@ async fn accept(
                 continue;
             }
         };
-        // Turned away without a word: whatever is said takes time that an address with too many connections has used up.
-        let seat = match address.map(|address| shared.seats.take(address)) {
+        // Closed without a reply: writing one takes time that an address with too many connections has used up.
+        let slot = match address.map(|address| shared.address_slots.take(address)) {
             Some(None) => continue,
-            Some(seat) => seat,
+            Some(slot) => slot,
             None => None,
         };
         let place = tokio::select! {
@@ -100,20 +94,20 @@ async fn accept(
         shared.connections[lane].fetch_add(1, Ordering::Relaxed);
         let hosts = hosts.clone();
         // Bounded: a lane that does not take connections in holds the acceptor back, not the memory.
-        if lanes[lane].send(Handover { carrier, place, seat, open, hosts, anonymous, near }).await.is_err() {
+        if lanes[lane].send(Handover { carrier, place, slot, open, hosts, anonymous, near }).await.is_err() {
             shared.connections[lane].fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-/// A place among the allowed ones; where all are taken, that of the connection which has been idle for longest.
+/// A connection slot; where all are in use, that of the longest idle connection.
 async fn place(places: &Arc<Semaphore>, open: &OpenConnections) -> OwnedSemaphorePermit {
     loop {
         if let Ok(place) = Arc::clone(places).try_acquire_owned() {
             return place;
         }
         open.evict();
-        // Looked at again after a while: others become idle, and what was told to leave may have got a request.
+        // Try again after a while: others become idle, and the evicted one may have received a request.
         let freed = tokio::time::timeout(TICK, Arc::clone(places).acquire_owned()).await;
         if let Ok(Ok(place)) = freed {
             return place;

@@ -4,7 +4,7 @@
 //! takes the time that answers need.
 
 use crate::open_connections::Usage;
-use crate::spoken::Spoken;
+use crate::protocol_stream::ProtocolStream;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use std::cell::{Cell, RefCell};
@@ -138,7 +138,7 @@ pub(crate) struct Watched<T> {
     pub(crate) activity: Rc<Activity>,
 }
 
-impl Read for Watched<TokioIo<Spoken>> {
+impl Read for Watched<TokioIo<ProtocolStream>> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -242,7 +242,7 @@ mod tests {
         let socket = listener.accept().await.unwrap().0;
         let activity = activity();
         let mut watched = Watched {
-            stream: TokioIo::new(Spoken::http1(Stream::Tcp(socket))),
+            stream: TokioIo::new(ProtocolStream::http1(Stream::Tcp(socket))),
             activity: Rc::clone(&activity),
         };
         activity.park(Duration::from_secs(3600));

@@ -1,7 +1,8 @@
 //! What this build is: shown by `--version`, `/metrics` and the benchmark's record, which refuses a debug build.
 
+use flyball_deployments::Fingerprint;
 use flyball_engine::{LibraryError, Runtime};
-use flyball_plane::{Build, Fingerprint};
+use flyball_plane::Build;
 use serde::Serialize;
 use std::path::Path;
 

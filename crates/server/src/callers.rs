@@ -44,7 +44,7 @@ fn list(faults: &[ConfigFault]) -> String {
     faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The other end of a connection, as far as the connection itself tells.
+/// The other end of a connection, as far as the connection identifies it.
 #[derive(Clone)]
 pub(crate) struct Peer {
     /// Whether its listener serves those who are no known caller.
@@ -72,7 +72,7 @@ impl Mark {
         };
         let Ok(Some(names)) = certificate.subject_alternative_name() else { return Mark::Nothing };
         let text = |name: &GeneralName<'_>| match name {
-            // What stands for one kind of name must not pass for another.
+            // One kind of name must not pass for another.
             GeneralName::DNSName(name) => (!name.contains([':', '@'])).then(|| canonical_san(name)),
             GeneralName::URI(name) => name.contains(':').then(|| (*name).to_owned()),
             GeneralName::RFC822Name(name) => {
@@ -324,7 +324,7 @@ pub(crate) struct Guest {
 
 impl Guest {
     pub(crate) fn find(callers: Option<&Callers>, peer: &Peer, headers: &HeaderMap) -> Guest {
-        // Taken first: a file that is read in between is seen at the next message.
+        // IndexMark first: a file that is read in between is seen at the next message.
         let reading = callers.map_or(0, |callers| callers.known.load().reading);
         let visitor = Visitor::find(callers, peer, headers);
         Guest { visitor, peer: peer.clone(), key: digest_of(headers), reading }
@@ -338,7 +338,7 @@ impl Guest {
 
     fn look_again(&mut self, callers: Option<&Callers>) {
         let Some(callers) = callers else { return };
-        // Taken first: a file that is read in between is seen at the next message.
+        // IndexMark first: a file that is read in between is seen at the next message.
         let reading = callers.known.load().reading;
         if reading != self.reading {
             self.visitor = Visitor::of(callers, &self.peer, self.key.as_ref());

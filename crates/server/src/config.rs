@@ -76,7 +76,7 @@ pub struct ServerConfig {
     pub trust_root: Option<PathBuf>,
     /// The trust policy that one of them signed; read again when the file changes.
     pub trust_policy: Option<PathBuf>,
-    /// Where it is kept which policy and which signed snapshot were taken last; none given: beside the policy.
+    /// The folder of the anti-rollback file; by default next to the policy.
     pub state_folder: Option<PathBuf>,
     /// What this server is for: releases and snapshots for others are refused.
     pub environment: String,
@@ -238,7 +238,7 @@ impl ServerConfig {
         paths.into_iter().filter(move |(_, path)| path.as_ref().is_some_and(empty)).map(|(key, _)| key)
     }
 
-    /// Less than two rounds to the disk. Each number alone is told by its own bound.
+    /// Whether the journal may lose less than two syncs' worth; each number alone has its own limits.
     fn may_lose_too_little(&self) -> bool {
         let (sync, loss) = (self.journal_sync_ms, self.journal_loss_ms_max);
         (10..=10_000).contains(&sync) && (100..2 * sync).contains(&loss)
@@ -358,7 +358,7 @@ impl ServerConfig {
 /// The kernel's limit on the path of a socket, less its closing zero.
 const UNIX_PATH_BYTES_MAX: usize = 107;
 
-/// One entry of `listen`, told apart.
+/// One parsed entry of `listen`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Endpoint<'a> {
     Tcp(&'a str),

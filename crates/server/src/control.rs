@@ -2,11 +2,11 @@
 //! One thing at a time, on a thread that gives way to the lanes; a lane only waits for the answer.
 
 use crate::drain::{Drain, Phase};
-use crate::lane_thread::Shared;
 use crate::machine;
+use crate::shared::Shared;
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Fault, FaultKind, Stage};
-use flyball_plane::{Ack, AckState, Loader, NotLoaded};
+use flyball_deployments::{Ack, AckState, Loader, NotLoaded};
 use flyball_telemetry::ModelMeter;
 use rustix::process::setpriority_process;
 use std::io;
@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 
 /// How many orders may wait for the one that is carried out.
 pub(crate) const ORDERS_MAX: usize = 16;
-/// The largest models take minutes; after this long the caller is told to look at the index instead.
+/// The largest models take minutes; after this long the caller is referred to the index.
 const ORDER_WAIT_MAX: Duration = Duration::from_secs(600);
 /// A load runs with the idle policy while the machine has time to spare, so that lanes do not notice it. Without spare time it
 /// would never end, and a new version may be what helps; there it is merely nice.
@@ -37,7 +37,7 @@ pub(crate) enum Action {
     Unload,
 }
 
-/// A client's wish, on its way to the thread that carries it out.
+/// A client's load or unload, on its way to the thread that does it.
 pub(crate) struct Order {
     model: String,
     action: Action,
@@ -70,7 +70,7 @@ pub(crate) async fn order(shared: &Shared, model: &str, action: Action) -> Resul
 pub(crate) struct Control {
     shared: Arc<Shared>,
     loader: Arc<Loader<ModelMeter>>,
-    /// The snapshot that was applied last; held by whoever loads.
+    /// The snapshot that was applied last; locked during a load.
     applied: Mutex<Bundle>,
     on_load: OnceLock<OnLoad>,
 }
@@ -182,7 +182,7 @@ pub(crate) fn start(
     })
 }
 
-/// A server that leaves begins nothing more, whatever waits; those who wait are told so when their orders are dropped.
+/// A server that drains begins no further order; waiting callers get an error when their orders are dropped.
 async fn next(drain: &Drain, orders: &mut mpsc::Receiver<Order>) -> Option<Order> {
     tokio::select! {
         biased;

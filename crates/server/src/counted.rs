@@ -5,10 +5,10 @@
 
 use crate::callers::Callers;
 use crate::journal;
-use crate::lane_thread::Shared;
+use crate::shared::Shared;
 use crate::tls::Tls;
 use flyball_features::{Features, SourceCounts, WindowCounts};
-use flyball_plane::Standing;
+use flyball_plane::Provenance;
 use flyball_telemetry::Family;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) fn families(shared: &Shared) -> Vec<Family> {
     let mut families = transports(shared);
     families.extend(deployments(shared));
-    families.extend(features(&shared.plane.means.features));
+    families.extend(features(&shared.plane.services.features));
     families.extend(journal::families(shared));
     families
 }
@@ -30,9 +30,9 @@ fn transports(shared: &Shared) -> Vec<Family> {
             name: "flyball_connections_refused_total",
             kind: "counter",
             help: "connections closed at once because their address has connections_per_address_max of them",
-            samples: one(Some(shared.seats.turned_away())),
+            samples: one(Some(shared.address_slots.turned_away())),
         },
-        shared.unwalked.family(),
+        shared.refused_queries.family(),
         Family {
             name: "flyball_connections_evicted_total",
             kind: "counter",
@@ -84,7 +84,7 @@ fn transports(shared: &Shared) -> Vec<Family> {
 fn deployments(shared: &Shared) -> Vec<Family> {
     let routes = shared.plane.routes.load();
     let unsigned =
-        routes.deployments().filter(|deployment| deployment.standing == Standing::Unsigned).count();
+        routes.deployments().filter(|deployment| deployment.provenance == Provenance::Unsigned).count();
     let one = |value: u64| vec![("".into(), value as f64)];
     vec![
         Family {
@@ -105,7 +105,7 @@ fn deployments(shared: &Shared) -> Vec<Family> {
             name: "flyball_model_loads_total",
             kind: "counter",
             help: "versions of models that were loaded; going back to one that is kept warm loads none",
-            samples: one(shared.plane.loads.load(Ordering::Relaxed)),
+            samples: one(shared.loader.get().map_or(0, |loader| loader.loads())),
         },
     ]
 }

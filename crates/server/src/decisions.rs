@@ -1,6 +1,6 @@
 //! What decisions are served, in `wire`'s neutral form.
 
-use crate::lane_thread::Shared;
+use crate::shared::Shared;
 use flyball_core::{Access, DecidedBy, Fault};
 use flyball_decision::{FieldDocument, FieldType};
 use flyball_plane::{Decision, find_decision};

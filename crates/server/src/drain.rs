@@ -15,7 +15,7 @@ pub(crate) enum Phase {
     Gone,
 }
 
-/// Where the server stands; every connection listens to it.
+/// The phase of the server's shutdown; every connection listens to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Drain(watch::Sender<Phase>);
 

@@ -2,7 +2,7 @@
 //! thread of its own, because a disk may hang, and neither a lane nor the acceptor may hang with it.
 
 use crate::drain::Phase;
-use crate::lane_thread::Shared;
+use crate::shared::Shared;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 //! The gRPC surface on plain hyper: a unary call is one five-byte-framed message each way and trailers with the
-//! status. Methods are told apart here; inference goes to `infer.rs`, its stream to `stream_infer.rs`, decisions to
+//! status. Methods are dispatched here; inference goes to `infer.rs`, its stream to `stream_infer.rs`, decisions to
 //! `decide.rs`.
 
 mod decide;
@@ -94,7 +94,7 @@ pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
             answer_health(context, request, access).await.unwrap_or_else(|fault| refuse(&fault))
         }
     };
-    context.shared.unwalked.count(Protocol::Grpc, &reply);
+    context.shared.refused_queries.count(Protocol::Grpc, &reply);
     reply
 }
 

@@ -1,4 +1,4 @@
-//! A clock that stands still until a test moves it: only in builds with the feature `virtual-time`, which never ship.
+//! A clock that stops until a test moves it: only in builds with the feature `virtual-time`, which never ship.
 //!
 //! FLYBALL_HELD_CLOCK names a Unix socket; each line that it gets is a number of milliseconds, answered once time has moved.
 //! Governs the schedule, deadlines and run limits. Sockets and pauses keep the system's time. Must not know requests.

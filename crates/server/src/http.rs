@@ -1,5 +1,5 @@
-//! The HTTP surface: V2 REST, decisions, health and metrics. Routes are told apart here; inference goes to `infer.rs`,
-//! decisions to `decisions.rs`, what is told of them later to `journal.rs`, Triton's extensions to `extensions.rs`.
+//! The HTTP surface: V2 REST, decisions, health and metrics. Requests are dispatched here; inference goes to `infer.rs`,
+//! decisions to `decisions.rs`, their annotations to `journal.rs`, Triton's extensions to `extensions.rs`.
 
 mod cors;
 mod decisions;
@@ -7,26 +7,28 @@ mod extensions;
 mod infer;
 mod journal;
 mod path;
-mod wishes;
+mod response_options;
 
 use crate::body;
 use crate::build::build_info;
 use crate::callers::{Peer, Visit};
 use crate::counted;
-use crate::errands::aside;
-use crate::lane_thread::{LaneContext, Shared};
+use crate::lane_thread::LaneContext;
+use crate::offload::offload;
 use crate::reply::{Reply, whole};
+use crate::shared::Shared;
 use ::http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, header};
 use bytes::Bytes;
 use flyball_core::{Access, Fault, FaultKind, ModelRef, Protocol, Verb};
-use flyball_plane::{Applied, ready, route};
+use flyball_deployments::Applied;
+use flyball_plane::{ready, route};
 use flyball_telemetry::{BuildFacts, Gauges};
 use flyball_wire::Problem;
 use flyball_wire::metadata::{self, Allowed, ModelMetadata, ServerMetadata};
 use hyper::body::{Body, Incoming};
 use path::{Extension, Ledger, Target};
+use response_options::ResponseOptions;
 use std::time::Duration;
-use wishes::Wishes;
 
 pub(crate) use decisions::idempotency_key;
 
@@ -36,10 +38,10 @@ static TIMEOUT: HeaderName = HeaderName::from_static("x-request-timeout-ms");
 /// Of this very surface; `tests/contract/test_openapi.py` holds the two together.
 const OPENAPI: &[u8] = include_bytes!("http/openapi.json");
 
-/// A request whose head has been read, and what its caller wishes of the answer.
+/// A request whose head has been read, and what its caller options of the answer.
 pub(crate) struct Call {
     work: Work,
-    wishes: Wishes,
+    options: ResponseOptions,
 }
 
 /// An inference or a decision that walks, or anything else, which is answered from the head.
@@ -60,7 +62,7 @@ enum Work {
 impl Call {
     pub(crate) fn needs_http2() -> Call {
         let reply = error(false, StatusCode::HTTP_VERSION_NOT_SUPPORTED, "gRPC needs HTTP/2");
-        Call { work: Work::Answered(reply), wishes: Wishes::default() }
+        Call { work: Work::Answered(reply), options: ResponseOptions::default() }
     }
 }
 
@@ -70,13 +72,13 @@ pub(crate) fn enter(
     request: Request<Incoming>,
     lay_unread: Duration,
 ) -> Call {
-    let wishes = Wishes::read(&context.shared.config, request.headers());
-    let work = match wishes.preflight(&request) {
+    let options = ResponseOptions::read(&context.shared.config, request.headers());
+    let work = match options.preflight(&request) {
         Some(reply) => Work::Answered(reply),
         None if unended(&request) => Work::Unended(peer.clone(), request),
         None => routed(context, peer, request, lay_unread),
     };
-    Call { work, wishes }
+    Call { work, options }
 }
 
 /// Whether a request's stream is open from its peer's side, and nobody will read what comes on it.
@@ -155,11 +157,11 @@ pub(crate) async fn finish(context: &LaneContext, mut call: Call) -> Reply {
         };
     }
     // Triton compresses inference alone, and its clients do not look for it elsewhere, whatever their library accepts.
-    let (wishes, walks) = match &call.work {
-        Work::Infer(_) | Work::Decide(_) => (call.wishes, true),
-        Work::Metrics(_) => (call.wishes, false),
+    let (options, walks) = match &call.work {
+        Work::Infer(_) | Work::Decide(_) => (call.options, true),
+        Work::Metrics(_) => (call.options, false),
         Work::Extension(..) | Work::Ledger(..) | Work::Answered(_) | Work::Unended(..) => {
-            (call.wishes.uncoded(), false)
+            (call.options.uncoded(), false)
         }
     };
     let reply = match call.work {
@@ -180,9 +182,9 @@ pub(crate) async fn finish(context: &LaneContext, mut call: Call) -> Reply {
         Work::Unended(..) => error(false, StatusCode::BAD_REQUEST, "the body did not end"),
     };
     if !walks {
-        context.shared.unwalked.count(Protocol::Http, &reply);
+        context.shared.refused_queries.count(Protocol::Http, &reply);
     }
-    wishes.grant(&context.shared.config, reply).await
+    options.apply(&context.shared.config, reply).await
 }
 
 fn wrong_method(ours: bool, allowed: &'static str) -> Reply {
@@ -242,7 +244,7 @@ pub(crate) fn is_ready(shared: &Shared, access: &Access, wanted: &ModelRef) -> R
 
 /// What the last snapshots came to, of deployments that the caller may see.
 fn deployments(shared: &Shared, access: &Access) -> Reply {
-    let mut applied = Applied::clone(&shared.plane.applied.load());
+    let mut applied = Applied::clone(&shared.applied());
     applied.deployments.retain(|deployment| access.sees(&deployment.name));
     whole(StatusCode::OK, JSON, Bytes::from(serde_json::to_vec(&applied).unwrap_or_default()))
 }
@@ -273,7 +275,7 @@ fn refuse(fault: &Fault) -> Reply {
 
 /// Asks for the page where it is written, off the lanes.
 async fn scrape(context: &LaneContext) -> Reply {
-    match aside(&context.shared, metrics).await {
+    match offload(&context.shared, metrics).await {
         Ok(page) => whole(StatusCode::OK, "text/plain; version=0.0.4", page),
         Err(fault) => refuse(&fault),
     }

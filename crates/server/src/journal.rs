@@ -1,13 +1,14 @@
-//! The server's side of the journal: opened before the lanes start, closed after they have gone, counted for the page of
-//! metrics; and what people tell of decisions later. Decisions themselves reach it through the walk.
+//! The server's side of the journal: opened before the lanes start, closed after they have ended, counted for the page of
+//! metrics; and annotations of decisions: outcomes, overrides, erasures, holds. Decisions themselves reach it by the walk.
 
 mod families;
 
 pub(crate) use families::{families, spread};
 
 use crate::ServerConfig;
-use crate::errands::aside;
-use crate::lane_thread::{LaneContext, Shared};
+use crate::lane_thread::LaneContext;
+use crate::offload::offload;
+use crate::shared::Shared;
 use flyball_core::{Access, Entry, EntryKind, Fault, FaultKind, Stage, Unkept, Verb};
 use flyball_journal::{Journal, JournalCounts, JournalError, JournalSettings, NOTE_BYTES_MAX, Sealed, Told};
 use flyball_plane::{Decision, find_decision};
@@ -27,34 +28,34 @@ use tokio::sync::oneshot;
 const KEPT_TIME_MAX: Duration = Duration::from_secs(30);
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// What came over the wire, by its end.
+/// Requests that annotate decisions, by kind and result.
 #[derive(Default)]
-pub(crate) struct Tellings {
+pub(crate) struct Annotations {
     taken: [AtomicU64; 5],
     refused: [AtomicU64; 5],
 }
 
-impl Tellings {
+impl Annotations {
     const KINDS: [EntryKind; 5] =
         [EntryKind::Outcome, EntryKind::Override, EntryKind::Erased, EntryKind::Hold, EntryKind::Release];
 
     pub(crate) fn count(&self, kind: EntryKind, taken: bool) {
-        let Some(place) = Tellings::KINDS.iter().position(|known| *known == kind) else { return };
+        let Some(place) = Annotations::KINDS.iter().position(|known| *known == kind) else { return };
         let counts = if taken { &self.taken } else { &self.refused };
         counts[place].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Kind, whether it was taken, and how many requests.
+    /// Kind, result, and how many requests.
     fn counts(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Tellings::KINDS.iter().enumerate().flat_map(move |(place, kind)| {
+        Annotations::KINDS.iter().enumerate().flat_map(move |(place, kind)| {
             let (taken, refused) = (read(&self.taken[place]), read(&self.refused[place]));
             [(kind.label(), "recorded", taken), (kind.label(), "refused", refused)]
         })
     }
 }
 
-/// None: nothing is to be recorded. Offline rows are nobody's decisions.
+/// None where nothing is recorded. Offline rows are no decisions.
 pub(crate) fn open(config: &ServerConfig, lanes: usize) -> Result<Option<Arc<Journal>>, JournalError> {
     let Some(folder) = config.journal_folder.clone().filter(|_| !config.offline) else { return Ok(None) };
     let settings = JournalSettings {
@@ -82,7 +83,7 @@ pub(crate) async fn outcomes(
 ) -> Result<usize, Fault> {
     let several = outcomes.len() > 1;
     for outcome in &outcomes {
-        spoken_of(context, rights, Verb::Outcome, &outcome.decision)?;
+        annotated_decision(context, rights, Verb::Outcome, &outcome.decision)?;
     }
     let entry = |(place, Outcome { id, decision, truth, when, source }): (usize, Outcome)| {
         let caller = caller.map(str::to_owned);
@@ -104,7 +105,7 @@ pub(crate) async fn overridden(
     rights: Rights<'_>,
     Override { id, decision, outcome, by, why }: Override,
 ) -> Result<usize, Fault> {
-    let policy = spoken_of(context, rights, Verb::Override, &decision)?;
+    let policy = annotated_decision(context, rights, Verb::Override, &decision)?;
     if !policy.outcomes.iter().any(|known| **known == *outcome) {
         let shown: String = outcome.chars().take(64).collect();
         let allowed = policy.outcomes.join(", ");
@@ -119,7 +120,7 @@ pub(crate) async fn overridden(
 pub(crate) async fn sealed(context: &LaneContext, rights: Rights<'_>) -> Result<Sealed, Fault> {
     demand(context, rights, Verb::Control)?;
     let (asker, answer) = oneshot::channel();
-    aside(&context.shared, move |shared| {
+    offload(&context.shared, move |shared| {
         let journal = shared.journal.as_ref().ok_or_else(nothing_kept)?;
         journal.seal_then(move |sealed| _ = asker.send(sealed)).map_err(unsealed)
     })
@@ -145,8 +146,8 @@ pub(crate) fn demand(context: &LaneContext, (access, near): Rights<'_>, verb: Ve
     access.demand_all(verb)
 }
 
-/// The decision that something is told of: it must serve here, for its policy says what may be told.
-fn spoken_of(
+/// The decision that is annotated: it must serve here, since its policy says which outcomes exist.
+fn annotated_decision(
     context: &LaneContext,
     (access, near): Rights<'_>,
     verb: Verb,
@@ -170,7 +171,7 @@ fn near_or_known(context: &LaneContext, near: bool, verb: Verb) -> Result<(), Fa
 }
 
 fn entry(context: &LaneContext, told: &Told) -> Result<Box<Entry>, String> {
-    let now = context.shared.plane.means.wall.now_ns();
+    let now = context.shared.plane.services.wall.now_ns();
     told.entry(now).map(Box::new).map_err(|error| error.to_string())
 }
 

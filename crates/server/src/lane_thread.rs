@@ -1,89 +1,33 @@
 //! A lane's thread: pinned, with a runtime of its own, fed with connections by the acceptor.
 
-use crate::body::BodyBudget;
-use crate::callers::{Callers, Mark, Peer, Visit, Visitor};
-use crate::control::Order;
-use crate::drain::{Drain, Phase};
-use crate::errands::Errand;
+use crate::address_slots::AddressSlot;
+use crate::callers::{Mark, Peer, Visit, Visitor};
+use crate::drain::Phase;
 use crate::hosts::Hosts;
-use crate::journal::Tellings;
-use crate::ledger::LedgerDesk;
-use crate::machine::Machine;
-use crate::open_connections::{OpenConnection, OpenConnections, Usage};
-use crate::open_streams::OpenStreams;
+use crate::open_connections::{OpenConnection, Usage};
 use crate::refusals::{self, Refusals};
 use crate::reply::Reply;
-use crate::seats::{Seat, Seats};
+use crate::shared::Shared;
 use crate::stream::Stream;
-use crate::tls::{Tls, Turns};
-use crate::trust::TrustFiles;
-use crate::unwalked::Unwalked;
-use crate::{ServerConfig, machine, stack};
+use crate::tls::Turns;
+use crate::traces::trace;
+use crate::{machine, stack};
 use ::http::{HeaderMap, header};
-use flyball_journal::Journal;
-use flyball_plane::{Lane, LaneInbox, Loader, Plane};
-use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
-use flyball_wire::regions::Regions;
+use flyball_core::Protocol;
+use flyball_plane::{Lane, LaneInbox, Walk};
+use flyball_telemetry::{LaneSink, ModelMeter};
 use rustix::process::setpriority_process;
 use std::io;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::{JoinSet, LocalSet};
 
-/// What every thread of a server shares.
-pub(crate) struct Shared {
-    pub(crate) config: ServerConfig,
-    pub(crate) plane: Arc<Plane<ModelMeter>>,
-    pub(crate) telemetry: Arc<Telemetry>,
-    pub(crate) drain: Drain,
-    pub(crate) machine: Machine,
-    pub(crate) ort_version: String,
-    /// Bytes of request bodies that are in memory.
-    pub(crate) bodies: BodyBudget,
-    /// For what takes longer than a lane may be held.
-    pub(crate) errands: mpsc::Sender<Errand>,
-    /// Loads and unloads that clients ask for.
-    pub(crate) orders: mpsc::Sender<Order>,
-    /// Who loads models, and takes out what is revoked; none while the server starts.
-    pub(crate) loader: OnceLock<Arc<Loader<ModelMeter>>>,
-    /// Shared memory that clients registered; none where that is not allowed.
-    pub(crate) regions: Option<Arc<Regions>>,
-    pub(crate) tls: Option<Tls>,
-    pub(crate) callers: Option<Callers>,
-    /// Whom it trusts; none where only what is unsigned is served.
-    pub(crate) trust: Option<TrustFiles>,
-    /// Where decisions are recorded; none where they are not.
-    pub(crate) journal: Option<Arc<Journal>>,
-    pub(crate) tellings: Tellings,
-    /// Refusals of what does not walk.
-    pub(crate) unwalked: Unwalked,
-    pub(crate) ledger: LedgerDesk,
-    /// Connections of each address.
-    pub(crate) seats: Arc<Seats>,
-    /// All of them, and which are idle.
-    pub(crate) open: Arc<OpenConnections>,
-    /// HTTP/2 requests on all of them.
-    pub(crate) streams: OpenStreams,
-    /// Open connections of each lane.
-    pub(crate) connections: Vec<AtomicUsize>,
-}
-
-impl Shared {
-    pub(crate) fn ready(&self) -> bool {
-        self.drain.serving()
-    }
-
-    pub(crate) fn connections(&self) -> usize {
-        self.connections.iter().map(|lane| lane.load(Ordering::Relaxed)).sum()
-    }
-}
-
-/// What a handler has at hand.
+/// What a handler has: its lane, and the server's shared state.
 pub(crate) struct LaneContext {
     pub(crate) lane: Rc<Lane<LaneSink>>,
     pub(crate) shared: Arc<Shared>,
@@ -93,13 +37,28 @@ pub(crate) struct LaneContext {
 }
 
 impl LaneContext {
-    /// Whose a request is, and whether that caller may make it.
+    /// The caller of a request, and whether it may make it.
     pub(crate) fn visit(&self, peer: &Peer, headers: &HeaderMap) -> Visit {
         self.visitor(peer, headers).visit()
     }
 
     pub(crate) fn visitor(&self, peer: &Peer, headers: &HeaderMap) -> Visitor {
         Visitor::find(self.shared.callers.as_ref(), peer, headers)
+    }
+
+    /// Begins the walk of a request whose head has been read: from here on it is counted. Every transport enters here, and
+    /// ends in the plane's `serve`.
+    pub(crate) fn begin_walk(
+        &self,
+        protocol: Protocol,
+        visit: &mut Visit,
+        headers: &HeaderMap,
+        lay_unread: Duration,
+    ) -> Walk<LaneSink> {
+        let mut walk = Walk::begin(&self.lane, protocol, lay_unread);
+        walk.called_by(visit.caller, visit.access.clone());
+        walk.comes_from(visit.name.take(), trace(headers));
+        walk
     }
 
     /// How long a connection is to be left unread after this reply.
@@ -122,14 +81,14 @@ pub(crate) enum Carrier {
     Unix(std::os::unix::net::UnixStream),
 }
 
-/// A connection on its way from the acceptor to its lane, with its places among the allowed ones.
+/// A connection on its way from the acceptor to its lane, with its slots.
 pub(crate) struct Handover {
     pub(crate) carrier: Carrier,
     pub(crate) place: OwnedSemaphorePermit,
-    pub(crate) seat: Option<Seat>,
+    pub(crate) slot: Option<AddressSlot>,
     pub(crate) open: OpenConnection,
     pub(crate) hosts: Option<Arc<Hosts>>,
-    /// Whether those who are no known caller are served where it came in.
+    /// Whether its listener serves anonymous callers.
     pub(crate) anonymous: bool,
     /// Whether it comes from this machine.
     pub(crate) near: bool,
@@ -230,7 +189,7 @@ async fn connection(context: Rc<LaneContext>, handover: Handover) {
         let peer = Peer { anonymous: handover.anonymous, near: handover.near, hosts: handover.hosts, mark };
         stack::connection(Rc::clone(&context), stream, peer, usage).await;
     }
-    drop((handover.place, handover.seat, handover.open));
+    drop((handover.place, handover.slot, handover.open));
 }
 
 /// The connection's bytes, once TLS has shaken hands where it must, and whose they are.

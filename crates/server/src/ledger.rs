@@ -1,9 +1,10 @@
-//! Erasures and legal holds: they read the whole log, so each has a thread of its own beside the lanes, one at a time.
+//! Erasures and legal holds: they read the whole log, so each runs on a thread of its own, one at a time.
 //!
-//! What is recorded is the journal's to say, what features keep is theirs; who may ask is decided here.
+//! The journal knows what is recorded, features know what they keep; access is checked here.
 
 use crate::journal::{Rights, demand, nothing_kept, unix_ns};
-use crate::lane_thread::{LaneContext, Shared};
+use crate::lane_thread::LaneContext;
+use crate::shared::Shared;
 use flyball_core::{Fault, FaultKind, Stage, Verb};
 use flyball_features::ErasedRows;
 use flyball_journal::{Erasure as Order, Held, Hold, Journal, JournalError, LedgerError};
@@ -18,14 +19,14 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// Further keys of features in one erasure.
 const KEYS_MAX: usize = 64;
 
-/// The thread of the one that is being worked on.
+/// The thread of the job that is running.
 #[derive(Default)]
-pub(crate) struct LedgerDesk {
+pub(crate) struct LedgerJob {
     busy: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl LedgerDesk {
+impl LedgerJob {
     /// At the end of a server, before the journal is closed.
     pub(crate) fn join(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -35,7 +36,7 @@ impl LedgerDesk {
     }
 }
 
-/// Has `work` done on a thread of its own, and waits for what it gives.
+/// Runs `work` on a thread of its own, and waits for its result.
 async fn alone<T: Send + 'static>(
     shared: &Arc<Shared>,
     work: impl FnOnce(&Shared, &Journal) -> Result<T, Fault> + Send + 'static,
@@ -93,10 +94,10 @@ pub(crate) async fn erased(
         let mut rows = ErasedRows::default();
         let all: Vec<String> = std::iter::once(order.subject.clone()).chain(keys).collect();
         let elsewhere = || {
-            rows = shared.plane.means.features.erase(&all)?;
+            rows = shared.plane.services.features.erase(&all)?;
             Ok(rows.total())
         };
-        let done = journal.erase(&order, shared.plane.means.wall.now_ns(), elsewhere).map_err(fault)?;
+        let done = journal.erase(&order, shared.plane.services.wall.now_ns(), elsewhere).map_err(fault)?;
         let ErasedRows { windows, cached, stored } = rows;
         Ok(Erased { recorded: 1, records: done.records, windows, cached, stored })
     })
@@ -122,7 +123,7 @@ pub(crate) async fn hold(
     alone(&context.shared, move |shared, journal| {
         let routes = shared.plane.routes.load();
         let served = |name: &str| routes.get(name).is_some_and(|deployment| deployment.decision.is_some());
-        journal.hold(held, shared.plane.means.wall.now_ns(), served).map(drop).map_err(fault)
+        journal.hold(held, shared.plane.services.wall.now_ns(), served).map(drop).map_err(fault)
     })
     .await
 }
@@ -136,7 +137,7 @@ pub(crate) async fn released(
     demand(context, rights, Verb::Erase)?;
     let held = Held { name, by, why, decision: None, from: None, to: None };
     alone(&context.shared, move |shared, journal| {
-        journal.release(held, shared.plane.means.wall.now_ns()).map(drop).map_err(fault)
+        journal.release(held, shared.plane.services.wall.now_ns()).map(drop).map_err(fault)
     })
     .await
 }

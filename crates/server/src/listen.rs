@@ -22,7 +22,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// As a client is told it.
+    /// As it is shown to clients.
     pub(crate) fn url(&self) -> String {
         match self {
             Address::Tcp(address) => format!("http://{address}"),

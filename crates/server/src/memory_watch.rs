@@ -1,7 +1,7 @@
 //! The thread that looks at the process's memory, so that no lane has to. What it does about it is `plane`'s.
 
 use crate::drain::Phase;
-use crate::lane_thread::Shared;
+use crate::shared::Shared;
 use flyball_plane::MemoryLooks;
 use std::io;
 use std::sync::Arc;

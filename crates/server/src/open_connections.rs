@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How finely idle times are told apart. Ticked by the acceptor, so that requests read no clock.
+/// The resolution of idle times. Ticked by the acceptor, so that requests read no clock.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl Usage {
         self.used_at.store(self.now.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Until it is told to make room while it serves nobody; a request that came meanwhile keeps it.
+    /// Waits until the connection must make room while it is idle; a request that came meanwhile keeps it.
     pub(crate) async fn evicted(&self) {
         loop {
             self.leave.notified().await;

@@ -1,34 +1,31 @@
 //! A server from start to stop: bind → lanes → load → accept, and later drain. The same for `flyballd` and for the
 //! Python process.
 
+use crate::address_slots::AddressSlots;
 use crate::body::BodyBudget;
-use crate::build::build_info;
-use crate::callers::{Callers, CallersError};
-use crate::config::ConfigFault;
 use crate::control::{self, Control, OnLoad, Order};
 use crate::drain::{Drain, Phase};
 use crate::files::{self, Reload, Watch};
-use crate::journal::{self, Tellings};
-use crate::lane_thread::{self, Handover, Shared};
-use crate::ledger::LedgerDesk;
-use crate::listen::{self, Address, Listener};
-use crate::machine::{Machine, lock_memory, machine};
+use crate::journal::{self, Annotations};
+use crate::lane_thread::{self, Handover};
+use crate::ledger::LedgerJob;
+use crate::listen::{self, Address};
+use crate::machine::machine;
 use crate::open_streams::OpenStreams;
-use crate::seats::Seats;
+use crate::refused_queries::RefusedQueries;
 use crate::settled::settled;
-use crate::tls::{Tls, TlsError, TlsFiles};
-use crate::trust::{self, TrustError};
-use crate::unwalked::Unwalked;
-use crate::{ServerConfig, acceptor, errands, memory_watch, watch};
-use flyball_core::snapshot::Bundle;
-use flyball_core::{Clock, Recorder, RequestLimits};
-use flyball_engine::{HostCommand, LibraryError, MemoryBudget, ModelHosts, Runtime};
-use flyball_features::{FeatureSettings, Features, Wall};
-use flyball_journal::{Journal, JournalError};
-use flyball_plane::{
-    Ack, AckState, Applied, Build, Engine, Judge, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits,
+use crate::setup::{
+    StartError, begin_to_log, clock, lanes, limits, listen_all, lock_memory_if, open_callers, open_engine,
+    open_tls, services,
 };
-use flyball_telemetry::{LogLevel, ModelMeter, Telemetry, Totals, init_logs};
+use crate::shared::Shared;
+use crate::trust;
+use crate::{ServerConfig, acceptor, memory_watch, offload, watch};
+use flyball_core::snapshot::Bundle;
+use flyball_deployments::{Ack, AckState, Applied, Engine, Loader, TrustGate};
+use flyball_engine::HostCommand;
+use flyball_plane::{LaneInbox, Plane};
+use flyball_telemetry::{ModelMeter, Telemetry, Totals};
 use flyball_wire::regions::Regions;
 use std::borrow::Cow;
 use std::io;
@@ -37,43 +34,6 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
-
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error("{}", list(.0))]
-    Config(Vec<ConfigFault>),
-    #[error(transparent)]
-    Library(#[from] LibraryError),
-    #[error(
-        "cannot listen on {address}: {cause}; is another server running there? Choose another with --listen"
-    )]
-    Bind { address: String, cause: io::Error },
-    #[error(
-        "{address} would serve nobody: beyond this machine only known callers are served, and there are none; \
-         give --callers FILE, or --allow-anonymous to serve everybody"
-    )]
-    Nobody { address: Address },
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    #[error(transparent)]
-    Callers(#[from] CallersError),
-    #[error(transparent)]
-    Trust(#[from] TrustError),
-    #[error(
-        "watch_snapshot is true, and the snapshot comes from no file; serve one by --snapshot, or leave it out"
-    )]
-    Unwatchable,
-    #[error("decisions cannot be recorded: {0}")]
-    Journal(#[from] JournalError),
-    #[error("the setting mlock cannot be kept: {0}")]
-    MemoryLock(io::Error),
-    #[error("cannot start a thread: {0}")]
-    Thread(#[from] io::Error),
-}
-
-fn list(faults: &[ConfigFault]) -> String {
-    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-}
 
 /// How many connections may be on their way from the acceptor to one lane.
 const HANDOVERS_MAX: usize = 256;
@@ -118,7 +78,7 @@ impl Running {
         }
         self.shared.ledger.join();
         // No lane reads any more: what windows have not written yet is written now.
-        self.shared.plane.means.features.close();
+        self.shared.plane.services.features.close();
         // And nothing is decided: what was is brought to the disk, and sealed.
         self.shared.journal.iter().for_each(|journal| journal.close());
     }
@@ -143,24 +103,24 @@ impl Server {
         let machine = machine();
         let engine = open_engine(&config, host, &machine)?;
         let mut watches = Vec::new();
-        let (judge, trust) = trust::open(&config, &bundle.base, &mut watches)?;
+        let (gate, trust) = trust::open(&config, &bundle.base, &mut watches)?;
         let tls = open_tls(&config, &mut watches)?;
-        let listeners = listen(&config)?;
+        let listeners = listen_all(&config)?;
         let addresses = listeners.iter().map(|listener| listener.address.clone()).collect();
         lock_memory_if(config.mlock)?;
         let (lanes, sockets) = lanes(&config, &machine);
         let clock = clock();
         let journal = journal::open(&config, sockets)?;
-        let means = means(&config, clock.clone(), journal.clone());
-        let (plane, inboxes) = Plane::new(lanes, limits(&config, engine.memory), clock, means);
+        let services = services(&config, clock.clone(), journal.clone());
+        let (plane, inboxes) = Plane::new(lanes, limits(&config, engine.memory), clock, services);
         let telemetry = Telemetry::new(inboxes.len());
         let callers = open_callers(&config, &telemetry, &mut watches)?;
-        let (errands, errands_in) = mpsc::channel(errands::ERRANDS_MAX);
+        let (offload, offloaded) = mpsc::channel(offload::WAITING_MAX);
         let (orders, orders_in) = mpsc::channel(control::ORDERS_MAX);
         let regions = config.allow_shared_memory.then(|| Arc::new(Regions::default()));
         let shared = Arc::new(Shared {
             bodies: BodyBudget::new(config.body_bytes_max),
-            seats: Seats::new(config.connections_per_address_max),
+            address_slots: AddressSlots::new(config.connections_per_address_max),
             streams: OpenStreams::new(config.streams_total_max),
             open: Arc::default(),
             config,
@@ -168,15 +128,15 @@ impl Server {
             callers,
             trust,
             journal,
-            tellings: Tellings::default(),
-            unwalked: Unwalked::default(),
-            ledger: LedgerDesk::default(),
+            annotations: Annotations::default(),
+            refused_queries: RefusedQueries::default(),
+            ledger: LedgerJob::default(),
             plane,
             telemetry,
             drain: Drain::new(),
             ort_version: engine.runtime.version().to_owned(),
             machine,
-            errands,
+            offload,
             orders,
             loader: OnceLock::new(),
             regions,
@@ -185,10 +145,11 @@ impl Server {
         let running = Arc::new(Running { shared: Arc::clone(&shared), threads: Mutex::new(Vec::new()) });
         let senders = start_lanes(&running, inboxes)?;
         watch_files(&running, watches)?;
-        running.add(acceptor::start(Arc::clone(&shared), listeners, senders, errands_in)?);
-        let loader = start_loader(&shared, engine, judge)?;
+        running.add(acceptor::start(Arc::clone(&shared), listeners, senders)?);
+        running.add(offload::start(Arc::clone(&shared), offloaded)?);
+        let loader = start_loader(&shared, engine, gate)?;
         let (control, acks) = start_control(&running, loader, bundle, orders_in)?;
-        tell_unrecorded(&shared);
+        log_unrecorded(&shared);
         shared.drain.enter(Phase::Serving);
         Ok(Server {
             shared,
@@ -212,7 +173,7 @@ impl Server {
 
     /// What serves now, what was refused and why, and what is warm: what `GET /v1/deployments` answers.
     pub fn deployments(&self) -> Arc<Applied> {
-        self.shared.plane.applied.load_full()
+        self.shared.applied()
     }
 
     /// Why nothing can be served, where that is so: the snapshot names deployments, and all were refused.
@@ -297,39 +258,16 @@ fn check(config: &ServerConfig) -> Result<(), StartError> {
     if faults.is_empty() { Ok(()) } else { Err(StartError::Config(faults)) }
 }
 
-fn open_engine(
-    config: &ServerConfig,
-    host: Option<HostCommand>,
-    machine: &Machine,
-) -> Result<Engine, LibraryError> {
-    let hosts = ModelHosts::new(host, config.probe_limits());
-    let library = config.ort_path.clone().map_or_else(flyball_engine::beside_executable, Ok)?;
-    // A model host opens the library at the same time, on another core.
-    hosts.prepare(&library);
-    let memory = memory_budget(config, machine);
-    Ok(Engine { runtime: Runtime::open(&library)?.within(memory), hosts, memory })
-}
-
 fn start_loader(
     shared: &Shared,
     engine: Engine,
-    judge: Arc<Judge>,
+    gate: Arc<TrustGate>,
 ) -> Result<Arc<Loader<ModelMeter>>, StartError> {
     let (plane, telemetry) = (Arc::clone(&shared.plane), Arc::clone(&shared.telemetry));
-    let loader = Arc::new(Loader::new(engine, plane, telemetry, judge, shared.config.previous_kept)?);
-    // From here on what is revoked is taken out, whatever is being loaded.
+    let loader = Arc::new(Loader::new(engine, plane, telemetry, gate, shared.config.previous_kept)?);
+    // From here on revoked deployments are taken out of service, whatever is being loaded.
     let _ = shared.loader.set(Arc::clone(&loader));
     Ok(loader)
-}
-
-fn lock_memory_if(wanted: bool) -> Result<(), StartError> {
-    if wanted { lock_memory().map_err(StartError::MemoryLock) } else { Ok(()) }
-}
-
-/// All lanes, and how many of them have sockets.
-fn lanes(config: &ServerConfig, machine: &Machine) -> (Lanes, usize) {
-    let sockets = config.lanes.unwrap_or(machine.lanes);
-    (Lanes { sockets, compute: config.compute_lanes.unwrap_or(sockets) }, sockets)
 }
 
 fn watch_files(running: &Running, watches: Vec<(Watch, Reload)>) -> io::Result<()> {
@@ -339,60 +277,12 @@ fn watch_files(running: &Running, watches: Vec<(Watch, Reload)>) -> io::Result<(
     Ok(())
 }
 
-fn begin_to_log(config: &ServerConfig) {
-    init_logs(config.log_level().unwrap_or(LogLevel::Info));
-    if !config.offline && rustix::process::geteuid().is_root() {
-        tracing::warn!(
-            "the server runs as root, and needs no such rights; start it as another user: User= in a systemd unit, \
-             docker run --user 65532; a port below 1024 needs CAP_NET_BIND_SERVICE alone"
-        );
-    }
-}
-
-fn limits(config: &ServerConfig, memory: MemoryBudget) -> PlaneLimits {
-    PlaneLimits {
-        request: RequestLimits::for_body(config.body_bytes_max),
-        in_flight_max: config.in_flight_max,
-        inline_run_max: config.inline_run_max(),
-        answer_bytes_max: config.answer_bytes_max,
-        memory,
-    }
-}
-
-/// What decisions need beside models.
-fn means(config: &ServerConfig, clock: Clock, journal: Option<Arc<Journal>>) -> Means {
-    // Offline, windows are read and not written: a folder would be made, locked and written to.
-    let folder = config.features_folder.clone().filter(|_| !config.offline);
-    let wall = Wall::system();
-    let settings = FeatureSettings { folder, clock, wall: wall.clone(), ..FeatureSettings::default() };
-    let recorder = journal.map(|journal| journal as Arc<dyn Recorder>);
-    let build = build_info();
-    let build = Build { version: build.version, commit: build.commit };
-    Means { features: Features::new(settings), wall, offline: config.offline, recorder, build }
-}
-
-/// Once, at the start: whoever needs records later should not find out then.
-fn tell_unrecorded(shared: &Shared) {
+/// Once, at the start, and not when records are first missed.
+fn log_unrecorded(shared: &Shared) {
     let decides = shared.plane.routes.load().deployments().any(|deployment| deployment.decision.is_some());
     if decides && shared.journal.is_none() && !shared.config.offline {
         tracing::info!("decisions are not recorded; give --journal-folder FOLDER to keep them");
     }
-}
-
-/// The system's; in builds of the tests one that a test may hold.
-fn clock() -> Clock {
-    #[cfg(feature = "virtual-time")]
-    return crate::held_clock::clock();
-    #[cfg(not(feature = "virtual-time"))]
-    Clock::system()
-}
-
-/// What was set, else what the cgroup allows, else what the machine has.
-fn memory_budget(config: &ServerConfig, machine: &Machine) -> MemoryBudget {
-    let allowed = machine.memory_limit_bytes.unwrap_or(u64::MAX).min(machine.memory_bytes);
-    let bytes_max = config.memory_bytes_max.unwrap_or(allowed);
-    // Half of it: a run that takes more leaves too little for everything else.
-    MemoryBudget { bytes_max, run_bytes_max: config.run_memory_bytes_max.unwrap_or(bytes_max / 2) }
 }
 
 /// One thread for each lane, and the one that looks at their memory; gives where each lane with sockets takes its connections from.
@@ -438,34 +328,6 @@ fn start_control(
 }
 
 /// Certificates are read before anything is bound, and looked after from before they are read.
-fn open_tls(config: &ServerConfig, watches: &mut Vec<(Watch, Reload)>) -> Result<Option<Tls>, TlsError> {
-    let Some(files) = TlsFiles::of(config) else { return Ok(None) };
-    watches.push((Watch::new(files.paths()), |shared| shared.tls.iter().for_each(Tls::reload)));
-    Tls::open(files).map(Some)
-}
-
-fn open_callers(
-    config: &ServerConfig,
-    telemetry: &Arc<Telemetry>,
-    watches: &mut Vec<(Watch, Reload)>,
-) -> Result<Option<Callers>, CallersError> {
-    let Some(path) = config.callers.clone() else { return Ok(None) };
-    watches.push((Watch::new(vec![path.clone()]), |shared| shared.callers.iter().for_each(Callers::reload)));
-    Callers::open(path, Arc::clone(telemetry)).map(Some)
-}
-
-fn listen(config: &ServerConfig) -> Result<Vec<Listener>, StartError> {
-    let bind = |address: &String| {
-        let fail = |cause| StartError::Bind { address: address.clone(), cause };
-        let listener = listen::bind(address, config).map_err(fail)?;
-        if !listener.anonymous && config.callers.is_none() {
-            return Err(StartError::Nobody { address: listener.address });
-        }
-        Ok(listener)
-    };
-    config.listen.iter().map(bind).collect()
-}
-
 fn leave(running: &Running) {
     let shared = &running.shared;
     let deadline = Instant::now() + shared.config.grace();
@@ -482,26 +344,4 @@ fn leave(running: &Running) {
     running.end();
     let Totals { received, answered, refused, failed, abandoned } = shared.telemetry.totals();
     tracing::info!(received, answered, refused, failed, abandoned, "drained");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use flyball_core::WindowOp;
-    use flyball_features::WindowDef;
-
-    #[test]
-    fn offline_no_folder_of_windows_is_opened() {
-        let parent = tempfile::tempdir().expect("a temporary folder");
-        for offline in [false, true] {
-            let folder = parent.path().join(offline.to_string());
-            let config =
-                ServerConfig { features_folder: Some(folder.clone()), offline, ..ServerConfig::default() };
-            let means = means(&config, Clock::system(), None);
-            let def =
-                WindowDef { name: "d/f".to_owned(), op: WindowOp::Count, last_ms: 60_000, source: None };
-            means.features.window(def).expect("a window");
-            assert_eq!(folder.exists(), !offline);
-        }
-    }
 }

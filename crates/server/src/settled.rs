@@ -1,5 +1,5 @@
-//! An index and its signature are two files. Who starts between the two writes, or after a writer that ended between them, finds
-//! a pair that does not belong together; this waits for the rest, and else goes by what was signed.
+//! An index and its signature are two files. A server that starts between the two writes, or after a writer that ended between
+//! them, finds a pair that does not match; this waits for the second file, and else uses the index inside the signature.
 
 use flyball_core::snapshot::Bundle;
 use flyball_signing::{EnvelopeKind, payload_of};
@@ -9,8 +9,8 @@ use std::time::Duration;
 const LOOKS: u32 = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The snapshot as it is once its files belong together. Where they never do, the index inside the signature is taken: it is
-/// written first and everything that it names is there. Whether the signature is right is judged later, as always.
+/// The snapshot once its two files match. Where they never do, the index inside the signature is used: it is written first, and
+/// everything that it names exists. The signature is verified later, as always.
 pub(crate) fn settled(bundle: &Bundle) -> Cow<'_, Bundle> {
     let Some(file) = bundle.file.as_deref().filter(|_| !belongs(bundle)) else {
         return Cow::Borrowed(bundle);

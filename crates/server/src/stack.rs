@@ -7,8 +7,8 @@ use crate::drain::Phase;
 use crate::lane_thread::LaneContext;
 use crate::open_connections::Usage;
 use crate::open_streams::STRANGER_MAX;
+use crate::protocol_stream::ProtocolStream;
 use crate::reply::{Lasting, Reply};
-use crate::spoken::Spoken;
 use crate::stream::Stream;
 use crate::{grpc, hosts, http};
 use ::http::{HeaderValue, Request, StatusCode, Version, header};
@@ -46,7 +46,7 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: Stream, peer: P
     let (head, idle) = (ticks(config.header_timeout_ms), ticks(config.idle_timeout_ms));
     let overdue = || activity.overdue_at_tick(head, idle);
     let http1 = matches!(protocol, Protocol::Http1);
-    let spoken = if http1 { Spoken::http1(stream) } else { Spoken::http2(stream) };
+    let spoken = if http1 { ProtocolStream::http1(stream) } else { ProtocolStream::http2(stream) };
     let io = Watched { stream: TokioIo::new(spoken), activity: Rc::clone(&activity) };
     let service = {
         let (context, activity) = (Rc::clone(&context), Rc::clone(&activity));

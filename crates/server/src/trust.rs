@@ -1,12 +1,12 @@
 //! Where trust comes from: a file of root keys, and a policy that one of them signed, which is read again when it changes. A
-//! policy that cannot be taken leaves the last good one in place.
+//! policy that cannot be used leaves the last good one in place.
 
 use crate::ServerConfig;
+use crate::anti_rollback::AntiRollbackFile;
 use crate::files::{Reload, Watch};
-use crate::lane_thread::Shared;
-use crate::taken::TakenFile;
-use flyball_features::Wall;
-use flyball_plane::{Judge, Taken};
+use crate::shared::Shared;
+use flyball_core::Wall;
+use flyball_deployments::{IndexMark, TrustGate};
 use flyball_signing::{Refused, TRUST_BYTES_MAX, Trust, TrustRoots};
 use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,27 +35,27 @@ pub enum TrustError {
     State { path: PathBuf, cause: io::Error },
 }
 
-/// The files, as the settings name them, and who judges by them.
+/// The files of trust, and the gate that uses them.
 pub(crate) struct TrustFiles {
     policy: PathBuf,
     roots: TrustRoots,
-    /// The highest serial that was taken, too: who holds an older policy must not bring revoked keys back.
-    taken: Arc<TakenFile>,
-    judge: Arc<Judge>,
+    /// Has the highest serial that was used: an older policy must not bring revoked keys back.
+    anti_rollback: Arc<AntiRollbackFile>,
+    gate: Arc<TrustGate>,
     pub(crate) reloads_taken: AtomicU64,
     pub(crate) reloads_refused: AtomicU64,
 }
 
-/// Who judges what is served, and the files where there are any.
+/// Opens the trust gate, and the files of trust where there are any.
 pub(crate) fn open(
     config: &ServerConfig,
     snapshot: &Path,
     watches: &mut Vec<(Watch, Reload)>,
-) -> Result<(Arc<Judge>, Option<TrustFiles>), TrustError> {
+) -> Result<(Arc<TrustGate>, Option<TrustFiles>), TrustError> {
     let allow_unsigned = config.allows_unsigned();
-    let judge = |trust| Judge::new(trust, &config.environment, allow_unsigned, Wall::system());
+    let gate = |trust| TrustGate::new(trust, &config.environment, allow_unsigned, Wall::system());
     let (Some(root), Some(policy)) = (&config.trust_root, &config.trust_policy) else {
-        return if allow_unsigned { Ok((Arc::new(judge(None)), None)) } else { Err(TrustError::Nobody) };
+        return if allow_unsigned { Ok((Arc::new(gate(None)), None)) } else { Err(TrustError::Nobody) };
     };
     let pem = read(root, ROOT_BYTES_MAX)?;
     let roots = TrustRoots::read(&[&String::from_utf8_lossy(&pem)]).map_err(refused(root))?;
@@ -63,33 +63,34 @@ pub(crate) fn open(
         shared.trust.iter().for_each(|trust| trust.reload(shared));
     }));
     let folder = config.state_folder.clone().unwrap_or_else(|| beside(policy));
-    let taken = Arc::new(TakenFile::open(&folder, &config.environment, snapshot, config.offline)?);
-    let trust = read_policy(policy, &roots, taken.serial())?;
-    taken.take_serial(trust.serial());
-    let keep = Arc::clone(&taken);
-    let keep = Box::new(move |index: &Taken| keep.take_index(index));
-    let judge = Arc::new(judge(Some(trust)).remembering(taken.index(), keep));
+    let anti_rollback =
+        Arc::new(AntiRollbackFile::open(&folder, &config.environment, snapshot, config.offline)?);
+    let trust = read_policy(policy, &roots, anti_rollback.serial())?;
+    anti_rollback.advance_serial(trust.serial());
+    let keep = Arc::clone(&anti_rollback);
+    let keep = Box::new(move |index: &IndexMark| keep.advance_index(index));
+    let gate = Arc::new(gate(Some(trust)).remembering(anti_rollback.index(), keep));
     let files = TrustFiles {
         policy: policy.clone(),
         roots,
-        taken,
-        judge: Arc::clone(&judge),
+        anti_rollback,
+        gate: Arc::clone(&gate),
         reloads_taken: AtomicU64::new(0),
         reloads_refused: AtomicU64::new(0),
     };
-    Ok((judge, Some(files)))
+    Ok((gate, Some(files)))
 }
 
 impl TrustFiles {
-    /// Takes the policy as it is now, and has what serves judged by it; or keeps what was.
+    /// Reads the policy again and verifies what serves by it; keeps the old one where the new one is refused.
     fn reload(&self, shared: &Shared) {
-        match read_policy(&self.policy, &self.roots, self.taken.serial()) {
+        match read_policy(&self.policy, &self.roots, self.anti_rollback.serial()) {
             Ok(trust) => {
                 tracing::info!(serial = trust.serial(), "the trust policy was read again");
-                self.taken.take_serial(trust.serial());
-                self.judge.trust(trust);
+                self.anti_rollback.advance_serial(trust.serial());
+                self.gate.trust(trust);
                 self.reloads_taken.fetch_add(1, Ordering::Relaxed);
-                judge_again(shared);
+                recheck(shared);
             }
             Err(error) => {
                 tracing::error!(%error, "the new trust policy is not used; the last one stays");
@@ -99,15 +100,17 @@ impl TrustFiles {
     }
 }
 
-/// On this thread, and not behind the loads: one of those may take minutes, and what is revoked must not serve so long.
-fn judge_again(shared: &Shared) {
+/// On this thread, and not queued behind loads: a load may take minutes, and revoked deployments must stop sooner.
+fn recheck(shared: &Shared) {
     let Some(loader) = shared.loader.get() else { return };
-    if catch_unwind(AssertUnwindSafe(|| loader.judge_again())).is_err() {
-        tracing::error!("verifying what serves panicked; it is verified with the next snapshot");
+    if catch_unwind(AssertUnwindSafe(|| loader.recheck())).is_err() {
+        tracing::error!(
+            "verifying the serving deployments panicked; they are verified with the next snapshot"
+        );
     }
 }
 
-/// Where what was taken is kept unless a folder is named.
+/// The default folder of the anti-rollback file.
 fn beside(policy: &Path) -> PathBuf {
     let mut name = policy.as_os_str().to_owned();
     name.push(".state");
@@ -124,7 +127,7 @@ fn refused(path: &Path) -> impl FnOnce(Refused) -> TrustError {
     move |refused| TrustError::Refused { path, refused: Box::new(refused) }
 }
 
-/// One byte more than is taken: whoever reads it refuses it as too large.
+/// One byte more than is allowed, so that the parser refuses it as too large.
 fn read(path: &Path, bytes_max: usize) -> Result<Vec<u8>, TrustError> {
     let unreadable = |cause| TrustError::Unreadable { path: path.to_owned(), cause };
     let mut bytes = Vec::new();

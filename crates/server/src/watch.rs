@@ -4,7 +4,7 @@
 use crate::control::Control;
 use crate::drain::Phase;
 use crate::files::Watch;
-use crate::lane_thread::Shared;
+use crate::shared::Shared;
 use flyball_core::snapshot::Bundle;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A look is one call of the kernel, and whoever rolls back waits for it.
+/// A look is one system call, and a rollback waits for it.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Only the index is watched: it is written last, when its signature and its documents are there.

@@ -1,7 +1,7 @@
 //! Windows against a list of all events ever.
 
 use super::*;
-use crate::{FeatureSettings, Features, LaneFeatures, Wall};
+use crate::{FeatureSettings, Features, LaneFeatures};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
 //! The batcher against runners made for the test: what is batched must come back as if it had run alone.
 
-use crate::batch::Ticket;
 use crate::job::Job;
 use crate::schedule::Taken;
-use crate::stages::admit::{Ask, admit};
+use crate::stages::admit::{Demand, admit};
+use crate::stages::queue::{RunTicket, queue};
 use crate::testing::{Made, Runs, column, lanes};
 use crate::{Lane, LaneInbox, Model, batch};
 use flyball_core::{Fault, FaultKind, Nanos, Priority, TensorData};
@@ -27,8 +27,8 @@ fn no_inbox() -> LaneInbox<()> {
     LaneInbox(tokio::sync::mpsc::channel(1).1)
 }
 
-fn ask(deadline: Option<Nanos>) -> Ask {
-    Ask { rows: 1, priority: Priority::Normal, deadline }
+fn ask(deadline: Option<Nanos>) -> Demand {
+    Demand { rows: 1, priority: Priority::Normal, deadline }
 }
 
 /// Runs all requests at once on a lane, and gives back each one's answer in order.
@@ -43,8 +43,8 @@ fn answers(lane: &Rc<Lane<Runs>>, requests: &[(Arc<Model<()>>, Vec<u8>)]) -> Vec
         let one = |(model, rows): (Arc<Model<()>>, Vec<u8>)| {
             let lane = Rc::clone(lane);
             tokio::task::spawn_local(async move {
-                let ticket = Ticket::new(admit(&lane, &model, ask(None))?, Priority::Normal, None);
-                let (ran, _permit) = batch::run(&lane, &model, vec![column(&rows)], ticket).await?;
+                let ticket = RunTicket::new(admit(&lane, &model, ask(None))?, Priority::Normal, None);
+                let (ran, _permit) = queue(&lane, &model, vec![column(&rows)], ticket).await?;
                 match &ran.outputs[0].data {
                     TensorData::Fixed(bytes) => Ok(bytes.to_vec()),
                     TensorData::Strings(_) => unreachable!(),
@@ -225,8 +225,8 @@ fn a_model_that_is_slow_runs_on_a_compute_lane_and_one_that_is_fast_where_its_re
         let mut lanes = lanes(1);
         let (compute, mut inbox) = lanes.pop().unwrap();
         let (lane, _) = lanes.pop().unwrap();
-        let ticket = Ticket::new(admit(&lane, &model, ask(None)).unwrap(), Priority::Normal, None);
-        let mut run = Box::pin(batch::run(&lane, &model, vec![column(&[1])], ticket));
+        let ticket = RunTicket::new(admit(&lane, &model, ask(None)).unwrap(), Priority::Normal, None);
+        let mut run = Box::pin(queue(&lane, &model, vec![column(&[1])], ticket));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let pending = poll_fn(|context| Poll::Ready(run.as_mut().poll(context).is_pending()));
         assert!(runtime.block_on(pending));

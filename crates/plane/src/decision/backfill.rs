@@ -5,9 +5,9 @@
 
 use super::compile;
 use crate::stages::features::window_event;
-use flyball_core::Clock;
+use flyball_core::{Clock, Wall};
 use flyball_decision::{DecisionDocument, KeyBuffer, Program, RowReader, Rows};
-use flyball_features::{FeatureSettings, Features, LaneFeatures, Wall, Why, Window, Windowed};
+use flyball_features::{FeatureSettings, Features, LaneFeatures, Why, Window, Windowed};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::runtime::Runtime;

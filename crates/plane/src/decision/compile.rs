@@ -2,10 +2,10 @@
 //! its sources and windows opened. Whatever is wrong refuses the whole deployment.
 
 use super::Decision;
-use crate::governed::answers::Answers;
-use crate::governed::preamble::Preamble;
-use crate::{Model, candidate};
-use flyball_core::snapshot;
+use crate::idempotency::Answers;
+use crate::row_record::preamble;
+use crate::{Model, plan};
+use flyball_core::snapshot::{self, SnapshotFaults};
 use flyball_core::{DecidedBy, Digest, Meters};
 use flyball_decision::{
     CacheDocument, DecisionDocument, ExplainDocument, FeatureDocument, ModelFacts, Program, SourceDocument,
@@ -24,26 +24,29 @@ const UNSEEN: &str = "tensors sent to its models are to be recorded (`expose`), 
 const UNRECORDED: &str = "its decisions are to be recorded (`record`), and this server has no journal; give it one by \
                           journal_folder, or take `record` out";
 
-/// What a decision is loaded into.
-pub(crate) struct Surroundings<'a, M> {
-    pub(crate) base: &'a Path,
-    pub(crate) features: &'a Features,
-    pub(crate) meters: &'a dyn Meters<M>,
+/// Why a candidate of another kind is refused.
+pub const CANDIDATE_KIND_MISMATCH: &str = "candidate: a decision can only be tried against a decision, and a model against a model; promote it without a share";
+
+/// What a decision is compiled for.
+pub struct DecisionContext<'a, M> {
+    pub base: &'a Path,
+    pub features: &'a Features,
+    pub meters: &'a dyn Meters<M>,
     /// What serves under this name, if anything does.
-    pub(crate) before: Option<&'a Decision<M>>,
+    pub before: Option<&'a Decision<M>>,
     /// Somebody keeps records, or nobody needs to: what is decided offline is none.
-    pub(crate) records: bool,
+    pub records: bool,
     /// Of what makes runs differ from machine to machine.
-    pub(crate) runtime: Digest,
+    pub runtime: Digest,
 }
 
-pub(crate) fn compile<M>(
+pub fn compile_decision<M>(
     deployment: &snapshot::Deployment,
     decision: &Json,
     versions: &[Arc<Model<M>>],
-    around: &Surroundings<'_, M>,
+    around: &DecisionContext<'_, M>,
 ) -> Result<Decision<M>, String> {
-    let document = candidate::decision(deployment, decision)?;
+    let document = with_candidate(deployment, decision)?;
     let program = program(&document, versions, around.base)?;
     if program.record.demanded && !around.records {
         return Err(UNRECORDED.to_owned());
@@ -54,9 +57,11 @@ pub(crate) fn compile<M>(
     let (models, by) = models(&program, deployment, versions)?;
     let outcomes = outcomes(&document);
     let of_variant = |models: &[usize]| models.iter().map(|&model| by[model].clone()).collect();
-    let decided_by = program.variants.iter().map(|variant| of_variant(&variant.models)).collect();
+    let decided_by: Vec<Arc<[DecidedBy]>> =
+        program.variants.iter().map(|variant| of_variant(&variant.models)).collect();
     let sources = sources(&program, around.base, around.features)?;
-    let preamble = Preamble::new(&deployment.name, &program, &by, &around.runtime);
+    let variants: Vec<_> = decided_by.iter().map(|by| &**by).collect();
+    let preamble = preamble(&deployment.name, &program, &variants, around.runtime);
     let windows = windows(&deployment.name, &document, &program, &sources, around.features)?;
     Ok(Decision {
         name: deployment.name.as_str().into(),
@@ -71,9 +76,22 @@ pub(crate) fn compile<M>(
         sources,
         windows,
         preamble,
+        steps: plan::steps(&program),
         answers: around.before.map_or_else(Answers::new, |before| Arc::clone(&before.answers)),
         program,
     })
+}
+
+/// The decision that serves: the document's own, with its candidate as a further variant.
+fn with_candidate(deployment: &snapshot::Deployment, decision: &Json) -> Result<DecisionDocument, String> {
+    let read =
+        |decision| DecisionDocument::read(decision).map_err(|fault| SnapshotFaults(vec![fault]).to_string());
+    let document = read(decision)?;
+    let Some(candidate) = &deployment.candidate else { return Ok(document) };
+    let Some(theirs) = &candidate.decision else { return Err(CANDIDATE_KIND_MISMATCH.to_owned()) };
+    let theirs = read(theirs).map_err(|why| format!("candidate: {why}"))?;
+    let trying = document.trying(&theirs, candidate.share, candidate.shadow);
+    trying.map_err(|faults| format!("candidate: {faults}"))
 }
 
 fn outcomes(document: &DecisionDocument) -> Vec<Arc<str>> {

@@ -63,7 +63,7 @@ impl<J> PartialEq for Entry<J> {
 
 impl<J> Eq for Entry<J> {}
 
-/// What becomes of the job that stands first.
+/// What to do with the first job.
 enum Verdict {
     Joins,
     Drop,

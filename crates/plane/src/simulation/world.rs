@@ -5,7 +5,7 @@ use crate::batch::{self, Run};
 use crate::job::Job;
 use crate::reply::Waiting;
 use crate::schedule::{BatchWait, Queued, Taken};
-use crate::stages::admit::{Ask, admit};
+use crate::stages::admit::{Demand, admit};
 use crate::testing::{Made, Runs, column, lanes};
 use crate::{Lane, LaneInbox, Model, share};
 use flyball_core::{Fault, FaultKind, Nanos, Priority, Stage};
@@ -190,7 +190,7 @@ impl World {
         let hangs_up = self.trouble && below(random, 20) == 0;
         let number = self.callers.len();
         let mut caller = Caller { deadline, waiting: None, end: None };
-        match admit(lane, &model, Ask { rows, priority, deadline }) {
+        match admit(lane, &model, Demand { rows, priority, deadline }) {
             Err(fault) => caller.end = Some(End::Refused(fault.kind)),
             Ok(permit) => {
                 let (promise, waiting) = lane.slots.pair();

@@ -1,52 +1,63 @@
-//! The door: refused here costs nothing further. Bounds on what is in flight, on how long a request would wait, and on
-//! deadlines that cannot be kept; a model that fails again and again is left alone for a while.
+//! Admission: what is refused here costs nothing further. Limits on requests in flight, on the expected wait, and on deadlines
+//! that cannot be met; a model that keeps failing is left alone for a while. Decisions reserve slots for their records as well.
 
 use crate::admission::Permit;
+use crate::decision_walk::DecisionWalk;
+use crate::plan::{ModelStep, Plan};
 use crate::pressure::memory_full;
+use crate::remedies::remedy;
+use crate::row_buffers::{Progress, RowState};
+use crate::stages::record::fault;
+use crate::walk::Walk;
 use crate::{Lane, Model, Plane};
 use flyball_core::{Fault, FaultKind, Nanos, Priority, Sink, Stage};
+use flyball_decision::{Durability, Remedy, WhenUnavailable};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a request wants of its model.
+/// What a request asks of its model.
 #[derive(Clone, Copy)]
-pub(crate) struct Ask {
+pub(crate) struct Demand {
     pub(crate) rows: usize,
     pub(crate) priority: Priority,
     pub(crate) deadline: Option<Nanos>,
 }
 
 /// A permit to run the model once, or the reason why not.
-pub(crate) fn admit<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, ask: Ask) -> Result<Permit, Fault> {
-    judge(lane, model, ask)?;
+pub(crate) fn admit<S: Sink>(
+    lane: &Lane<S>,
+    model: &Model<S::Model>,
+    demand: Demand,
+) -> Result<Permit, Fault> {
+    check(lane, model, demand)?;
     let permit = enter(&lane.plane, model)?;
     model.breaker.enter(lane.now()).map_err(|pause| broken(model, Stage::Admit, pause))?;
     Ok(permit)
 }
 
-/// A permit to run several models one after the other. The first is waited for; of the others it is only asked whether
-/// they could be run at all.
+/// A permit to run several models one after the other. The wait is for the first; of the others it only checks that they can
+/// run at all.
 pub(crate) fn admit_all<'m, S: Sink>(
     lane: &Lane<S>,
     mut models: impl Iterator<Item = &'m Arc<Model<S::Model>>>,
-    ask: Ask,
+    demand: Demand,
 ) -> Result<Permit, Fault>
 where
     S::Model: 'm,
 {
     let first = models.next().expect("a variant has a model");
-    let permit = admit(lane, first, ask)?;
+    let permit = admit(lane, first, demand)?;
     for model in models {
-        judge(lane, model, ask)?;
+        check(lane, model, demand)?;
         model.breaker.enter(lane.now()).map_err(|pause| broken(model, Stage::Admit, pause))?;
     }
     Ok(permit)
 }
 
-/// Whether a request may come in, as far as waiting is concerned.
-pub(crate) fn judge<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, ask: Ask) -> Result<(), Fault> {
+/// Whether a request could be answered in time.
+pub(crate) fn check<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, demand: Demand) -> Result<(), Fault> {
     let now = lane.now();
-    if ask.deadline.is_some_and(|deadline| deadline <= now) {
+    if demand.deadline.is_some_and(|deadline| deadline <= now) {
         let text = "the deadline passed before the request was read";
         return Err(Fault::new(FaultKind::DeadlinePassed, Stage::Admit, text));
     }
@@ -56,20 +67,20 @@ pub(crate) fn judge<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, ask: Ask) 
     if let Some(pause) = model.breaker.refuses(now) {
         return Err(broken(model, Stage::Admit, pause));
     }
-    let inline = model.service.inline(ask.rows, lane.plane.limits.inline_run_max);
-    let wait_at = |home| lane.plane.wait(home, model, ask.priority, ask.deadline, now);
+    let inline = model.service.inline(demand.rows, lane.plane.limits.inline_run_max);
+    let wait_at = |home| lane.plane.wait(home, model, demand.priority, demand.deadline, now);
     if !inline || lane.plane.home(model, lane.id).is_none() {
         let home = lane.plane.least_loaded(model, inline);
-        return within(model, ask, home.map_or(Duration::ZERO, wait_at), now);
+        return within(model, demand, home.map_or(Duration::ZERO, wait_at), now);
     }
-    // Lanes share what they have too much of, so a long queue here is no reason while another home has little to do.
-    within(model, ask, wait_at(lane.id), now).or_else(|fault| {
+    // Lanes hand work to each other, so a long queue here is no reason to refuse while another home has little to do.
+    within(model, demand, wait_at(lane.id), now).or_else(|fault| {
         let homes = lane.plane.homes(model, true);
         let count = u32::try_from(homes.clone().count()).unwrap_or(u32::MAX);
         if count < 2 {
             Err(fault)
         } else {
-            within(model, ask, homes.map(wait_at).sum::<Duration>() / count, now)
+            within(model, demand, homes.map(wait_at).sum::<Duration>() / count, now)
         }
     })
 }
@@ -80,14 +91,14 @@ pub(crate) fn broken<M>(model: &Model<M>, stage: Stage, pause: Duration) -> Faul
     Fault::new(FaultKind::BreakerOpen, stage, text).retry_after(pause)
 }
 
-/// Part of the time to the deadline that wait and run may take together. The rest is for what no estimate knows: the way
-/// back, the host's own pauses, a run that is slower than most.
+/// The part of the deadline that wait and run may use. The rest is a safety margin: the way back, pauses of the host, a run
+/// that is slower than most.
 const USED_MAX: (u32, u32) = (3, 4);
 
-/// Whether a request that waits for so long still gets its answer in time.
-fn within<M>(model: &Model<M>, ask: Ask, wait: Duration, now: Nanos) -> Result<(), Fault> {
-    let left = ask.deadline.map(|deadline| deadline.since(now));
-    let run = model.service.run_time(ask.rows);
+/// Whether a request that waits this long is still answered in time.
+fn within<M>(model: &Model<M>, demand: Demand, wait: Duration, now: Nanos) -> Result<(), Fault> {
+    let left = demand.deadline.map(|deadline| deadline.since(now));
+    let run = model.service.run_time(demand.rows);
     if let Some(left) = left.filter(|left| run > *left) {
         let text = format!(
             "the deadline is in {}, but a run of model '{}' takes {}; allow more time",
@@ -126,4 +137,89 @@ fn enter<M>(plane: &Plane<M>, model: &Model<M>) -> Result<Permit, Fault> {
 fn seconds(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1e3;
     if ms < 10.0 { format!("{ms:.1} ms") } else { format!("{ms:.0} ms") }
+}
+
+/// A variant whose models may be run.
+pub(crate) struct Admitted {
+    pub(crate) variant: usize,
+    pub(crate) permit: Permit,
+}
+
+impl<S: Sink> DecisionWalk<'_, S> {
+    /// Reserves a journal slot for the record of each row. Where there is none, no row is decided, unless the decision's
+    /// author wants answers without records.
+    pub(crate) fn reserve_slots(&mut self) {
+        let rows = self.buffers.states.len();
+        let program = &self.decision.program;
+        let slots = match program.record.durability {
+            Durability::Buffered => rows,
+            // Each may need a second: that its client hung up during the wait for the disk.
+            Durability::Sync => 2 * rows,
+        };
+        let Err(why) = self.slots.reserve(slots) else { return };
+        if program.record.when_unavailable == WhenUnavailable::FailClosed {
+            let which =
+                self.buffers.rows_where(|state| may_decide(state, |kind| remedy(&program.remedies, kind)));
+            self.buffers.fail(&which, &fault(Stage::Admit, why));
+            self.buffers.done_with(which);
+        }
+    }
+
+    /// Once more, for rows whose remedy is a second attempt.
+    pub(crate) fn reserve_slots_again(&mut self) {
+        let closed = self.decision.program.record.when_unavailable == WhenUnavailable::FailClosed;
+        if closed && self.slots.unavailable().is_some() {
+            self.reserve_slots();
+        }
+    }
+
+    /// Admits the open rows of the plan's first variant that has any; where that fails, those rows do. Other variants are
+    /// admitted when they run: no request holds two permits.
+    pub(crate) fn admit(&mut self, plan: &Plan<'_>) -> Option<Admitted> {
+        for step in plan.steps.iter().filter(|step| step.first) {
+            let which = self.buffers.rows_where(|state| state.open() && state.variant == step.variant);
+            let admitted = (!which.is_empty()).then(|| {
+                let permit = self.permit(step.variant, which.len(), plan);
+                permit.map_err(|fault| self.buffers.fail(&which, &fault)).ok()
+            });
+            self.buffers.done_with(which);
+            if let Some(permit) = admitted {
+                return permit.map(|permit| Admitted { variant: step.variant, permit });
+            }
+        }
+        None
+    }
+
+    /// What this step's variant was admitted with, or a new permit: another variant's knows nothing of these models.
+    pub(crate) fn admit_step(
+        &self,
+        step: &ModelStep,
+        rows: usize,
+        admitted: Option<Admitted>,
+        plan: &Plan<'_>,
+        walk: &mut Walk<S>,
+    ) -> Result<Admitted, Fault> {
+        let variant = step.variant;
+        match admitted.filter(|admitted| admitted.variant == variant) {
+            Some(admitted) => Ok(admitted),
+            None => {
+                let permit = walk.stage(Stage::Admit, self.permit(variant, rows, plan))?;
+                Ok(Admitted { variant, permit })
+            }
+        }
+    }
+
+    fn permit(&self, variant: usize, rows: usize, plan: &Plan<'_>) -> Result<Permit, Fault> {
+        let demand = Demand { rows, priority: self.ask.priority, deadline: plan.deadline };
+        let variant = &self.decision.program.variants[variant];
+        admit_all(self.lane, self.decision.variant_models(variant), demand)
+    }
+}
+
+/// Whether a row may be decided: valid rows, and those whose remedy decides.
+fn may_decide(state: &RowState, remedy: impl Fn(FaultKind) -> Remedy) -> bool {
+    match &state.progress {
+        Progress::Failed(fault) => !matches!(remedy(fault.kind), Remedy::Error | Remedy::Shed),
+        Progress::Open | Progress::Decided { .. } => true,
+    }
 }

@@ -1,45 +1,49 @@
-//! What a decision must know beside the request: windows over past events, records of stores, and what is computed from
-//! both. What is at hand is taken at once; the rest is asked for at the same time, within the deadline.
+//! Features: windows over past events, records of stores, and what is computed from both. What is in memory is read at once;
+//! the rest is requested concurrently, within the deadline.
 
-use crate::governed::work::{State, Work, give_way};
+use crate::decision_walk::DecisionWalk;
+use crate::plan::{Attempt, Plan};
+use crate::remedies::remedy;
+use crate::row_buffers::{Progress, RowBuffers, RowState, give_way};
 use crate::{Decision, Lane};
 use flyball_core::{Fault, FaultKind, Nanos, Scalar, Sink, Stage, WindowOp};
 use flyball_decision::{
-    CompiledReaction, FeatureFact, FeatureFrom, FeaturePlan, KeyBuffer, Origin, Program, Rows,
+    CompiledReaction, FeatureFact, FeatureFrom, FeaturePlan, KeyBuffer, Origin, Program, Remedies, Remedy,
+    Rows,
 };
 use flyball_features::{Event, Lookup, Record, Why, WindowValue, Windowed};
 use futures_util::future::join_all;
 use std::time::Duration;
 
-/// Questions of one request that are under way at once: a long list must not take all that its lane may ask.
+/// Concurrent lookups of one request: a long list must not use up its lane's.
 const ASKED_MAX: usize = 256;
 
 /// When a request came by the time of day, and how long its features may take.
 #[derive(Clone, Copy)]
-pub(crate) struct Occasion {
-    pub(crate) unix_ms: i64,
-    pub(crate) deadline: Option<Nanos>,
-    pub(crate) event: EventIs,
+struct Occasion {
+    unix_ms: i64,
+    deadline: Option<Nanos>,
+    event: EventIs,
 }
 
-/// How a request's event stands to windows.
+/// What a request's event is to windows.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EventIs {
+enum EventIs {
     New,
     /// An attempt before this one may have added it: it is among those of the past now. A window that excludes the
     /// current event and is read for the first time then, as by a caller's retry under the same key, counts it all the
     /// same: one event too many, for as long as it is within the window. Nobody knows of a window which of its events is
     /// the one that was added.
     Counted,
-    /// It is none of those that really happened: nobody is asked for what it did not bring along.
+    /// An offline row, and no real event: features that it does not bring are not looked up.
     Unreal,
 }
 
 /// What was found for one feature of one row.
 enum Found {
-    /// There is nothing to ask with.
+    /// Its key is missing.
     NoKey,
-    /// There is nobody to ask.
+    /// An offline row did not bring it.
     NotGiven,
     /// The deadline passed before anything was asked.
     NoTime,
@@ -47,12 +51,66 @@ enum Found {
     Window(Windowed),
 }
 
-/// Finds the features of these rows that are not known yet. A row that lacks one that it must have fails, and the others
-/// go on. Tells whether any window may have been written.
-pub(crate) async fn features<S: Sink>(
+impl<S: Sink> DecisionWalk<'_, S> {
+    /// Reads the features that this attempt needs. Rows that must have one and do not get it fail.
+    pub(crate) async fn features(&mut self, plan: &Plan<'_>) {
+        let remedies = &self.decision.program.remedies;
+        let which = self.buffers.rows_where(|state| match plan.attempt {
+            Attempt::First => reads_features(state, remedies),
+            Attempt::Second => lacks_features(state),
+        });
+        if !which.is_empty() {
+            self.read_features(&which, plan.deadline).await;
+        }
+        self.buffers.done_with(which);
+    }
+
+    async fn read_features(&mut self, which: &[usize], deadline: Option<Nanos>) {
+        let event = match (self.lane.plane.services.offline, self.counted) {
+            (true, _) => EventIs::Unreal,
+            (false, true) => EventIs::Counted,
+            (false, false) => EventIs::New,
+        };
+        let occasion = Occasion { unix_ms: self.unix_ms, deadline, event };
+        let before = self.counted;
+        // Before the first await: a client that hangs up meanwhile may have been counted.
+        self.count_as(before || event == EventIs::New);
+        let written = find_features(self.lane, self.decision, &mut self.buffers, which, occasion).await;
+        self.count_as(before || written);
+    }
+
+    fn count_as(&mut self, counted: bool) {
+        self.counted = counted;
+        if let Some(claim) = &mut self.claim {
+            claim.counted = counted;
+        }
+    }
+}
+
+/// Rows that go on, and those whose remedy reads features too. A row that violates the schema is no event.
+fn reads_features(state: &RowState, remedies: &Remedies) -> bool {
+    match &state.progress {
+        Progress::Open => true,
+        Progress::Decided { .. } => false,
+        Progress::Failed(fault) => {
+            fault.kind != FaultKind::FieldsInvalid
+                && matches!(remedy(remedies, fault.kind), Remedy::Rules | Remedy::Retry | Remedy::Previous)
+        }
+    }
+}
+
+/// Rows of a second attempt that failed for want of a feature.
+fn lacks_features(state: &RowState) -> bool {
+    let cause = state.remedy.as_ref().map(|remedied| remedied.cause);
+    state.open() && cause == Some(FaultKind::FeatureUnavailable)
+}
+
+/// Finds the features of these rows that are not known yet. A row that lacks a required one fails, and the others go on.
+/// Returns whether any window may have been written.
+async fn find_features<S: Sink>(
     lane: &Lane<S>,
     decision: &Decision<S::Model>,
-    work: &mut Work,
+    buffers: &mut RowBuffers,
     which: &[usize],
     occasion: Occasion,
 ) -> bool {
@@ -62,14 +120,14 @@ pub(crate) async fn features<S: Sink>(
     for (done, &row) in which.iter().enumerate() {
         give_way(done).await;
         for (feature, plan) in decision.program.features.iter().enumerate() {
-            if known(work.rows.fact(row, feature).origin) {
+            if known(buffers.rows.fact(row, feature).origin) {
                 continue;
             }
-            match asked.at_hand(plan, feature, &work.rows, row) {
+            match asked.at_hand(plan, feature, &buffers.rows, row) {
                 Some(found) => {
                     // An embedded window was stepped.
                     written |= matches!(found, Found::Window(_));
-                    settle(&decision.program, work, row, feature, found);
+                    settle(&decision.program, buffers, row, feature, found);
                 }
                 None if computed(plan) => {}
                 None => later.push((row, feature)),
@@ -77,23 +135,23 @@ pub(crate) async fn features<S: Sink>(
         }
     }
     for some in later.chunks(ASKED_MAX) {
-        let rows = &work.rows;
+        let rows = &buffers.rows;
         let answers = join_all(some.iter().map(|&(row, feature)| asked.ask(feature, rows, row))).await;
         for (&(row, feature), found) in some.iter().zip(answers) {
             written |= sent(&found);
-            settle(&decision.program, work, row, feature, found);
+            settle(&decision.program, buffers, row, feature, found);
         }
     }
-    compute(&decision.program, work, which).await;
+    compute(&decision.program, buffers, which).await;
     written && occasion.event == EventIs::New
 }
 
-/// What was declared in a feature's place is no knowledge: it may be there the second time.
+/// A declared default is not knowledge: the second attempt may find the feature.
 fn known(origin: Origin) -> bool {
     !matches!(origin, Origin::None | Origin::Declared)
 }
 
-/// Whether a shared window may have got the event.
+/// Whether a shared window may have received the event.
 fn sent(found: &Found) -> bool {
     match found {
         Found::NoKey | Found::NotGiven | Found::NoTime | Found::Record(_) => false,
@@ -106,13 +164,13 @@ fn computed(plan: &FeaturePlan) -> bool {
 }
 
 /// In the order of the document: each may use those before it.
-async fn compute(program: &Program, work: &mut Work, which: &[usize]) {
+async fn compute(program: &Program, buffers: &mut RowBuffers, which: &[usize]) {
     for (done, &row) in which.iter().enumerate() {
         give_way(done).await;
         for (feature, plan) in program.features.iter().enumerate().filter(|(_, plan)| computed(plan)) {
-            let given = work.rows.fact(row, feature).origin == Origin::Given;
-            if !given && !program.compute(&mut work.rows, row, feature) {
-                fail(work, row, plan, "it cannot be told from what is there");
+            let given = buffers.rows.fact(row, feature).origin == Origin::Given;
+            if !given && !program.compute(&mut buffers.rows, row, feature) {
+                fail(buffers, row, plan, "it cannot be told from what is there");
             }
         }
     }
@@ -125,7 +183,7 @@ struct Asked<'a, S: Sink> {
 }
 
 impl<S: Sink> Asked<'_, S> {
-    /// What needs no waiting; none: it must be asked for, or computed.
+    /// What needs no wait; none where it must be requested or computed.
     fn at_hand(&self, plan: &FeaturePlan, feature: usize, rows: &Rows, row: usize) -> Option<Found> {
         let mut buffers = [KeyBuffer::new(), KeyBuffer::new()];
         match &plan.from {
@@ -134,14 +192,14 @@ impl<S: Sink> Asked<'_, S> {
             FeatureFrom::Lookup { source, key, .. } => {
                 let Some(key) = key.text(rows, row, &mut buffers[0]) else { return Some(Found::NoKey) };
                 let source = self.decision.sources.get(*source)?;
-                self.lane.desk.features.lookup_cached(source, key).map(Found::Record)
+                self.lane.services.features.lookup_cached(source, key).map(Found::Record)
             }
             FeatureFrom::Window { .. } => {
                 let Some(event) = self.event(plan, rows, row, &mut buffers) else {
                     return Some(Found::NoKey);
                 };
                 let window = self.decision.windows.get(feature)?.as_ref()?;
-                self.lane.desk.features.window_embedded(window, event).map(Found::Window)
+                self.lane.services.features.window_embedded(window, event).map(Found::Window)
             }
         }
     }
@@ -150,7 +208,7 @@ impl<S: Sink> Asked<'_, S> {
     async fn ask(&self, feature: usize, rows: &Rows, row: usize) -> Found {
         let plan = &self.decision.program.features[feature];
         let mut buffers = [KeyBuffer::new(), KeyBuffer::new()];
-        let (features, deadline) = (&self.lane.desk.features, self.occasion.deadline);
+        let (features, deadline) = (&self.lane.services.features, self.occasion.deadline);
         match &plan.from {
             FeatureFrom::Lookup { source, key, .. } => {
                 let key = key.text(rows, row, &mut buffers[0]);
@@ -188,7 +246,7 @@ impl<S: Sink> Asked<'_, S> {
     }
 }
 
-/// The event that a row is for a window; none where its key is missing, or the feature is no window.
+/// A row as a window's event; none where its key is missing, or the feature is no window.
 pub(crate) fn window_event<'r>(
     plan: &'r FeaturePlan,
     rows: &'r Rows,
@@ -209,10 +267,10 @@ pub(crate) fn window_event<'r>(
     Some(Event { key, at_ms, value, current: *current, write: true })
 }
 
-/// Sets a feature by what was found, or does what is declared for the case that it was not.
-fn settle(program: &Program, work: &mut Work, row: usize, feature: usize, found: Found) {
+/// Sets a feature to what was found, or reacts as declared where nothing was.
+fn settle(program: &Program, buffers: &mut RowBuffers, row: usize, feature: usize, found: Found) {
     let plan = &program.features[feature];
-    let rows = &mut work.rows;
+    let rows = &mut buffers.rows;
     let failed = match found {
         Found::NoKey => react(program, rows, (row, feature), &plan.on_missing, "its key is missing"),
         Found::NotGiven => react(program, rows, (row, feature), &plan.on_missing, "the row did not bring it"),
@@ -230,7 +288,7 @@ fn settle(program: &Program, work: &mut Work, row: usize, feature: usize, found:
         Found::Record(lookup) => looked_up(program, rows, (row, feature), lookup),
     };
     if let Some(why) = failed {
-        fail(work, row, plan, why);
+        fail(buffers, row, plan, why);
     }
 }
 
@@ -315,10 +373,10 @@ fn react(
 }
 
 /// A row that failed before goes on to its remedy without the feature.
-fn fail(work: &mut Work, row: usize, plan: &FeaturePlan, why: &str) {
-    if work.lines[row].open() {
+fn fail(buffers: &mut RowBuffers, row: usize, plan: &FeaturePlan, why: &str) {
+    if buffers.states[row].open() {
         let text = format!("feature '{}' is not there: {why}; try again, or see its source", plan.name);
-        work.lines[row].state =
-            State::Failed(Fault::new(FaultKind::FeatureUnavailable, Stage::Features, text));
+        buffers.states[row].progress =
+            Progress::Failed(Fault::new(FaultKind::FeatureUnavailable, Stage::Features, text));
     }
 }

@@ -1,33 +1,73 @@
-//! Guards, and the policy's verdict on rows that have their scores.
+//! Guards, and the policy's verdict: on scores, on rules alone, or as declared.
 
-use crate::Decision;
-use crate::governed::work::{State, Work, give_way};
-use flyball_core::{Fault, FaultKind, Stage};
-use flyball_decision::GuardFault;
+use crate::decision_walk::DecisionWalk;
+use crate::plan::{ModelStep, Plan};
+use crate::row_buffers::{Progress, give_way};
+use crate::walk::Walk;
+use flyball_core::{Fault, FaultKind, Sink, Stage};
+use flyball_decision::{Fired, GuardFault, RowWay, Verdict};
 
-/// Open rows whose fields and features are outside their guards fail.
-pub(crate) async fn guard<M>(decision: &Decision<M>, work: &mut Work) {
-    for row in 0..work.lines.len() {
-        give_way(row).await;
-        if work.lines[row].open()
-            && let Err(fault) = decision.program.policy.inputs_guarded(&work.rows, row)
-        {
-            work.lines[row].state = State::Failed(violated(&fault));
+impl<S: Sink> DecisionWalk<'_, S> {
+    /// Decides rows that no model is to score. Open rows whose fields or features are outside their guards fail.
+    pub(crate) async fn policy_before_models(&mut self, plan: &Plan<'_>, walk: &mut Walk<S>) {
+        self.evaluate_rules(|way| way == Some(RowWay::Rules));
+        for row in 0..self.buffers.states.len() {
+            give_way(row).await;
+            let buffers = &mut *self.buffers;
+            if buffers.states[row].open()
+                && let Err(fault) = self.decision.program.policy.inputs_guarded(&buffers.rows, row)
+            {
+                buffers.states[row].progress = Progress::Failed(violated(&fault));
+            }
+        }
+        if plan.steps.is_empty() {
+            self.evaluate_rules(|_way| true);
+            walk.stage(Stage::Policy, ());
+        }
+    }
+
+    /// Evaluates the policy for those of the rows that have all scores of their variant.
+    pub(crate) async fn policy(&mut self, step: &ModelStep, rows: &[usize]) {
+        if !step.last {
+            return;
+        }
+        let (program, buffers) = (&self.decision.program, &mut *self.buffers);
+        for (done, &row) in rows.iter().enumerate() {
+            give_way(done).await;
+            if !buffers.states[row].open() {
+                continue;
+            }
+            let score = program.score(step.variant, row, &buffers.scores);
+            buffers.states[row].progress = match program.policy.judge(&buffers.rows, row, Some(score)) {
+                Ok(verdict) => Progress::Decided { verdict, score: Some(score) },
+                Err(fault) => Progress::Failed(violated(&fault)),
+            };
+        }
+    }
+
+    /// The same declared outcome for each open row.
+    pub(crate) fn decide_open(&mut self, outcome: usize) {
+        for state in self.buffers.states.iter_mut().filter(|state| state.open()) {
+            state.progress = Progress::Decided { verdict: declared(outcome), score: None };
+        }
+    }
+
+    /// Decides open rows of these ways by the rules alone.
+    fn evaluate_rules(&mut self, wanted: impl Fn(Option<RowWay>) -> bool) {
+        let (policy, buffers) = (&self.decision.program.policy, &mut *self.buffers);
+        for (row, state) in buffers.states.iter_mut().enumerate().filter(|(_, state)| state.open()) {
+            if wanted(buffers.rows.way(row))
+                && let Ok(verdict) = policy.judge(&buffers.rows, row, None)
+            {
+                state.progress = Progress::Decided { verdict, score: None };
+            }
         }
     }
 }
 
-/// Judges rows by the scores of their variants.
-pub(crate) async fn judge<M>(decision: &Decision<M>, work: &mut Work, which: &[usize]) {
-    let program = &decision.program;
-    for (done, &row) in which.iter().enumerate() {
-        give_way(done).await;
-        let score = program.score(work.lines[row].variant, row, &work.scores);
-        work.lines[row].state = match program.policy.judge(&work.rows, row, Some(score)) {
-            Ok(verdict) => State::Judged { verdict, score: Some(score) },
-            Err(fault) => State::Failed(violated(&fault)),
-        };
-    }
+/// An outcome that was declared, and not evaluated.
+pub(crate) fn declared(outcome: usize) -> Verdict {
+    Verdict { outcome, band: None, fired: Fired::new() }
 }
 
 fn violated(fault: &GuardFault) -> Fault {

@@ -1,28 +1,30 @@
-//! Who reaches what: the deployment that a caller may see, its models where tensors may be sent to them, and the version that
-//! answers. Every transport comes through here.
+//! Which deployment, version and variant serve a request. Every transport comes through here. Lookups are pure functions of the
+//! routes, the caller's access, the name and the number that was drawn for the request.
 //!
-//! A name that a caller may not see is answered like one that is not there. A model that serves a decision is reached by that
+//! A name that a caller may not see is answered like an unknown one. A model that serves a decision is reached through that
 //! decision alone, unless its document says `expose: tensors`.
 
-use crate::{Deployment, Model, Routes};
-use flyball_core::{Access, Fault, FaultKind, ModelRef, Stage};
-use flyball_decision::Expose;
+use crate::decision_walk::DecisionWalk;
+use crate::row_buffers::{Progress, RowState};
+use crate::{Decision, Deployment, Model, Routes};
+use flyball_core::{Access, Fault, FaultKind, ModelRef, Sink, Stage, Verb};
+use flyball_decision::{Expose, RowWay, unit};
 use std::sync::Arc;
 
 /// Names of other deployments in one error, at most.
 const NAMED_MAX: usize = 8;
 
-/// The version that a caller names, or the one that the deployment routes to, of a model that may be reached as such.
+/// The version that the caller names, or else the deployment's own, of a model that takes tensors.
 pub fn route<M>(routes: &Routes<M>, access: &Access, wanted: &ModelRef) -> Result<Arc<Model<M>>, Fault> {
     version(exposed(routes, access, &wanted.name)?, wanted)
 }
 
-/// The same of any deployment that the caller may see: whether it is ready is no secret of its decision.
+/// The same of any deployment that the caller may see: its readiness is no secret.
 pub fn ready<M>(routes: &Routes<M>, access: &Access, wanted: &ModelRef) -> Result<Arc<Model<M>>, Fault> {
     version(visible(routes, access, &wanted.name)?, wanted)
 }
 
-/// A deployment whose models may be reached as such.
+/// A deployment whose models take tensors.
 pub fn exposed<'r, M>(
     routes: &'r Routes<M>,
     access: &Access,
@@ -62,8 +64,8 @@ fn visible<'r, M>(
     }
 }
 
-/// What is served instead, as far as the caller may see it.
-pub(crate) fn others<M>(routes: &Routes<M>, access: &Access, of: impl Fn(&Deployment<M>) -> bool) -> String {
+/// The names that are served and that the caller may see.
+fn others<M>(routes: &Routes<M>, access: &Access, of: impl Fn(&Deployment<M>) -> bool) -> String {
     let seen = routes.deployments().filter(|deployment| access.sees(&deployment.name) && of(deployment));
     let mut names: Vec<_> = seen.map(|deployment| deployment.name.as_str()).collect();
     names.sort_unstable();
@@ -74,11 +76,139 @@ pub(crate) fn others<M>(routes: &Routes<M>, access: &Access, of: impl Fn(&Deploy
     }
 }
 
-pub(crate) fn version<M>(deployment: &Deployment<M>, wanted: &ModelRef) -> Result<Arc<Model<M>>, Fault> {
+fn version<M>(deployment: &Deployment<M>, wanted: &ModelRef) -> Result<Arc<Model<M>>, Fault> {
     let version = wanted.version.as_deref().unwrap_or(&deployment.route);
     deployment.version(version).map(Arc::clone).ok_or_else(|| {
         let have: Vec<_> = deployment.versions.iter().map(|model| &*model.version).collect();
         let text = format!("model '{}' has no version '{version}'; it has {}", wanted.name, have.join(", "));
         Fault::new(FaultKind::VersionNotFound, Stage::Route, text)
     })
+}
+
+/// A model that tensors are sent to.
+pub struct TensorTarget<M> {
+    pub(crate) model: Arc<Model<M>>,
+    /// The decision that it serves, which records these calls.
+    pub(crate) decision: Option<Arc<Decision<M>>>,
+}
+
+/// The model that answers tensors: the version that the caller names, the candidate where `draw` falls into its share, or
+/// else the deployment's own version.
+pub(crate) fn tensor_target<M>(
+    routes: &Routes<M>,
+    access: &Access,
+    wanted: &ModelRef,
+    draw: u64,
+) -> Result<TensorTarget<M>, Fault> {
+    let deployment = exposed(routes, access, &wanted.name)?;
+    access.demand(Verb::Infer, &wanted.name)?;
+    let model = match deployment.trial.as_ref().filter(|_| wanted.version.is_none()) {
+        // Requests for models have nothing to stick to a variant by: each is drawn anew.
+        Some(trial) if unit(draw) < trial.share => Arc::clone(&trial.model),
+        _ => version(deployment, wanted)?,
+    };
+    Ok(TensorTarget { model, decision: deployment.decision.clone() })
+}
+
+/// The decision of that name, where the caller may ask for decisions.
+pub(crate) fn decision_target<M>(
+    routes: &Routes<M>,
+    access: &Access,
+    name: &str,
+) -> Result<Arc<Decision<M>>, Fault> {
+    let found = find_decision(routes, access, name)?;
+    access.demand(Verb::Decide, &found.name).map(|()| found)
+}
+
+/// The decision of that name, where the caller may see it.
+pub fn find_decision<M>(routes: &Routes<M>, access: &Access, name: &str) -> Result<Arc<Decision<M>>, Fault> {
+    let fault = |kind, text: String| Err(Fault::new(kind, Stage::Route, text));
+    let seen = access.sees(name);
+    match (routes.get(name).filter(|_| seen), routes.not_ready(name).filter(|_| seen)) {
+        (Some(deployment), _) => match &deployment.decision {
+            Some(decision) => Ok(Arc::clone(decision)),
+            None => fault(
+                FaultKind::DecisionNotFound,
+                format!("'{name}' is a model without a decision; ask it by /v2/models/{name}/infer"),
+            ),
+        },
+        (None, Some(reason)) => {
+            fault(FaultKind::ModelNotReady, format!("decision '{name}' is not served: {reason}"))
+        }
+        (None, None) => {
+            let others = others(routes, access, |deployment| deployment.decision.is_some());
+            fault(FaultKind::DecisionNotFound, format!("decision '{name}' is not here{others}"))
+        }
+    }
+}
+
+impl<S: Sink> DecisionWalk<'_, S> {
+    /// Gives each row an id and a variant. Rows that match the schema are open, the others have failed.
+    pub(crate) fn route(&mut self) {
+        let (program, buffers, random) =
+            (&self.decision.program, &mut *self.buffers, &self.lane.services.random);
+        program.begin_scores(&buffers.rows, &mut buffers.scores);
+        buffers.runs.begin(buffers.rows.len(), program.models.len());
+        buffers.states.clear();
+        for row in 0..buffers.rows.len() {
+            let progress = if buffers.rows.sound(row) {
+                Progress::Open
+            } else {
+                let faults = buffers.rows.faults(row).cloned().collect();
+                Progress::Failed(Fault::fields_invalid(Stage::Parse, faults))
+            };
+            let variant = match buffers.rows.way(row) {
+                Some(RowWay::Variant(variant)) => variant,
+                _ => program.route.choose(&buffers.rows, row, random.draw()),
+            };
+            buffers.states.push(RowState::new(random.id(self.unix_ms), variant, progress));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Trial;
+    use crate::testing::{AddOne, Made};
+    use flyball_core::Digest;
+
+    fn routes(share: f64) -> Routes<()> {
+        let version = |number: &str| Made::usual().version(number, |_| Box::new(AddOne::default()));
+        let versions = vec![version("1"), version("2")];
+        let trial = Some(Trial { model: Arc::clone(&versions[1]), share });
+        let mut routes = Routes::default();
+        let deployment = Made::usual().deployment("m", Digest::of(b"m"));
+        routes.serve(Arc::new(Deployment { versions, trial, ..deployment }));
+        routes
+    }
+
+    fn answered_by(routes: &Routes<()>, version: Option<&str>, draw: u64) -> String {
+        let wanted = ModelRef { name: "m".into(), version: version.map(Into::into) };
+        tensor_target(routes, &Access::default(), &wanted, draw).unwrap().model.version.to_string()
+    }
+
+    #[test]
+    fn a_draw_below_the_share_is_the_candidates_and_one_at_it_is_not() {
+        let routes = routes(0.25);
+        let quarter = 1_u64 << 62;
+        assert_eq!(answered_by(&routes, None, 0), "2");
+        assert_eq!(answered_by(&routes, None, quarter - 2048), "2");
+        assert_eq!(answered_by(&routes, None, quarter), "1");
+        assert_eq!(answered_by(&routes, None, u64::MAX), "1");
+    }
+
+    #[test]
+    fn who_names_a_version_gets_it_whatever_is_drawn() {
+        for draw in [0, u64::MAX] {
+            assert_eq!(answered_by(&routes(0.5), Some("1"), draw), "1");
+            assert_eq!(answered_by(&routes(0.5), Some("2"), draw), "2");
+        }
+    }
+
+    #[test]
+    fn a_share_of_none_and_of_all_are_just_that() {
+        assert_eq!(answered_by(&routes(0.0), None, 0), "1");
+        assert_eq!(answered_by(&routes(1.0), None, u64::MAX), "2");
+    }
 }

@@ -1,26 +1,37 @@
-//! Request tensors → the model's inputs: by name, in the model's order, of its types and shapes. What does not fit is
-//! named with what the model wants.
+//! The model's inputs: from request tensors, by name, in the model's order, of its types and shapes; or from the columns of a
+//! decision's rows. What does not fit is refused with what the model wants.
 
-use crate::Model;
-use crate::stages::classify;
-use crate::stages::whole::whole;
-use flyball_core::{Fault, InferRequest, Place, RequestedOutput, Stage, Tensor, TensorSpec};
+use crate::decision_walk::DecisionWalk;
+use crate::plan::ModelStep;
+use crate::raw_body::raw_input;
+use crate::{Model, classification};
+use flyball_core::{Fault, InferRequest, Place, RequestedOutput, Sink, Stage, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
-/// The outputs that the caller gets, by place in the model's order.
-pub(crate) type Places = SmallVec<[Place; 4]>;
+/// The outputs that the caller gets, by index in the model's order.
+pub(crate) type SelectedOutputs = SmallVec<[Place; 4]>;
 
-/// Takes the inputs, and the places of the outputs, out of a request.
+/// Takes the inputs, and which outputs are wanted, out of a request.
 pub(crate) fn tensor<M>(
     request: &mut InferRequest,
     model: &Model<M>,
-) -> Result<(Vec<Tensor>, Places), Fault> {
+) -> Result<(Vec<Tensor>, SelectedOutputs), Fault> {
     let mut given = std::mem::take(&mut request.inputs);
     if let Some(body) = request.whole.take() {
-        given.push(whole(body, &model.signature.inputs, model.batching.on())?);
+        given.push(raw_input(body, &model.signature.inputs, model.batching.on())?);
     }
     let inputs = inputs(given, &model.signature.inputs, model.batching.on())?;
-    Ok((inputs, places(&request.outputs, &model.signature.outputs, request.binary_outputs)?))
+    Ok((inputs, selected(&request.outputs, &model.signature.outputs, request.binary_outputs)?))
+}
+
+impl<S: Sink> DecisionWalk<'_, S> {
+    /// The inputs of a step's model for these rows.
+    pub(crate) fn tensors(&mut self, step: &ModelStep, rows: &[usize]) -> Vec<Tensor> {
+        let mut inputs = self.lane.spare();
+        let (program, buffers) = (&self.decision.program, &mut *self.buffers);
+        program.tensors(step.model, &buffers.rows, rows, &buffers.scores, &mut buffers.scratch, &mut inputs);
+        inputs
+    }
 }
 
 fn inputs(mut given: Vec<Tensor>, specs: &[TensorSpec], batched: bool) -> Result<Vec<Tensor>, Fault> {
@@ -35,7 +46,7 @@ fn inputs(mut given: Vec<Tensor>, specs: &[TensorSpec], batched: bool) -> Result
 }
 
 /// The outputs asked for, or all of them.
-fn places(asked: &[RequestedOutput], specs: &[TensorSpec], raw: bool) -> Result<Places, Fault> {
+fn selected(asked: &[RequestedOutput], specs: &[TensorSpec], raw: bool) -> Result<SelectedOutputs, Fault> {
     if asked.is_empty() {
         return Ok((0..specs.len()).map(|output| Place { output, raw, region: None }).collect());
     }
@@ -45,7 +56,7 @@ fn places(asked: &[RequestedOutput], specs: &[TensorSpec], raw: bool) -> Result<
             Fault::invalid_input(Stage::Tensor, text)
         })?;
         if asked.classes > 0 {
-            classify::check(&specs[output])?;
+            classification::check(&specs[output])?;
         }
         // What goes into a region does not go into the answer.
         let raw = asked.region.is_none() && asked.binary.unwrap_or(raw);
@@ -191,8 +202,8 @@ mod tests {
     #[test]
     fn outputs_come_as_asked_for_and_in_the_order_asked_for() {
         let order = |asked: &[RequestedOutput], raw| {
-            let places = places(asked, &gives(), raw).unwrap();
-            places.iter().map(|place| (place.output, place.raw)).collect::<Vec<_>>()
+            let selected = selected(asked, &gives(), raw).unwrap();
+            selected.iter().map(|place| (place.output, place.raw)).collect::<Vec<_>>()
         };
         assert_eq!(order(&[asked("z", None), asked("y", Some(true))], false), [(1, false), (0, true)]);
         assert_eq!(order(&[], true), [(0, true), (1, true)]);
@@ -200,7 +211,7 @@ mod tests {
 
     #[test]
     fn an_output_that_the_model_does_not_give_is_refused() {
-        let fault = places(&[asked("q", None)], &gives(), false).unwrap_err();
+        let fault = selected(&[asked("q", None)], &gives(), false).unwrap_err();
         assert_eq!(fault.text, "there is no output 'q'; the model gives 'y', 'z'");
     }
 
@@ -208,8 +219,8 @@ mod tests {
     fn classes_of_an_output_without_scores_are_refused_before_the_run() {
         let texts = TensorSpec { datatype: DataType::Bytes, ..spec("y", &[-1]) };
         let classified = RequestedOutput { classes: 2, ..asked("y", None) };
-        assert!(places(std::slice::from_ref(&classified), &gives(), false).is_ok());
-        let fault = places(&[classified], &[texts], false).unwrap_err();
+        assert!(selected(std::slice::from_ref(&classified), &gives(), false).is_ok());
+        let fault = selected(&[classified], &[texts], false).unwrap_err();
         assert_eq!((fault.kind, fault.stage), (FaultKind::InvalidInput, Stage::Tensor));
     }
 }

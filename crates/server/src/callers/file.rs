@@ -1,4 +1,4 @@
-//! The callers' file: JSON, checked as a whole, every fault told at once. `python/flyball/documents/config/callers.py` writes
+//! The callers' file: JSON, checked as a whole, every fault reported at once. `python/flyball/documents/config/callers.py` writes
 //! it. Knows nothing of connections.
 
 use crate::config::ConfigFault;

@@ -1,6 +1,6 @@
 //! How a model is served, in the words of Triton's model configuration.
 
-use crate::lane_thread::Shared;
+use crate::shared::Shared;
 use flyball_core::{Access, Fault, ModelRef};
 use flyball_plane::route;
 use flyball_wire::configuration::{BatchWait, Configuration};

@@ -1,8 +1,8 @@
 //! Which models there are, and loading and unloading them where that is allowed.
 
 use crate::control::{Action, order};
-use crate::errands::aside;
-use crate::lane_thread::Shared;
+use crate::offload::offload;
+use crate::shared::Shared;
 use flyball_core::{Access, Fault, FaultKind, Verb};
 use flyball_plane::{Absence, exposed};
 use flyball_telemetry::ModelMeter;
@@ -16,7 +16,7 @@ pub(crate) async fn index<T: Send + 'static>(
     write: fn(&Index) -> T,
 ) -> Result<T, Fault> {
     let access = access.clone();
-    aside(shared, move |shared| write(&gather(shared, &access, request))).await
+    offload(shared, move |shared| write(&gather(shared, &access, request))).await
 }
 
 pub(crate) async fn load(

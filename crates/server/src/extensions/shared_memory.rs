@@ -1,7 +1,7 @@
 //! Regions of shared memory that clients register, where that is allowed. There are none of CUDA's.
 
-use crate::errands::aside;
-use crate::lane_thread::Shared;
+use crate::offload::offload;
+use crate::shared::Shared;
 use flyball_core::{Access, Fault, Verb};
 use flyball_wire::regions::Regions;
 use flyball_wire::shared_memory::{RegisterRequest, Status};
@@ -26,7 +26,7 @@ pub(crate) async fn register(
     let regions = Arc::clone(regions(shared)?);
     access.demand_all(Verb::Control)?;
     let name = region.to_owned();
-    aside(shared, move |_shared| regions.register(&name, &request.key, request.offset, request.byte_size))
+    offload(shared, move |_shared| regions.register(&name, &request.key, request.offset, request.byte_size))
         .await?
 }
 

@@ -1,7 +1,7 @@
 //! What models have done so far.
 
-use crate::errands::aside;
-use crate::lane_thread::Shared;
+use crate::offload::offload;
+use crate::shared::Shared;
 use flyball_core::{Access, Fault, ModelRef, Nanos};
 use flyball_plane::{Model, exposed, route};
 use flyball_telemetry::ModelMeter;
@@ -17,8 +17,10 @@ pub(crate) async fn of<T: Send + 'static>(
     write: fn(&Statistics) -> T,
 ) -> Result<T, Fault> {
     let access = access.clone();
-    aside(shared, move |shared| gather(shared, &access, wanted.as_ref()).map(|statistics| write(&statistics)))
-        .await?
+    offload(shared, move |shared| {
+        gather(shared, &access, wanted.as_ref()).map(|statistics| write(&statistics))
+    })
+    .await?
 }
 
 fn gather(shared: &Shared, access: &Access, wanted: Option<&ModelRef>) -> Result<Statistics, Fault> {
@@ -43,7 +45,7 @@ fn gather(shared: &Shared, access: &Access, wanted: Option<&ModelRef>) -> Result
     Ok(Statistics(models.iter().map(|model| model.meter.statistics(&epoch_ms)).collect()))
 }
 
-/// The walk's clock knows no dates, and the wall's may step: the one is told by the other only when somebody asks.
+/// The walk's clock knows no dates, and the wall clock may step: dates are computed only when statistics are read.
 fn wall_clock(now: Nanos) -> impl Fn(Nanos) -> u64 {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     move |then| u64::try_from(now_ms.saturating_sub(now.since(then).as_millis())).unwrap_or(u64::MAX)

@@ -7,11 +7,10 @@ use crate::callers::Visit;
 use crate::http::idempotency_key;
 use crate::lane_thread::LaneContext;
 use crate::reply::Reply;
-use crate::traces::trace;
 use ::http::Request;
 use bytestring::ByteString;
 use flyball_core::{Fault, Nanos, Protocol};
-use flyball_plane::{Arrival, Governed, Walk, decide};
+use flyball_plane::{Arrival, DecisionRequest, Walk, serve};
 use flyball_telemetry::LaneSink;
 use flyball_wire::coding::Coding;
 use flyball_wire::{GrpcDecision, GrpcReply, frame};
@@ -34,9 +33,7 @@ struct Head {
 
 impl Decide {
     pub(super) fn begin(context: &LaneContext, mut visit: Visit, request: Request<Incoming>) -> Decide {
-        let mut walk = Walk::begin(&context.lane, Protocol::Grpc, Duration::ZERO);
-        walk.called_by(visit.caller, visit.access.clone());
-        walk.comes_from(visit.name.take(), trace(request.headers()));
+        let walk = context.begin_walk(Protocol::Grpc, &mut visit, request.headers(), Duration::ZERO);
         let headers = request.headers();
         let head = timeout(headers).and_then(|timeout| {
             let (coding, idempotency_key) = (encoding::of(headers)?, idempotency_key(headers)?);
@@ -60,7 +57,7 @@ impl Decide {
             Ok(message)
         };
         let arrival = Arrival { walk: self.walk, body, deadline };
-        match decide(&context.lane, &Governed(&dialect), arrival).await {
+        match serve(&context.lane, &DecisionRequest(&dialect), arrival).await {
             GrpcReply::Frame(frame) => framed(Some(frame)),
             status => refused(&status),
         }

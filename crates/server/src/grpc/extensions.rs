@@ -3,8 +3,8 @@
 
 use super::{answer as reply, framed, named, read};
 use crate::extensions::{configuration, logging, repository, shared_memory, statistics, trace};
-use crate::lane_thread::Shared;
 use crate::reply::Reply;
+use crate::shared::Shared;
 use bytes::Bytes;
 use flyball_core::{Access, Fault};
 use flyball_wire::frame;
@@ -13,7 +13,7 @@ use flyball_wire::repository::{ControlRequest, Index, IndexRequest};
 use flyball_wire::shared_memory::RegisterRequest;
 use flyball_wire::statistics::Statistics;
 
-/// Whether there is such a method here, also one that is only told why not.
+/// Whether the method exists, also one that is always refused.
 pub(super) fn has(method: &str) -> bool {
     const METHODS: [&str; 13] = [
         "ModelConfig",

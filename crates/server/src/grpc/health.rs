@@ -3,8 +3,9 @@
 use super::{answer, read, response, status};
 use crate::drain::Phase;
 use crate::http::is_ready;
-use crate::lane_thread::{LaneContext, Shared};
+use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, ReplyBody};
+use crate::shared::Shared;
 use ::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 use flyball_core::{Access, Fault, FaultKind, GrpcCode, ModelRef, Stage};

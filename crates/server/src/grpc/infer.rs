@@ -5,10 +5,9 @@ use crate::body;
 use crate::callers::Visit;
 use crate::lane_thread::LaneContext;
 use crate::reply::Reply;
-use crate::traces::trace;
 use ::http::{HeaderMap, Request};
 use flyball_core::{Fault, Nanos, Protocol};
-use flyball_plane::{Arrival, Inference, Walk, decide};
+use flyball_plane::{Arrival, Inference, Walk, serve};
 use flyball_telemetry::LaneSink;
 use flyball_wire::coding::Coding;
 use flyball_wire::{GrpcDialect, GrpcReply, frame};
@@ -25,9 +24,7 @@ pub(crate) struct Infer {
 
 impl Infer {
     pub(super) fn begin(context: &LaneContext, mut visit: Visit, request: Request<Incoming>) -> Infer {
-        let mut walk = Walk::begin(&context.lane, Protocol::Grpc, Duration::ZERO);
-        walk.called_by(visit.caller, visit.access.clone());
-        walk.comes_from(visit.name.take(), trace(request.headers()));
+        let walk = context.begin_walk(Protocol::Grpc, &mut visit, request.headers(), Duration::ZERO);
         let headers = request.headers();
         let deadline = timeout(headers).map(|timeout| walk.after(timeout));
         let head = deadline.and_then(|deadline| Ok((deadline, encoding::of(headers)?)));
@@ -44,7 +41,7 @@ impl Infer {
             encoding::opened(frame::unary(&body)?, coding, config.body_bytes_max, &part).await
         };
         let dialect = GrpcDialect { regions: context.shared.regions.clone() };
-        match decide(&context.lane, &Inference(&dialect), Arrival { walk: self.walk, body, deadline }).await {
+        match serve(&context.lane, &Inference(&dialect), Arrival { walk: self.walk, body, deadline }).await {
             GrpcReply::Frame(frame) => framed(Some(frame)),
             status => refused(&status),
         }

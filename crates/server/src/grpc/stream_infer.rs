@@ -10,7 +10,7 @@ use crate::reply::Reply;
 use ::http::{HeaderMap, Request};
 use bytes::Bytes;
 use flyball_core::{Fault, FaultKind, GrpcCode, Nanos, Protocol};
-use flyball_plane::{Arrival, Inference, Walk, decide};
+use flyball_plane::{Arrival, Inference, Walk, serve};
 use flyball_telemetry::LaneSink;
 use flyball_wire::coding::Coding;
 use flyball_wire::{GrpcDialect, GrpcReply, StreamDialect, StreamReply};
@@ -85,12 +85,14 @@ pub(super) fn begin(context: &Rc<LaneContext>, guest: Guest, request: Request<In
         return refuse(fault);
     }
     match Terms::read(context, request.headers()) {
-        Ok(terms) => duplex(|answers| serve(Rc::clone(context), guest, terms, request.into_body(), answers)),
+        Ok(terms) => {
+            duplex(|answers| answer_stream(Rc::clone(context), guest, terms, request.into_body(), answers))
+        }
         Err(fault) => refuse(&fault),
     }
 }
 
-async fn serve(
+async fn answer_stream(
     context: Rc<LaneContext>,
     mut guest: Guest,
     terms: Terms,
@@ -191,10 +193,7 @@ async fn walk(
         Ok(message)
     };
     let dialect = StreamDialect::new(GrpcDialect { regions: context.shared.regions.clone() });
-    (
-        decide(&context.lane, &Inference(&dialect), Arrival { walk, body, deadline: terms.deadline }).await,
-        last,
-    )
+    (serve(&context.lane, &Inference(&dialect), Arrival { walk, body, deadline: terms.deadline }).await, last)
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub(super) fn foreign(allowed: &[String], headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN) && origin(allowed, headers).is_none()
 }
 
-/// What such a page is told where it would change something.
+/// The answer to such a page where it would change something.
 pub(super) fn refusal() -> Fault {
     let text = "a page of this origin may not change what is served; add the origin to cors_origins";
     Fault::new(FaultKind::Forbidden, Stage::Admit, text)

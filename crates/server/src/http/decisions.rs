@@ -7,12 +7,11 @@ use crate::callers::Visit;
 use crate::decisions;
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, whole};
-use crate::traces::trace;
 use crate::{body, coding};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, header};
 use bytestring::ByteString;
 use flyball_core::{Access, Fault, Nanos, Protocol};
-use flyball_plane::{Arrival, Governed, Walk, decide};
+use flyball_plane::{Arrival, DecisionRequest, Walk, serve};
 use flyball_telemetry::LaneSink;
 use flyball_wire::coding::Coding;
 use flyball_wire::{DecisionFacts, HttpDecision, PROBLEM_JSON, Problem};
@@ -44,9 +43,7 @@ impl Decide {
         request: Request<Incoming>,
         lay_unread: Duration,
     ) -> Decide {
-        let mut walk = Walk::begin(&context.lane, Protocol::Http, lay_unread);
-        walk.called_by(visit.caller, visit.access.clone());
-        walk.comes_from(visit.name.take(), trace(request.headers()));
+        let walk = context.begin_walk(Protocol::Http, &mut visit, request.headers(), lay_unread);
         let head = Head::read(request.headers(), &walk);
         let http2 = request.version() == Version::HTTP_2;
         Decide { walk, visit, name, head, body: request.into_body(), http2 }
@@ -65,7 +62,7 @@ impl Decide {
         };
         let dialect = HttpDecision { name: self.name, idempotency_key };
         let arrival = Arrival { walk: self.walk, body, deadline };
-        reply(decide(&context.lane, &Governed(&dialect), arrival).await)
+        reply(serve(&context.lane, &DecisionRequest(&dialect), arrival).await)
     }
 }
 

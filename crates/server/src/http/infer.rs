@@ -4,11 +4,10 @@ use super::TIMEOUT;
 use crate::callers::Visit;
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, whole};
-use crate::traces::trace;
 use crate::{body, coding};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, header};
 use flyball_core::{Fault, FaultKind, ModelRef, Nanos, Protocol, Stage};
-use flyball_plane::{Arrival, Inference, Walk, decide};
+use flyball_plane::{Arrival, Inference, Walk, serve};
 use flyball_telemetry::LaneSink;
 use flyball_wire::coding::{CODINGS, Coding};
 use flyball_wire::{HttpDialect, HttpReply};
@@ -36,9 +35,7 @@ impl Infer {
         request: Request<Incoming>,
         lay_unread: Duration,
     ) -> Infer {
-        let mut walk = Walk::begin(&context.lane, Protocol::Http, lay_unread);
-        walk.called_by(visit.caller, visit.access.clone());
-        walk.comes_from(visit.name.take(), trace(request.headers()));
+        let walk = context.begin_walk(Protocol::Http, &mut visit, request.headers(), lay_unread);
         let head = Head::read(request.headers(), &walk);
         let http2 = request.version() == Version::HTTP_2;
         Infer { walk, visit, model, head, body: request.into_body(), http2 }
@@ -57,7 +54,7 @@ impl Infer {
         };
         let dialect =
             HttpDialect { model: self.model, header_length, regions: context.shared.regions.clone() };
-        reply(decide(&context.lane, &Inference(&dialect), Arrival { walk: self.walk, body, deadline }).await)
+        reply(serve(&context.lane, &Inference(&dialect), Arrival { walk: self.walk, body, deadline }).await)
     }
 }
 

@@ -5,10 +5,10 @@ use super::path::Ledger;
 use super::{JSON, cors};
 use crate::body::{self, BodyPart};
 use crate::callers::Visit;
-use crate::errands::aside;
 use crate::journal::{self, Rights};
 use crate::lane_thread::LaneContext;
 use crate::ledger;
+use crate::offload::offload;
 use crate::reply::{Reply, whole};
 use ::http::{Method, Request, StatusCode, Version};
 use bytes::Bytes;
@@ -30,7 +30,7 @@ pub(super) async fn answer(
     match ledger {
         Ledger::Journal => {
             visit.access.demand_all(Verb::Metrics)?;
-            let facts = aside(&context.shared, journal::facts).await??;
+            let facts = offload(&context.shared, journal::facts).await??;
             Ok(whole(StatusCode::OK, JSON, facts.to_json()))
         }
         Ledger::Seals => {
@@ -45,7 +45,7 @@ pub(super) async fn answer(
         told => {
             let kind = kind(&told);
             let kept = keep(context, told, visit.name.as_deref(), rights, request).await;
-            context.shared.tellings.count(kind, kept.is_ok());
+            context.shared.annotations.count(kind, kept.is_ok());
             Ok(whole(StatusCode::OK, JSON, kept?))
         }
     }
@@ -61,7 +61,7 @@ fn kind(told: &Ledger) -> EntryKind {
     }
 }
 
-/// What was told, kept; the answer to it.
+/// Records an annotation, and returns the answer.
 async fn keep(
     context: &LaneContext,
     told: Ledger,

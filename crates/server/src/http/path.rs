@@ -25,7 +25,7 @@ pub(crate) enum Target {
     Extension(Extension),
 }
 
-/// What is told of decisions later, and how their journal is.
+/// Annotations of decisions, and the journal's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ledger {
     Outcomes,

@@ -1,6 +1,6 @@
 //! What the journal counts, for the page of metrics. Every family is there, also without a journal.
 
-use crate::lane_thread::Shared;
+use crate::shared::Shared;
 use flyball_journal::{JournalCounts, SYNC_BOUNDS_NS};
 use flyball_telemetry::{Family, Spread, Spreading};
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 pub(crate) fn families(shared: &Shared) -> Vec<Family> {
     let counts = shared.journal.as_ref().map(|journal| journal.counts());
     let counts = counts.as_ref();
-    let mut families = vec![records(counts), gaps(counts), tellings(shared)];
+    let mut families = vec![records(counts), gaps(counts), annotations(shared)];
     families.extend(states(counts));
     families
 }
@@ -52,16 +52,16 @@ fn gaps(counts: Option<&JournalCounts>) -> Family {
     }
 }
 
-fn tellings(shared: &Shared) -> Family {
+fn annotations(shared: &Shared) -> Family {
     let sample = |(kind, result, count): (&str, &str, u64)| {
         (Cow::Owned(format!(r#"kind="{kind}",result="{result}""#)), count as f64)
     };
-    let tellings = shared.journal.iter().flat_map(|_journal| shared.tellings.counts());
+    let annotations = shared.journal.iter().flat_map(|_journal| shared.annotations.counts());
     Family {
         name: "flyball_journal_requests_total",
         kind: "counter",
         help: "requests that told an outcome, an override or an erasure",
-        samples: tellings.map(sample).collect(),
+        samples: annotations.map(sample).collect(),
     }
 }
 

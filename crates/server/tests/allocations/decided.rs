@@ -5,13 +5,12 @@ use crate::{MODEL, allocator, bundle, onnx};
 use bytes::{Bytes, BytesMut};
 use flyball_core::{
     Clock, DecisionRecord, Dialect, ModelRef, Protocol, RequestLimits, RunRecord, Shadow, Shadowed, Sink,
-    WalkRecord,
+    WalkRecord, Wall,
 };
+use flyball_deployments::{AckState, Engine, Loader, TrustGate};
 use flyball_engine::{MemoryBudget, ModelHosts, Runtime, beside_executable};
-use flyball_features::Wall;
 use flyball_plane::{
-    AckState, Arrival, Engine, Inference, Judge, Lane, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits,
-    Walk, decide,
+    Arrival, Inference, Lane, LaneInbox, Lanes, Plane, PlaneLimits, PlaneServices, Walk, serve,
 };
 use flyball_telemetry::{LaneSink, ModelMeter, Telemetry};
 use flyball_wire::proto::inference::infer_parameter::ParameterChoice;
@@ -135,7 +134,7 @@ async fn round<D: Dialect>(
         let body = body.clone();
         let arrival =
             Arrival { walk: Walk::begin(lane, protocol, Duration::ZERO), body: async { Ok(body) }, deadline };
-        Some(Box::pin(async move { decide(lane, &Inference(dialect), arrival).await }))
+        Some(Box::pin(async move { serve(lane, &Inference(dialect), arrival).await }))
     };
     let mut walks: Vec<Option<Pin<Box<_>>>> = (0..at_once).map(walk).collect();
     let mut replies = Vec::with_capacity(at_once);
@@ -173,18 +172,18 @@ impl World {
             memory: MemoryBudget::UNLIMITED,
         };
         let clock = Clock::system();
-        let means = Means::in_memory(clock.clone(), Wall::system());
-        let (plane, mut inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, means);
+        let services = PlaneServices::in_memory(clock.clone(), Wall::system());
+        let (plane, mut inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, services);
         let telemetry = Telemetry::new(inboxes.len());
         // The last is of the spare lane, which nothing comes to here.
         inboxes.truncate(2);
         let (compute, inbox) = (inboxes.pop().unwrap(), inboxes.pop().unwrap());
         let runtime = Runtime::open(&beside_executable().unwrap()).unwrap();
         let meters = Arc::clone(&telemetry);
-        let judge = Arc::new(Judge::of_nobody());
+        let gate = Arc::new(TrustGate::open());
         let engine =
             Engine { runtime, hosts: ModelHosts::in_this_process(), memory: MemoryBudget::UNLIMITED };
-        let loader = Loader::new(engine, Arc::clone(&plane), meters, judge, 1).unwrap();
+        let loader = Loader::new(engine, Arc::clone(&plane), meters, gate, 1).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let acks = loader.apply(&bundle(&folder), &|| false).acks;
         assert_eq!(acks[0].state, AckState::Applied, "{acks:?}");

@@ -6,13 +6,11 @@ use bytes::Bytes;
 use flyball_core::snapshot::Bundle;
 use flyball_core::{
     Clock, Digest, Entry, EntryKind, LaneRecorder, Protocol, Recorder, Registered, RequestLimits, Served,
-    Ticket, Unkept,
+    Ticket, Unkept, Wall,
 };
+use flyball_deployments::{AckState, Engine, Loader, TrustGate};
 use flyball_engine::{MemoryBudget, ModelHosts, Runtime, beside_executable};
-use flyball_features::Wall;
-use flyball_plane::{
-    AckState, Arrival, Engine, Governed, Judge, Lane, Lanes, Loader, Means, Plane, PlaneLimits, Walk, decide,
-};
+use flyball_plane::{Arrival, DecisionRequest, Lane, Lanes, Plane, PlaneLimits, PlaneServices, Walk, serve};
 use flyball_telemetry::Telemetry;
 use flyball_wire::HttpDecision;
 use serde_json::{Value as Json, json};
@@ -48,15 +46,15 @@ fn allocations(book: Option<Arc<Book>>, rows: usize) -> usize {
         memory: MemoryBudget::UNLIMITED,
     };
     let clock = Clock::system();
-    let mut means = Means::in_memory(clock.clone(), Wall::system());
-    means.recorder = book.map(|book| Arc::new(Shared(book)) as Arc<dyn Recorder>);
-    let (plane, mut inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, means);
+    let mut services = PlaneServices::in_memory(clock.clone(), Wall::system());
+    services.recorder = book.map(|book| Arc::new(Shared(book)) as Arc<dyn Recorder>);
+    let (plane, mut inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, services);
     let telemetry = Telemetry::new(inboxes.len());
     let runtime = Runtime::open(&beside_executable().unwrap()).unwrap();
     let meters = Arc::clone(&telemetry);
-    let judge = Arc::new(Judge::of_nobody());
+    let gate = Arc::new(TrustGate::open());
     let engine = Engine { runtime, hosts: ModelHosts::in_this_process(), memory: MemoryBudget::UNLIMITED };
-    let loader = Loader::new(engine, Arc::clone(&plane), meters, judge, 1).unwrap();
+    let loader = Loader::new(engine, Arc::clone(&plane), meters, gate, 1).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let acks = loader.apply(&bundle(&folder), &|| false).acks;
     assert_eq!(acks[0].state, AckState::Applied, "{acks:?}");
@@ -75,7 +73,7 @@ fn allocations(book: Option<Arc<Book>>, rows: usize) -> usize {
             if number >= WARM_ROUNDS {
                 allocator::listen();
             }
-            let reply = decide(&lane, &Governed(&dialect), arrival).await;
+            let reply = serve(&lane, &DecisionRequest(&dialect), arrival).await;
             heard += allocator::heard().len();
             assert_eq!(reply.status, 200, "{reply:?}");
         }

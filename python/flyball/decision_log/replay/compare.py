@@ -36,7 +36,7 @@ _REMEDIES = {
     "guard_violated": "guard_violated",
     "record_failed": "record_error",
 }
-"""The remedy that a kind of fault meets, as `crates/plane/src/governed/remedy.rs` has it."""
+"""The remedy that a kind of fault meets, as `crates/plane/src/remedies.rs` has it."""
 
 
 class Class(StrEnum):

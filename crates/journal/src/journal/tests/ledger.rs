@@ -37,7 +37,7 @@ fn erase(journal: &Journal, subject: &str) -> Result<Erased, LedgerError> {
 }
 
 fn wall_ns() -> i64 {
-    crate::Wall::default().unix_ns()
+    flyball_core::Wall::system().now_ns()
 }
 
 fn contains(folder: &Path, text: &str) -> bool {

@@ -1,0 +1,163 @@
+//! The journal slots that a request reserves for its records, from admission to the answer. However the request ends, also
+//! when its client hangs up, unused slots are released and undelivered decisions are recorded as such.
+
+use crate::{Decision, Lane};
+use flyball_core::{DecisionId, DecisionRecord, Entry, LaneRecorder, Sink, Ticket, Unkept};
+use flyball_journal::record_codec;
+use std::future::poll_fn;
+use std::time::Duration;
+
+/// How long an answer waits for its record to reach the disk. Deadlines do not end the wait: what was offered is decided, and
+/// a disk that takes this long is broken.
+const KEPT_WAIT_MAX: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+
+/// A decision on its way to the log.
+pub(crate) struct Offered {
+    pub(crate) row: usize,
+    id: DecisionId,
+    record: DecisionRecord,
+    /// To wait with, where the answer waits for the disk.
+    ticket: Option<Ticket>,
+    /// Whether it is on the disk, or why it never will be, once known.
+    pub(crate) kept: Option<Result<(), Unkept>>,
+}
+
+pub(crate) struct JournalSlots<'a, S: Sink> {
+    lane: &'a Lane<S>,
+    decision: &'a Decision<S::Model>,
+    reserved: usize,
+    unavailable: Option<Unkept>,
+    /// Decisions that were handed to the journal and are not yet answered.
+    offered: Vec<Offered>,
+    counted: bool,
+}
+
+impl<'a, S: Sink> JournalSlots<'a, S> {
+    /// `offered` is reused memory.
+    pub(crate) fn new(
+        lane: &'a Lane<S>,
+        decision: &'a Decision<S::Model>,
+        offered: Vec<Offered>,
+    ) -> JournalSlots<'a, S> {
+        JournalSlots { lane, decision, reserved: 0, unavailable: None, offered, counted: false }
+    }
+
+    pub(crate) fn recorder(&self) -> Option<&'a dyn LaneRecorder> {
+        self.lane.services.recorder.as_deref()
+    }
+
+    /// Why the last attempt to reserve failed.
+    pub(crate) fn unavailable(&self) -> Option<Unkept> {
+        self.unavailable
+    }
+
+    /// Reserves up to this many in all.
+    pub(crate) fn reserve(&mut self, slots: usize) -> Result<(), Unkept> {
+        let more = slots.saturating_sub(self.reserved);
+        if more == 0 {
+            // Reserved already, whatever state the journal is in now.
+            self.unavailable = None;
+            return Ok(());
+        }
+        let reserved = self.recorder().map_or(Ok(()), |recorder| recorder.reserve(more));
+        self.unavailable = reserved.err();
+        reserved.map(|()| self.reserved += more)
+    }
+
+    /// Hands over a record that has its slot.
+    pub(crate) fn offer(&mut self, recorder: &dyn LaneRecorder, entry: Box<Entry>) -> Ticket {
+        self.reserved -= 1;
+        recorder.offer(entry)
+    }
+
+    /// The same for a decision whose caller waits for the answer.
+    pub(crate) fn offer_decision(
+        &mut self,
+        recorder: &dyn LaneRecorder,
+        entry: Box<Entry>,
+        (row, record): (usize, DecisionRecord),
+    ) {
+        let (id, sync) = (entry.id, entry.sync);
+        let ticket = self.offer(recorder, entry);
+        self.offered.push(Offered { row, id, record, ticket: sync.then_some(ticket), kept: None });
+    }
+
+    /// Waits until each decision's record is on the disk or lost; true where all are on the disk. A request's records need not
+    /// get there together: when the disk fills up, the first may be kept and the others lost.
+    pub(crate) async fn settle(&mut self, recorder: &dyn LaneRecorder) -> bool {
+        let settled = async {
+            // The last one first: once it is settled, so are those before it, without a wake-up for each.
+            for offered in self.offered.iter_mut().rev().filter(|offered| offered.kept.is_none()) {
+                if let Some(ticket) = offered.ticket {
+                    offered.kept = Some(poll_fn(|context| recorder.poll_kept(ticket, context)).await);
+                }
+            }
+        };
+        let in_time = tokio::time::timeout(KEPT_WAIT_MAX, settled).await.is_ok();
+        in_time && self.offered.iter().all(|offered| offered.kept == Some(Ok(())))
+    }
+
+    /// Takes out those that are not known to be on the disk.
+    pub(crate) fn take_unkept(&mut self) -> Vec<Offered> {
+        self.offered.extract_if(.., |offered| offered.kept != Some(Ok(()))).collect()
+    }
+
+    /// They may still reach the disk although other decisions replace them: they were made, and never delivered.
+    pub(crate) fn give_up(&mut self, late: &[Offered]) {
+        self.count(late);
+        self.orphan(late);
+        self.undelivered(late);
+    }
+
+    fn count(&self, offered: &[Offered]) {
+        for offered in offered {
+            self.lane.sink.decided(&self.decision.meter, &offered.record);
+        }
+    }
+
+    /// Tells the journal that nobody waits for these; it counts those that get lost.
+    pub(crate) fn orphan(&self, offered: &[Offered]) {
+        let Some(recorder) = self.recorder() else { return };
+        for ticket in offered.iter().filter_map(|offered| offered.ticket) {
+            recorder.orphan(ticket);
+        }
+    }
+
+    /// The request's decisions have been counted.
+    pub(crate) fn counted(&mut self) {
+        self.counted = true;
+    }
+
+    /// The answer is written. Returns the memory.
+    pub(crate) fn delivered(&mut self) -> Vec<Offered> {
+        self.offered.clear();
+        std::mem::take(&mut self.offered)
+    }
+
+    fn undelivered(&mut self, offered: &[Offered]) {
+        let Some(recorder) = self.recorder().filter(|_| !offered.is_empty()) else { return };
+        if self.reserve(offered.len().max(self.reserved)).is_err() {
+            return;
+        }
+        for Offered { id, .. } in offered {
+            self.offer(
+                recorder,
+                record_codec::undelivered(recorder, *id, self.lane.plane.services.wall.now_ns()),
+            );
+        }
+    }
+}
+
+impl<S: Sink> Drop for JournalSlots<'_, S> {
+    fn drop(&mut self) {
+        let undelivered = std::mem::take(&mut self.offered);
+        if !self.counted {
+            self.count(&undelivered);
+        }
+        self.orphan(&undelivered);
+        self.undelivered(&undelivered);
+        if let Some(recorder) = self.recorder().filter(|_| self.reserved > 0) {
+            recorder.release(self.reserved);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The state that every thread of a server shares. Knows what it is made of, not how any of it works.
+
+use crate::ServerConfig;
+use crate::address_slots::AddressSlots;
+use crate::body::BodyBudget;
+use crate::callers::Callers;
+use crate::control::Order;
+use crate::drain::Drain;
+use crate::journal::Annotations;
+use crate::ledger::LedgerJob;
+use crate::machine::Machine;
+use crate::offload::Offloaded;
+use crate::open_connections::OpenConnections;
+use crate::open_streams::OpenStreams;
+use crate::refused_queries::RefusedQueries;
+use crate::tls::Tls;
+use crate::trust::TrustFiles;
+use flyball_deployments::{Applied, Loader};
+use flyball_journal::Journal;
+use flyball_plane::Plane;
+use flyball_telemetry::{ModelMeter, Telemetry};
+use flyball_wire::regions::Regions;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use tokio::sync::mpsc;
+
+pub(crate) struct Shared {
+    pub(crate) config: ServerConfig,
+    pub(crate) plane: Arc<Plane<ModelMeter>>,
+    pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) drain: Drain,
+    pub(crate) machine: Machine,
+    pub(crate) ort_version: String,
+    /// Bytes of request bodies in memory.
+    pub(crate) bodies: BodyBudget,
+    /// Work that would hold a lane for too long.
+    pub(crate) offload: mpsc::Sender<Offloaded>,
+    /// Loads and unloads that clients ask for.
+    pub(crate) orders: mpsc::Sender<Order>,
+    /// Empty while the server starts.
+    pub(crate) loader: OnceLock<Arc<Loader<ModelMeter>>>,
+    /// Shared memory that clients registered; none where it is not allowed.
+    pub(crate) regions: Option<Arc<Regions>>,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) callers: Option<Callers>,
+    /// None where only unsigned deployments are served.
+    pub(crate) trust: Option<TrustFiles>,
+    /// None where decisions are not recorded.
+    pub(crate) journal: Option<Arc<Journal>>,
+    pub(crate) annotations: Annotations,
+    pub(crate) refused_queries: RefusedQueries,
+    pub(crate) ledger: LedgerJob,
+    /// Connections of each address.
+    pub(crate) address_slots: Arc<AddressSlots>,
+    /// All connections, and which are idle.
+    pub(crate) open: Arc<OpenConnections>,
+    /// HTTP/2 streams of all connections.
+    pub(crate) streams: OpenStreams,
+    /// Open connections of each lane.
+    pub(crate) connections: Vec<AtomicUsize>,
+}
+
+impl Shared {
+    pub(crate) fn ready(&self) -> bool {
+        self.drain.serving()
+    }
+
+    /// The status of all deployments; empty while the server starts.
+    pub(crate) fn applied(&self) -> Arc<Applied> {
+        self.loader.get().map(|loader| loader.applied()).unwrap_or_default()
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.iter().map(|lane| lane.load(Ordering::Relaxed)).sum()
+    }
+}
