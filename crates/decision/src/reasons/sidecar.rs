@@ -74,7 +74,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Sidecar, String> {
     let sidecar: Sidecar = serde_json::from_slice(bytes)
         .map_err(|error| format!("a file as flyball.models.attribution writes it; {error}"))?;
     if sidecar.format != FORMAT {
-        return Err(format!("format \"{FORMAT}\"; write the file again with this flyball.models.attribution"));
+        return Err(format!(
+            "format \"{FORMAT}\"; write the file again with this flyball.models.attribution"
+        ));
     }
     if !(1..=COLUMNS_MAX).contains(&sidecar.columns) {
         return Err(format!("1 to {COLUMNS_MAX} columns; it has {}", sidecar.columns));
