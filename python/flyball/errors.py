@@ -7,11 +7,12 @@ status and the JSON of `_native.NativeError` all end here. Must not know transpo
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,15 @@ class MissingExtraError(UsageError):
     """An optional part of flyball is not installed."""
 
     code = "missing_extra"
+
+
+@contextmanager
+def needing(what: str, *, extra: str) -> Iterator[None]:
+    """Imports of packages that flyball does not need by itself; where one is missing, the error names its extra."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(f"{what} ({error})", next_step=f"install it:  pip install 'flyball[{extra}]'") from error
 
 
 class RefusedError(FlyballError):
@@ -424,3 +434,13 @@ def _code(kind: type[FlyballError], message: str) -> str | None:
 def _short(value: object) -> str:
     text = "absent or null" if value is None else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def plain_cause(error: BaseException) -> str:
+    """The plainest words in a chain of causes: the system's own, where there are some."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror.lower()
+        cause = cause.__cause__ or cause.__context__
+    return str(error)

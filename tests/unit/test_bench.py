@@ -7,8 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from flyball.bench import models
 from flyball.bench.bare_loop import measure_bare
+from flyball.bench.models.fraud import fraud_rows, make_fraud_gbdt
+from flyball.bench.models.perceptron import make_int8_mlp, make_mlp
 from flyball.bench.payloads import make_payloads, one_thread_session
 from flyball.bench.process import Process, on_cpus, split_cpus
 from flyball.bench.run import check_answer, first_answer
@@ -20,12 +21,12 @@ PEER = [sys.executable, "-m", "flyball.bench.peers.fastapi_peer"]
 
 @pytest.fixture(scope="module")
 def mlp(tmp_path_factory):
-    return models.make_mlp(tmp_path_factory.mktemp("models") / "mlp.onnx", sizes=(4, 8, 2))
+    return make_mlp(tmp_path_factory.mktemp("models") / "mlp.onnx", sizes=(4, 8, 2))
 
 
 @pytest.fixture(scope="module")
 def gbdt(tmp_path_factory):
-    return models.make_fraud_gbdt(tmp_path_factory.mktemp("models") / "fraud.onnx", trees=5)
+    return make_fraud_gbdt(tmp_path_factory.mktemp("models") / "fraud.onnx", trees=5)
 
 
 def test_payloads_are_the_same_for_the_same_seed_and_differ_from_row_to_row(mlp):
@@ -51,19 +52,19 @@ def test_floats_are_written_with_the_fewest_digits(mlp):
 
 def test_the_fraud_model_has_a_free_batch_axis_and_plain_outputs(gbdt):
     session = one_thread_session(gbdt)
-    label, probabilities = session.run(None, {"input": models.fraud_rows(7, seed=1)[0]})
+    label, probabilities = session.run(None, {"input": fraud_rows(7, seed=1)[0]})
     assert label.shape == (7,)
     assert probabilities.shape == (7, 2)
     assert [output.shape[0] for output in session.get_outputs()] == ["rows", "rows"]
 
 
 def test_fraud_is_rare_but_learnable():
-    _, fraud = models.fraud_rows(5000, seed=1)
+    _, fraud = fraud_rows(5000, seed=1)
     assert 0.01 < fraud.mean() < 0.3
 
 
 def test_rows_of_the_int8_model_influence_each_other(tmp_path):
-    session = one_thread_session(models.make_int8_mlp(tmp_path / "int8.onnx"))
+    session = one_thread_session(make_int8_mlp(tmp_path / "int8.onnx"))
     rows = np.random.default_rng(1).standard_normal((8, 32)).astype(np.float32)
     rows[1:] *= 30
     together = session.run(None, {"input": rows})[0][0]

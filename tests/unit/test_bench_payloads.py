@@ -16,8 +16,9 @@ from onnx import TensorProto, helper
 from pyarrow import parquet
 
 from conformance.models import ELEMENTS
-from flyball.bench import models, payloads
+from flyball.bench import payloads
 from flyball.bench.bare_loop import measure_bare
+from flyball.bench.models import fraud, perceptron
 from flyball.bench.payloads import make_payloads, one_thread_session, payloads_for, payloads_for_server
 from flyball.bench.row_tensors import rows_from_file
 from flyball.bench.scenario import ModelSource, PayloadSource
@@ -44,7 +45,7 @@ def echo_model(path, *inputs):
 
 @pytest.fixture(scope="module")
 def mlp(tmp_path_factory):
-    return models.make_mlp(tmp_path_factory.mktemp("models") / "mlp.onnx", sizes=(3, 8, 2))
+    return perceptron.make_mlp(tmp_path_factory.mktemp("models") / "mlp.onnx", sizes=(3, 8, 2))
 
 
 def tensors(line, part="inputs"):
@@ -114,9 +115,9 @@ def test_unchecked_payloads_have_no_answers(mlp):
 
 
 def test_the_makers_rows_are_the_payloads_of_its_model(tmp_path):
-    model = models.make_fraud_gbdt(tmp_path / "m.onnx", trees=5)
+    model = fraud.make_fraud_gbdt(tmp_path / "m.onnx", trees=5)
     made = payloads_for(PayloadSource(source="maker", count=10, seed=3), model, ModelSource(make="fraud-gbdt"))
-    assert np.concatenate([row["input"] for row in rows_of(made)]).tobytes() == models.fraud_rows(10, seed=3)[0].tobytes()
+    assert np.concatenate([row["input"] for row in rows_of(made)]).tobytes() == fraud.fraud_rows(10, seed=3)[0].tobytes()
     session = one_thread_session(model)
     for line in made.splitlines():
         label, probabilities = session.run(None, tensors(line))
@@ -186,7 +187,7 @@ def test_a_server_elsewhere_tells_its_signature_and_no_answers():
     assert [row["rows"].shape for row in rows_of(made)] == [(1, 12)] * 3
     assert all(json.loads(line)["outputs"] is None for line in made.splitlines())
     assert notes == ["the answers are not checked"]
-    assert rows_of(by_maker)[2]["rows"].tobytes() == models.fraud_rows(3, seed=1)[0][2].tobytes()
+    assert rows_of(by_maker)[2]["rows"].tobytes() == fraud.fraud_rows(3, seed=1)[0][2].tobytes()
 
 
 def test_a_server_that_does_not_know_the_model_is_told_as_such():

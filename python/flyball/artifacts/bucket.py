@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from flyball.errors import ArtifactRefusedError, ArtifactsUnavailableError, FlyballError, MissingExtraError, UsageError
+from flyball.errors import ArtifactRefusedError, ArtifactsUnavailableError, FlyballError, UsageError, needing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,14 +42,9 @@ class Bucket:
     """The objects under a prefix of a bucket."""
 
     def __init__(self, bucket: str, *, prefix: str, endpoint: str | None, region: str | None, patience_s: float) -> None:
-        try:
+        with needing("artifacts in s3:// need obstore", extra="registry"):
             import obstore
             from obstore.store import S3Store
-        except ImportError as error:
-            raise MissingExtraError(
-                f"artifacts in s3:// need obstore, which is not installed ({error})",
-                next_step="install it:  pip install 'flyball[registry]'",
-            ) from error
         if not bucket:
             raise UsageError("s3:// needs the name of a bucket", next_step="write  s3://BUCKET/PREFIX")
         if not any(os.environ.get(name) for name in _CREDENTIALS):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flyball.errors import needing
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -26,17 +28,14 @@ def demo(
     keep: Annotated[bool, typer.Option(help="Leave the server up afterwards, until Ctrl-C.")] = False,
 ) -> None:
     """See it work: train, convert, serve, load and compare, in about a minute."""
-    from flyball.bench.models.extras import missing_demo
     from flyball.cli.output import console
 
     out = console()
-    try:
+    with needing("the demo needs more packages", extra="demo"):
         import fastapi  # noqa: F401 - the extra is asked for before anything is trained
         import lightgbm  # noqa: F401
         import onnxmltools  # noqa: F401
         import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise missing_demo(error) from error
     model, payloads = _prepared(out)
     rows = _measured(out, model, payloads, seconds)
     out.print()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flyball.client.grpc_decisions import document_of, request_of
 from flyball.client.metadata import ModelMetadata
-from flyball.errors import MissingExtraError, ServerFaultError, UnavailableError, UnreachableError, UsageError, from_grpc
+from flyball.errors import ServerFaultError, UnavailableError, UnreachableError, UsageError, from_grpc, needing
 from flyball.rows.tensors import Array, InferCall, Tensor, decode
 
 if TYPE_CHECKING:
@@ -33,14 +33,10 @@ class GrpcTransport:
     """One HTTP/2 connection to one server; may be used from many threads."""
 
     def __init__(self, target: str, api_key: str | None = None) -> None:
-        try:
+        with needing("gRPC needs grpcio and protobuf", extra="grpc"):
             import grpc
 
             from flyball.client import _oip_pb2
-        except ImportError as error:
-            raise MissingExtraError(
-                f"gRPC is not installed ({error})", next_step="install it:  pip install 'flyball[grpc]'"
-            ) from error
         self._grpc: Any = grpc
         self._messages: Any = _oip_pb2
         self._target = target

@@ -27,6 +27,7 @@ from flyball.errors import (
     UnreachableError,
     from_http,
     from_problem,
+    plain_cause,
 )
 from flyball.rows.tensors import Array, InferCall, Tensor, decode, decode_data
 
@@ -165,7 +166,7 @@ class HttpTransport:
         if not deadline.allows(0):
             return deadline.passed()
         unreachable = UnreachableError(
-            f"no connection to {self._url}: {_cause(error)}",
+            f"no connection to {self._url}: {plain_cause(error)}",
             next_step="start a server:  flyball serve MODEL.onnx   or   --decision FILE",
         )
         unreachable.maybe_served = False
@@ -269,16 +270,6 @@ def _seconds(retry_after: str | None) -> float | None:
 
 def _broke(url: str, error: Exception) -> UnreachableError:
     return UnreachableError(
-        f"the connection to {url} broke before the answer came: {_cause(error)}",
+        f"the connection to {url} broke before the answer came: {plain_cause(error)}",
         next_step="the request may have been served; send it again only if that does no harm",
     )
-
-
-def _cause(error: BaseException) -> str:
-    """The plainest words in a chain of causes: the system's own, where there are some."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror.lower()
-        cause = cause.__cause__ or cause.__context__
-    return str(error)

@@ -20,7 +20,7 @@ from flyball.decision_log.cloud_events import BATCH, batch_of
 from flyball.decision_log.read.whole_log import WholeLog
 from flyball.decision_log.retention.retired import read_retired
 from flyball.documents.durable_file import read_json, write_json
-from flyball.errors import EvidenceError, RefusedError, UnavailableError, UsageError
+from flyball.errors import EvidenceError, RefusedError, UnavailableError, UsageError, plain_cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -202,7 +202,7 @@ class _Sender:
             finally:
                 response.close()
         except HTTPError as error:
-            return _cause(error), 0.0
+            return plain_cause(error), 0.0
         if 200 <= response.status < 300:
             return None, 0.0
         text = answer.decode("utf-8", "replace").strip()
@@ -220,13 +220,3 @@ def _seconds(retry_after: str | None) -> float:
         return max(0.0, float(retry_after or 0))
     except ValueError:
         return 0.0  # the form with a date: the usual pause will do
-
-
-def _cause(error: BaseException) -> str:
-    """The plainest words in a chain of causes: the system's own, where there are some."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror.lower()
-        cause = cause.__cause__ or cause.__context__
-    return str(error)

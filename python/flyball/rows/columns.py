@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flyball.errors import InvalidInputError, MissingExtraError
+from flyball.errors import InvalidInputError, needing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -41,12 +41,8 @@ def read_columns(
 
 def table_of(path: Path) -> Any:
     """The file as a pyarrow Table, each column of the type that its values have."""
-    try:
+    with needing("reading rows needs pyarrow", extra="rows"):
         from pyarrow import ArrowInvalid, csv, json, parquet
-    except ImportError as error:
-        raise MissingExtraError(
-            "reading rows needs pyarrow, which is not installed", next_step="install it:  pip install 'flyball[rows]'"
-        ) from error
     try:
         if path.suffix == ".csv":
             # Texts stay what they are; an empty cell is missing.

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from flyball.errors import MissingExtraError, RefusedError
+from flyball.errors import RefusedError, needing
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -74,13 +74,9 @@ def open_text(path: Path) -> TextIO:
 
 def parquet_file(path: Path) -> Any:
     """A Parquet file, opened by pyarrow."""
-    try:
+    with needing("reading Parquet needs pyarrow", extra="rows"):
         import pyarrow
         from pyarrow import parquet
-    except ImportError as error:
-        raise MissingExtraError(
-            f"reading Parquet needs pyarrow ({error})", next_step="install it:  pip install 'flyball[rows]'"
-        ) from error
     try:
         return parquet.ParquetFile(path)
     except pyarrow.ArrowInvalid as error:

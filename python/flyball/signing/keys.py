@@ -10,17 +10,13 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-from flyball.errors import MissingExtraError, UsageError
+from flyball.errors import UsageError, needing
 from flyball.signing.reasons import Reason, refused
 
-try:
+with needing("signing needs the package cryptography", extra="registry"):
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
-except ImportError as missing:
-    raise MissingExtraError(
-        "signing needs the package cryptography", next_step="pip install 'flyball[registry]'"
-    ) from missing
 
 if TYPE_CHECKING:
     from pathlib import Path

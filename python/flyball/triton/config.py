@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flyball.errors import MissingExtraError, ModelRefusedError
+from flyball.errors import ModelRefusedError, needing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,15 +52,10 @@ def read_config(text: str) -> Config:
 
 
 def _protobuf() -> tuple[Any, Any]:
-    try:
+    with needing("reading config.pbtxt needs protobuf", extra="triton"):
         from google.protobuf import text_format
 
         from flyball.triton import _model_config_pb2
-    except ImportError as error:
-        raise MissingExtraError(
-            f"reading config.pbtxt needs protobuf, which is not installed ({error})",
-            next_step="install it:  pip install 'flyball[triton]'",
-        ) from error
     return _model_config_pb2, text_format
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flyball.bench.models.extras import missing_demo
 from flyball.documents.onnx_graph import tidied
+from flyball.errors import needing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,13 +62,11 @@ def fraud_rows(count: int, seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[
 
 def make_fraud_gbdt(path: Path, trees: int = 300, seed: int = 7) -> Path:
     """Train a LightGBM classifier on synthetic payments and convert it; answers `label` and `probabilities`."""
-    try:
+    with needing("the demo needs more packages", extra="demo"):
         import lightgbm
         import onnx  # noqa: F401 - the converter wants it, and its own words for that do not name the extra
         from onnxmltools.convert import convert_lightgbm
         from onnxmltools.convert.common.data_types import FloatTensorType
-    except ImportError as error:
-        raise missing_demo(error) from error
     rows, fraud = fraud_rows(20_000, seed)
     settings = {
         "objective": "binary",

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flyball.bench.models.extras import IR_VERSION, OPSET, missing_demo, without_advice
+from flyball.bench.models.extras import IR_VERSION, OPSET, without_advice
+from flyball.errors import needing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,11 +16,9 @@ if TYPE_CHECKING:
 
 def make_mlp(path: Path, sizes: tuple[int, ...] = (64, 1024, 1024, 1024, 1024, 1), seed: int = 7) -> Path:
     """A float32 perceptron with ReLUs; by default 12.9 MB of weights, large enough to be bound by memory."""
-    try:
+    with needing("the demo needs more packages", extra="demo"):
         import onnx
         from onnx import TensorProto, helper, numpy_helper
-    except ImportError as error:
-        raise missing_demo(error) from error
     random = np.random.default_rng(seed)
     nodes, weights = [], []
     here = "input"
@@ -54,10 +53,8 @@ def make_fraud_mlp_12mb(path: Path, seed: int = 7) -> Path:
 
 def make_int8_mlp(path: Path, seed: int = 7) -> Path:
     """The dynamically quantised form of a small perceptron: its scale spans the batch, so rows influence each other."""
-    try:
+    with needing("the demo needs more packages", extra="demo"):
         from onnxruntime.quantization import QuantType, quantize_dynamic
-    except ImportError as error:
-        raise missing_demo(error) from error
     whole = make_mlp(path.with_suffix(".fp32.onnx"), sizes=(32, 128, 128, 1), seed=seed)
     with without_advice():
         quantize_dynamic(whole, path, weight_type=QuantType.QInt8)

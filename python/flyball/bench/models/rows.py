@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flyball.bench.models.extras import IR_VERSION, OPSET, missing_demo
+from flyball.bench.models.extras import IR_VERSION, OPSET
+from flyball.errors import needing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,10 +83,8 @@ def retitle(path: Path, out: Path, title: str) -> Path:
 
 
 def _onnx() -> tuple[Any, Any]:
-    try:
+    with needing("the demo needs more packages", extra="demo"):
         from onnx import helper, numpy_helper
-    except ImportError as error:
-        raise missing_demo(error) from error
     return helper, numpy_helper
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flyball.bench.models.extras import IR_VERSION, OPSET, missing_demo, without_advice
+from flyball.bench.models.extras import IR_VERSION, OPSET, without_advice
+from flyball.errors import needing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,11 +34,9 @@ def pictures(count: int, seed: int) -> Iterator[np.ndarray[Any, Any]]:
 
 def make_vision_cnn_int8(path: Path, seed: int = 7) -> Path:
     """Five convolutions of stride 2, a mean and ten scores, quantised with seeded pictures, a scale for each channel."""
-    try:
+    with needing("the demo needs more packages", extra="demo"):
         from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
         from onnxruntime.quantization.calibrate import CalibrationDataReader
-    except ImportError as error:
-        raise missing_demo(error) from error
 
     class Calibration(CalibrationDataReader):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -63,11 +62,9 @@ def make_vision_cnn_int8(path: Path, seed: int = 7) -> Path:
 
 
 def _float_cnn(seed: int) -> Any:
-    try:
+    with needing("the demo needs more packages", extra="demo"):
         import onnx
         from onnx import TensorProto, helper, numpy_helper
-    except ImportError as error:
-        raise missing_demo(error) from error
     random = np.random.default_rng(seed)
     weights = [numpy_helper.from_array(np.array(1 / 255, np.float32), "scale")]
     nodes = [

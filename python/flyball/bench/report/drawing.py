@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from flyball.bench.table import latency, rate
-from flyball.errors import MissingExtraError
+from flyball.errors import needing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,12 +72,8 @@ _SETTINGS: dict[str, Any] = {
 @contextmanager
 def drawing() -> Iterator[None]:
     """Settings of every plot, for as long as it is made and written. Tells how to install matplotlib where it is not."""
-    try:
+    with needing("plots need matplotlib", extra="bench"):
         import matplotlib as mpl
-    except ImportError as error:
-        raise MissingExtraError(
-            "plots need matplotlib, which is not installed", next_step="install it:  pip install 'flyball[bench]'"
-        ) from error
     with mpl.rc_context(cast("Any", _SETTINGS)):  # matplotlib lists each key's name in its types
         yield
 

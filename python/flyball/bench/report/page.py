@@ -14,8 +14,9 @@ from flyball.bench.report import texts
 from flyball.bench.report.drawing import drawing, look, svg
 from flyball.bench.report.plots import plots_of
 from flyball.bench.report.summary import summarise
+from flyball.bench.report.template import template
 from flyball.bench.table import latency, latency_span, percent, rate, rate_span, size
-from flyball.errors import MissingExtraError
+from flyball.errors import needing
 
 if TYPE_CHECKING:
     from flyball.bench.record import BenchRecord, Window
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from flyball.bench.scenario import Part
     from flyball.bench.statistics import Estimate
 
-_TEMPLATE = "page.html.j2"
+_TEMPLATE = Path(__file__).with_name("page.html.j2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +37,8 @@ class _Picture:
 
 def write_page(record: BenchRecord | Summary, path: Path, raw: Path | None = None) -> Path:
     """Write the page of a record to `path`; `raw` is where the record lies."""
-    try:
-        import jinja2
-    except ImportError as error:
-        raise MissingExtraError(
-            "the page needs jinja2, which is not installed", next_step="install it:  pip install 'flyball[bench]'"
-        ) from error
-    summary = summarise(record)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"latency": latency, "rate": rate, "size": size, "percent": percent, "span": _span}
-    text = environment.get_template(_TEMPLATE).render(_context(summary, raw))
+    page = template(_TEMPLATE, latency=latency, rate=rate, size=size, percent=percent, span=_span)
+    text = page.render(_context(summarise(record), raw))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
@@ -141,12 +128,8 @@ def _document(part: Part | None) -> str | None:
     """A scenario or a contract as its author could have written it."""
     if part is None:
         return None
-    try:
+    with needing("the page needs pyyaml", extra="bench"):
         import yaml
-    except ImportError as error:
-        raise MissingExtraError(
-            "the page needs pyyaml, which is not installed", next_step="install it:  pip install 'flyball[bench]'"
-        ) from error
     written = part.model_dump(mode="json", exclude_none=True)
     return str(yaml.safe_dump(written, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110))
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from flyball.cli.decisions.options import FOLDER, AsJson, Folder, open_log
-from flyball.errors import EvidenceError, MissingExtraError
+from flyball.errors import EvidenceError, needing
 
 
 def compact(
@@ -54,13 +54,9 @@ def _work(journal: Path, keep: str | None, json: bool) -> None:
     from flyball.cli.output import console, counted, print_json
     from flyball.cli.progress import progress_on
 
-    try:
+    with needing("compaction needs pyarrow", extra="journal"):
         from flyball.decision_log.retention.compact import compact as run
         from flyball.decision_log.retention.retire import oldest_kept, retire
-    except ImportError as error:
-        raise MissingExtraError(
-            f"compaction needs pyarrow ({error})", next_step="install it:  pip install 'flyball[journal]'"
-        ) from error
     log, now = open_log(journal), datetime.now(UTC)
     if keep is not None:
         oldest_kept(keep, now)  # a wrong word is refused before anything is done

@@ -12,7 +12,7 @@ import typer
 
 from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Reveal, open_log
 from flyball.cli.printable import printable
-from flyball.errors import MissingExtraError, UsageError
+from flyball.errors import UsageError, needing
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -157,12 +157,8 @@ def _columns(*, json: bool) -> None:
     from flyball.cli.output import console, print_json
     from flyball.decision_log.read.views import JOINED, PARTS
 
-    try:
+    with needing("queries need DuckDB and pyarrow", extra="journal"):
         from flyball.decision_log.read.columns import COLUMNS
-    except ImportError as error:
-        raise MissingExtraError(
-            f"queries need DuckDB and pyarrow ({error})", next_step="install them:  pip install 'flyball[journal]'"
-        ) from error
     if json:
         own = [("records", column.name, column.type, column.about) for column in COLUMNS]
         names = ("view", "name", "type", "about")

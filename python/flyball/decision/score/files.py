@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from flyball.errors import MissingExtraError, RefusedError
+from flyball.errors import RefusedError, needing
 from flyball.rows.rows_file import SUFFIXES, Untyped, open_rows, open_text, parquet_file, readable
 
 if TYPE_CHECKING:
@@ -121,13 +121,9 @@ class _ParquetOut:
     """The columns of the file that was read keep their types; those of other files are texts, as they were."""
 
     def __init__(self, path: Path, rows: RowsIn, added: dict[str, str]) -> None:
-        try:
+        with needing("writing Parquet needs pyarrow", extra="rows"):
             import pyarrow
             from pyarrow import parquet
-        except ImportError as error:
-            raise MissingExtraError(
-                f"writing Parquet needs pyarrow ({error})", next_step="install it:  pip install 'flyball[rows]'"
-            ) from error
         self._pyarrow: Any = pyarrow
         kinds = {"text": pyarrow.string(), "number": pyarrow.float64()}
         kept = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from flyball.decision_log.retention.retired import Retired, read_retired
-from flyball.errors import EvidenceError, MissingExtraError
+from flyball.errors import EvidenceError, needing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,10 +80,6 @@ class ParquetLog:
 
 def parquet_reader() -> ModuleType:
     """What opens Parquet; asked for only where something was compacted, so that all else works without pyarrow."""
-    try:
+    with needing("compacted records need pyarrow", extra="journal"):
         from flyball.decision_log.retention import parquet_segment
-    except ImportError as error:
-        raise MissingExtraError(
-            f"compacted records need pyarrow ({error})", next_step="install it:  pip install 'flyball[journal]'"
-        ) from error
     return parquet_segment

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from flyball.decision_log.read.filters import quoted
-from flyball.errors import EvidenceError, MissingExtraError
+from flyball.errors import EvidenceError, needing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,13 +94,9 @@ def opened(log: JournalLog, *, since_ns: int | None = None, reveal: bool = False
 
 
 def _connect(folder: str) -> Any:
-    try:
+    with needing("queries need DuckDB and pyarrow", extra="journal"):
         import duckdb
         import pyarrow  # noqa: F401  # DuckDB's rows come and go through it
-    except ImportError as error:
-        raise MissingExtraError(
-            f"queries need DuckDB and pyarrow ({error})", next_step="install them:  pip install 'flyball[journal]'"
-        ) from error
     connection = duckdb.connect(config={"autoinstall_known_extensions": False, "temp_directory": folder})
     connection.execute(f"SET memory_limit = '{_MEMORY}'")
     connection.execute("SET TimeZone = 'UTC'")

@@ -8,13 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flyball.bench.report.template import template
 from flyball.decision_log.replay.report import percent
-from flyball.errors import MissingExtraError
 
 if TYPE_CHECKING:
     Json = dict[str, Any]
 
-_TEMPLATE = "candidate.html.j2"
+_TEMPLATE = Path(__file__).with_name("candidate.html.j2")
 
 
 def trial_lines(document: Json) -> list[str]:
@@ -37,21 +37,7 @@ def trial_lines(document: Json) -> list[str]:
 
 def write_page(document: Json, path: Path) -> Path:
     """Write the report as one page without scripts; needs jinja2."""
-    try:
-        import jinja2
-    except ImportError as error:
-        raise MissingExtraError(
-            "the page needs jinja2, which is not installed", next_step="install it:  pip install 'flyball[bench]'"
-        ) from error
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["percent"] = percent
-    text = environment.get_template(_TEMPLATE).render(report=document, shift=shift_lines, names=segment_name)
+    text = template(_TEMPLATE, percent=percent).render(report=document, shift=shift_lines, names=segment_name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from flyball.decision.fit.columns import absent
-from flyball.errors import InvalidInputError, MissingExtraError
+from flyball.errors import InvalidInputError, MissingExtraError, needing
 from flyball.rows.columns import table_of
 
 if TYPE_CHECKING:
@@ -180,12 +180,8 @@ def _arrow(data: Any) -> tuple[str, Any]:
                 f"{path} is no file of rows by its name", next_step="rows come from .csv, .parquet, .jsonl"
             )
         return str(path), table_of(path)
-    try:
+    with needing("rows need pyarrow", extra="rows"):
         import pyarrow
-    except ImportError as error:
-        raise MissingExtraError(
-            f"rows need pyarrow ({error})", next_step="install it:  pip install 'flyball[rows]'"
-        ) from error
     if isinstance(data, pyarrow.Table):
         return "the data", data
     if hasattr(data, "columns") and hasattr(data, "dtypes"):

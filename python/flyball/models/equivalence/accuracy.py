@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from flyball.errors import InvalidInputError, MissingExtraError
+from flyball.errors import InvalidInputError, needing
 from flyball.models.equivalence.segments import LeftOut, segments_of
 from flyball.statistics.intervals import Pairs, difference, mean_interval
 
@@ -188,12 +188,8 @@ def _auc(yes: NDArray[np.bool_], expected: Floats, found: Floats) -> tuple[float
 
 def _placements(yes: NDArray[np.bool_], answers: Floats) -> tuple[Floats, Floats]:
     """For each yes the share of noes below it, for each no the share of yeses above it; ties count half."""
-    try:
+    with needing("judging accuracy needs scipy", extra="optimize"):
         from scipy.stats import rankdata
-    except ImportError as error:
-        raise MissingExtraError(
-            f"judging accuracy needs scipy ({error})", next_step="install it:  pip install 'flyball[optimize]'"
-        ) from error
     ranks = rankdata(answers)
     positive, negative = answers[yes], answers[~yes]
     above: Floats = (ranks[yes] - rankdata(positive)) / len(negative)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flyball.errors import MissingExtraError
+from flyball.errors import needing
 from flyball.models.profile.cost import TREES
 
 if TYPE_CHECKING:
@@ -67,10 +67,6 @@ def _nodes(graph: Any) -> Iterator[Any]:
 
 
 def _read(path: Path) -> Any:
-    try:
+    with needing("optimising needs onnx", extra="optimize"):
         import onnx
-    except ImportError as error:
-        raise MissingExtraError(
-            f"optimising needs onnx ({error})", next_step="install it:  pip install 'flyball[optimize]'"
-        ) from error
     return onnx.load(path, load_external_data=False)

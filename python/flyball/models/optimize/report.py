@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball.bench.report.drawing import ALARM, drawing, halo, latency_axis, look, new_figure, subscribe, svg
+from flyball.bench.report.template import template
 from flyball.bench.table import latency, percent, rate, size
 from flyball.decision.compile.score_path import way_digest
 from flyball.documents.durable_file import write_bytes, write_json
-from flyball.errors import MissingExtraError
 from flyball.models.equivalence.certificate import CERTIFICATE, Data, Engine, Original, certify
 from flyball.models.equivalence.certificate import Candidate as Certified
 from flyball.models.optimize.choice import choose
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from flyball.models.optimize.choice import Choice
     from flyball.models.optimize.pipeline import Ended
     from flyball.models.optimize.run import Run
+
+_TEMPLATE = Path(__file__).with_name("optimize.html.j2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,22 +130,8 @@ def _budget(run: Run, ended: Ended) -> dict[str, Any]:
 
 
 def _page(document: dict[str, Any]) -> bytes:
-    try:
-        import jinja2
-    except ImportError as error:
-        raise MissingExtraError(
-            "the page needs jinja2, which is not installed", next_step="install it:  pip install 'flyball[optimize]'"
-        ) from error
-    folders = [Path(__file__).parent, Path(__file__).parents[2] / "bench" / "report"]  # one look for all pages
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folders),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"latency": latency, "rate": rate, "size": size, "percent": percent}
-    return environment.get_template("optimize.html.j2").render(report=document, plot=_plot(document).decode()).encode()
+    page = template(_TEMPLATE, extra="optimize", latency=latency, rate=rate, size=size, percent=percent)
+    return page.render(report=document, plot=_plot(document).decode()).encode()
 
 
 def _plot(document: dict[str, Any]) -> bytes:
