@@ -44,7 +44,7 @@ FAULTY: dict[str, Any] = {
         ]
     },
     "rights that are none": {"callers": [{"name": "a", "uids": [1], "may": [*NO_RIGHTS, "infer"]}]},
-    "the old key for control": {"callers": [{"name": "a", "uids": [1], "control": True}]},
+    "a key of no right": {"callers": [{"name": "a", "uids": [1], "control": True}]},
     "anonymous callers that are known": {"callers": [{"name": "anonymous", "uids": [1]}]},
     "lists that are null": {"callers": [{"name": "a", "uids": [1], "sans": None}]},
 }
