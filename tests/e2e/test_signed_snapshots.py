@@ -71,15 +71,15 @@ def test_what_nobody_signed_is_refused_at_the_start_although_the_index_is_signed
 def test_what_is_unsigned_and_allowed_is_loud(start: Callable[..., Server], tmp_path: Path) -> None:
     index = snapshots.write(tmp_path, 1, [snapshots.deployment("m", onnx_models.linear(tmp_path, "m", seed=1))])
     server = start(*serving.flyballd(), "--snapshot", index, "--listen", "127.0.0.1:0")
-    line = server.log_line(lambda fields: "unsigned deployments serve" in str(fields))
+    line = server.log_line(lambda fields: "unsigned deployments are serving" in str(fields))
     assert line["level"] == "WARN"
     assert metrics(server).sum("flyball_unsigned_deployments") == 1
     with Http(server) as connection:
         assert connection.get("/v1/deployments").json["deployments"][0]["signed"] == "unsigned"
-    loud = len([line for line in server.log.all() if "unsigned deployments serve" in line])
+    loud = len([line for line in server.log.all() if "unsigned deployments are serving" in line])
     server.signal(signal.SIGHUP)
     until("the next snapshot is loud, too", lambda: len(
-        [line for line in server.log.all() if "unsigned deployments serve" in line]) > loud or None)  # fmt: skip
+        [line for line in server.log.all() if "unsigned deployments are serving" in line]) > loud or None)  # fmt: skip
 
 
 def second(desk: Desk) -> Json:

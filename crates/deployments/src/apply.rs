@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 pub use ack::{Ack, AckState, Outcome, VersionAck};
 
-/// How long a load that needs memory waits for those who still use what is dropped for it.
+/// How long a load that needs memory waits for requests that still use a dropped deployment.
 const ROOM_WAIT: Duration = Duration::from_secs(5);
 const ROOM_POLL: Duration = Duration::from_millis(20);
 

@@ -33,12 +33,12 @@ pub(crate) struct Job<M> {
 }
 
 impl<M> Job<M> {
-    /// Answers. A caller who has gone is not waited for.
+    /// Answers the caller, if it is still there.
     pub(crate) fn answer(self, result: Result<Ran, Fault>) {
         self.promise.answer(result.map(|ran| (ran, self.permit)));
     }
 
-    /// Why it left the queue without a run. Where its caller has gone, nobody reads it.
+    /// Why it left the queue without a run.
     pub(crate) fn dropped(&self, now: Nanos) -> Fault {
         let pause = self.model.breaker.turns_away(self.came, now);
         pause.map_or_else(Self::too_late, |pause| broken(&self.model, Stage::Queue, pause))

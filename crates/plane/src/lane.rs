@@ -149,7 +149,7 @@ impl<S: Sink> Lane<S> {
         }
     }
 
-    /// Lets go of jobs that nobody waits for any more, now and then: far back in a long queue they would hold their place
+    /// Drops abandoned jobs now and then: far back in a long queue they would hold their slot
     /// among the requests in flight until their turn.
     pub(crate) fn sweep(&self, unwanted: &mut Vec<Job<S::Model>>) {
         const SWEEP_EVERY: Duration = Duration::from_millis(50);

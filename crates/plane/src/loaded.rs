@@ -210,7 +210,7 @@ pub struct ModelParts<M> {
     pub row_elements: Option<usize>,
     /// One for each home.
     pub runners: Vec<Runner>,
-    /// Where it runs once it has held a lane for good.
+    /// Where it runs once a run of it could not be stopped.
     pub hosted: Option<HostedModel>,
     pub labels: HashMap<String, Arc<[String]>>,
     pub meter: Arc<M>,

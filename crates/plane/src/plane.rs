@@ -202,7 +202,7 @@ impl<M> Plane<M> {
 
     /// The one that has the least to do.
     pub(crate) fn least_loaded(&self, model: &Model<M>, sockets: bool) -> Option<usize> {
-        // A lane whose run is overdue may never come to anything else.
+        // A lane whose run is overdue may never get to another job.
         self.homes(model, sockets).min_by_key(|&home| (self.runs.overdue(home), self.load_ns(home)))
     }
 

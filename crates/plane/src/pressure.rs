@@ -15,7 +15,7 @@ const LAST_WAIT: Duration = Duration::from_secs(16);
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// So much more is resident than after the last time: somebody may have left it.
 const GROWN_BYTES: u64 = 64 << 20;
-/// How often that is looked after: what is in use cannot be given back.
+/// How often memory is returned at most: what is in use cannot be.
 const GROWN_AFTER: Duration = Duration::from_secs(5);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -29,7 +29,7 @@ impl Pressure {
     }
 }
 
-/// What the one who looks remembers from look to look.
+/// What the memory watch remembers between two looks.
 #[derive(Default)]
 pub struct MemoryLooks {
     /// After a large run: when memory is given back next, and how long that was waited for.

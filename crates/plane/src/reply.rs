@@ -18,7 +18,7 @@ pub(crate) type Answered = Result<(Ran, Permit), Fault>;
 struct Slot {
     result: Mutex<Option<Answered>>,
     waker: AtomicWaker,
-    /// The walk went away: nobody will read an answer.
+    /// The walk was dropped: nobody reads the answer.
     given_up: AtomicBool,
     /// The job left for another lane.
     moved: AtomicBool,
@@ -28,7 +28,7 @@ struct Slot {
 #[derive(Default)]
 pub(crate) struct Slots(RefCell<Vec<Arc<Slot>>>);
 
-/// As many as a lane may have requests waiting for, in all sense; more are given back to the allocator.
+/// More than a lane usually has requests waiting; further slots go back to the allocator.
 const SLOTS_KEPT_MAX: usize = 1024;
 
 impl Slots {

@@ -93,7 +93,7 @@ pub(crate) struct Schedule<J> {
     /// Whose turn it is. It stays until that model has used up what it earned.
     at: usize,
     jobs: usize,
-    /// Jobs pushed so far: equal deadlines go by who came first.
+    /// Jobs pushed so far: equal deadlines go in order of arrival.
     pushed: u64,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Service {
 pub struct Conduct {
     /// Its time depends on its input, or it had to be stopped: never on a lane with sockets.
     unpredictable: AtomicBool,
-    /// A run of it held a lane for good: it runs in a process of its own.
+    /// A run of it could not be stopped: it runs in a process of its own.
     moved: AtomicBool,
 }
 
@@ -40,7 +40,7 @@ impl Conduct {
         self.moved.load(Relaxed)
     }
 
-    /// Takes it off the lanes for good.
+    /// Takes it off the lanes permanently.
     pub(crate) fn move_away(&self) {
         self.unpredictable.store(true, Relaxed);
         self.moved.store(true, Relaxed);

@@ -87,7 +87,7 @@ fn level(own: u64, others: impl Iterator<Item = u64> + Clone) -> u64 {
     }
 }
 
-/// Whether a run is long enough to be measured in CPU time: its time on the wall counts who else had the core. Shorter
+/// Whether a run is long enough to be measured in CPU time: its wall time includes whatever else had the core. Shorter
 /// runs are not worth the system calls.
 pub(crate) fn worth_clocking(expected: Duration) -> bool {
     nanos(expected) >= CLOCKED_MIN_NS

@@ -20,7 +20,7 @@ const BYTES_MAX: u64 = 64 << 10;
 struct Kept {
     format: u32,
     environment: String,
-    /// For people who look for the file of a server.
+    /// So that people can find a server's file.
     snapshot: PathBuf,
     serial: u64,
     index: Option<IndexMark>,

@@ -47,7 +47,7 @@ fn list(faults: &[ConfigFault]) -> String {
 /// The other end of a connection, as far as the connection identifies it.
 #[derive(Clone)]
 pub(crate) struct Peer {
-    /// Whether its listener serves those who are no known caller.
+    /// Whether its listener serves anonymous callers.
     pub(crate) anonymous: bool,
     /// Whether it is on this machine.
     pub(crate) near: bool,
@@ -98,7 +98,7 @@ struct Known {
     /// Which reading of the file this is.
     reading: u64,
     callers: Vec<Arc<Caller>>,
-    /// Those who are not known.
+    /// Anonymous callers.
     anonymous: Option<Arc<Caller>>,
     keys: HashMap<Digest, usize>,
     names: HashMap<String, usize>,
@@ -109,7 +109,7 @@ pub(crate) struct Callers {
     path: PathBuf,
     telemetry: Arc<Telemetry>,
     known: ArcSwap<Known>,
-    /// Stands for those who are not known where the file has no entry for them.
+    /// For anonymous callers, where the file has no entry for them.
     unnamed: Arc<Caller>,
     pub(crate) reloads_taken: AtomicU64,
     pub(crate) reloads_refused: AtomicU64,
@@ -132,7 +132,7 @@ impl Callers {
         file::parse(&bytes).map_err(|faults| CallersError::Faulty { path: self.path.clone(), faults })
     }
 
-    /// Takes the file as it is now, or keeps what was.
+    /// Reads the file again; keeps the last good state where it is faulty.
     pub(crate) fn reload(&self) {
         match self.read() {
             Ok(entries) => {
@@ -148,7 +148,7 @@ impl Callers {
     }
 
     fn take(&self, entries: Vec<Entry>) {
-        // Those who are not known are counted as before, whatever is granted to them.
+        // Anonymous callers are counted as before, whatever is granted to them.
         let names: Vec<_> =
             entries.iter().map(|entry| entry.name.as_str()).filter(|name| *name != ANONYMOUS).collect();
         let mut places = self.telemetry.caller_places(&names).into_iter();
@@ -161,7 +161,7 @@ impl Callers {
             known.keys.extend(entry.keys.into_iter().map(|key| (key, place)));
             known.names.extend(entry.sans.into_iter().map(|name| (name, place)));
             known.users.extend(entry.uids.into_iter().map(|user| (user, place)));
-            // Whoever is left as it was goes on with what it has used up.
+            // An unchanged caller keeps what it has used of its limits.
             let granted = Granted { caller: entry.name.into(), rights: entry.rights };
             let same = |caller: &&Arc<Caller>| *caller.granted == granted && caller.terms == entry.terms;
             let caller = before.callers.iter().find(same).cloned();
@@ -172,8 +172,8 @@ impl Callers {
         self.known.store(Arc::new(known));
     }
 
-    /// The caller of a request: by its key, else by its connection. A key that is nobody's is a fault even where
-    /// anonymous callers are served: who sends one means to be known.
+    /// The caller of a request: by its key, else by its connection. An unknown key is a fault even where anonymous callers are
+    /// served: a client that sends a key expects to be identified.
     fn find(&self, mark: &Mark, key: Option<&Digest>) -> Result<Option<Arc<Caller>>, Fault> {
         let known = self.known.load();
         let place = match key {
@@ -194,7 +194,7 @@ impl Callers {
         Ok(place.and_then(|place| known.callers.get(*place)).map(Arc::clone))
     }
 
-    /// Those who are not known, where they are served. Without an entry of theirs they may ask for health alone.
+    /// Anonymous callers, where they are served. Without an entry in the file they may only ask for health.
     fn anonymous(&self) -> Arc<Caller> {
         let known = self.known.load();
         known.anonymous.as_ref().map_or_else(|| Arc::clone(&self.unnamed), Arc::clone)
@@ -217,7 +217,7 @@ impl Caller {
 
     fn visit(self: &Arc<Caller>) -> Visit {
         let standing = self.admit().map_err(Box::new);
-        // Whoever is not known is nobody in records, too.
+        // Anonymous callers have no name in records.
         let name = (self.index != CallerIndex::ANONYMOUS).then(|| Arc::clone(&self.granted.caller));
         Visit { caller: self.index, name, access: Access::granted(Arc::clone(&self.granted)), standing }
     }

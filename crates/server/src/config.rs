@@ -36,7 +36,7 @@ pub struct ServerConfig {
     pub callers: Option<PathBuf>,
     /// Hosts that requests may name beside this machine's own; `*` for any. None given: on loopback no others, elsewhere any.
     pub hosts: Vec<String>,
-    /// Serve those who are no known callers; none given means on loopback and Unix sockets only.
+    /// Serve anonymous callers; by default on loopback and Unix sockets only.
     pub allow_anonymous: Option<bool>,
     /// One lane is one thread that serves; none given means one for each core that this process may use.
     pub lanes: Option<usize>,
@@ -72,7 +72,7 @@ pub struct ServerConfig {
     pub body_timeout_ms: u64,
     pub idle_timeout_ms: u64,
     pub grace_ms: u64,
-    /// PEM file of the public keys whose owners may say whom to trust.
+    /// PEM file of the root keys, which sign the trust policy.
     pub trust_root: Option<PathBuf>,
     /// The trust policy that one of them signed; read again when the file changes.
     pub trust_policy: Option<PathBuf>,
@@ -80,7 +80,7 @@ pub struct ServerConfig {
     pub state_folder: Option<PathBuf>,
     /// What this server is for: releases and snapshots for others are refused.
     pub environment: String,
-    /// What becomes of what nobody signed: `refuse` or `allow`.
+    /// Unsigned deployments: `refuse` or `allow`.
     pub unsigned: String,
     /// Deployments of each name that stay loaded after they were replaced, to go back to at once.
     pub previous_kept: usize,
@@ -94,7 +94,7 @@ pub struct ServerConfig {
     pub features_folder: Option<PathBuf>,
     /// Where decisions are recorded; none given: nowhere.
     pub journal_folder: Option<PathBuf>,
-    /// What nobody waits for is on the disk after so long.
+    /// Maximum fsync delay for buffered records.
     pub journal_sync_ms: u64,
     /// Nothing more is recorded while something older than this is not on the disk.
     pub journal_loss_ms_max: u64,

@@ -44,7 +44,7 @@ pub(crate) struct Order {
     done: oneshot::Sender<Result<(), Fault>>,
 }
 
-/// Has an order carried out, and waits for how it went. The order is carried out even if nobody waits any more.
+/// Runs an order and waits for its result. The order is completed even if the caller has gone.
 pub(crate) async fn order(shared: &Shared, model: &str, action: Action) -> Result<(), Fault> {
     let (done, outcome) = oneshot::channel();
     let refused = |kind, text: String| Err(Fault::new(kind, Stage::Route, text));

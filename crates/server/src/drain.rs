@@ -11,7 +11,7 @@ pub(crate) enum Phase {
     Serving,
     LameDuck,
     Closing,
-    /// The grace period is over: what is left is cut off.
+    /// The grace period is over: open connections are cut off.
     Gone,
 }
 
@@ -46,7 +46,7 @@ impl Drain {
         self.phase() > Phase::Serving
     }
 
-    /// Wakes those who watch, because something other than the phase has changed.
+    /// Wakes the watchers, because something other than the phase has changed.
     pub(crate) fn touch(&self) {
         self.0.send_modify(|_phase| {});
     }

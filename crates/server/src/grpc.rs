@@ -51,7 +51,7 @@ pub(crate) enum Call {
     Decide(decide::Decide),
     Streams(Reply),
     Other(Request<Incoming>, Visit),
-    /// Anybody may ask for the server's health; of models learns who may see them.
+    /// Anyone may ask for the server's health; models need the right to see them.
     Health {
         request: Request<Incoming>,
         access: Access,

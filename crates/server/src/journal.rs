@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// A disk that takes longer is not waited for: the record may still come to be kept.
+/// The longest wait for the disk; the record may still be kept afterwards.
 const KEPT_TIME_MAX: Duration = Duration::from_secs(30);
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
@@ -116,7 +116,7 @@ pub(crate) async fn overridden(
     keep(context, vec![entry(context, &told).map_err(Fault::malformed)?]).await
 }
 
-/// Seals what was recorded so far. The lane waits for the writer's word alone, and so does nobody else.
+/// Seals what was recorded so far. Only this request waits for the writer.
 pub(crate) async fn sealed(context: &LaneContext, rights: Rights<'_>) -> Result<Sealed, Fault> {
     demand(context, rights, Verb::Control)?;
     let (asker, answer) = oneshot::channel();
@@ -182,7 +182,7 @@ pub(crate) fn unix_ns(name: &str, text: &str) -> Result<i64, String> {
     ns.ok_or_else(|| format!("{name} {wrong}"))
 }
 
-/// All of them, on the disk when this returns. After an error some may be there: saying it again does no harm.
+/// Records all of them; they are on the disk when this returns. After an error some may be: a retry does no harm.
 #[expect(clippy::vec_box, reason = "the ring takes them boxed, and moves them on so")]
 async fn keep(context: &LaneContext, entries: Vec<Box<Entry>>) -> Result<usize, Fault> {
     let recorder = context.lane.recorder().ok_or_else(nothing_kept)?;

@@ -66,7 +66,7 @@ impl LaneContext {
         // Only overload comes with advice on when to come again; a model that is being loaded does not.
         let refused = reply.headers().contains_key(header::RETRY_AFTER);
         self.refusals.count(refused);
-        // While nothing waits there is nobody to make room for.
+        // While nothing waits, no room is needed.
         let waits =
             || self.shared.plane.backlogs().any(|backlog| backlog >= self.shared.config.inline_run_max());
         let connections = self.shared.connections[self.lane.id].load(Ordering::Relaxed);

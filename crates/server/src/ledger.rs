@@ -46,7 +46,7 @@ async fn alone<T: Send + 'static>(
         let text = "another erasure or hold is being recorded; try again shortly";
         return Err(Fault::new(FaultKind::InFlightFull, Stage::Admit, text).retry_after(TRY_AGAIN));
     }
-    // The one before has answered, so its thread is at its end.
+    // The previous job has answered, so its thread is about to end.
     shared.ledger.join();
     let (asker, answer) = oneshot::channel();
     let theirs = Arc::clone(shared);

@@ -74,7 +74,7 @@ pub(crate) enum Socket {
 pub(crate) struct Listener {
     pub(crate) socket: Socket,
     pub(crate) address: Address,
-    /// Whether those who are no known caller are served here.
+    /// Whether anonymous callers are served here.
     pub(crate) anonymous: bool,
     /// The hosts that requests may name here; none where they need not name any.
     pub(crate) hosts: Option<Arc<Hosts>>,

@@ -71,7 +71,7 @@ impl Running {
                 self.shared.plane.stop_runs();
                 std::thread::sleep(POLL);
             }
-            // A lane that is lost ends when it can: nobody knows when that is.
+            // A lost lane ends when its run does, which may be never.
             if thread.is_finished() || !self.shared.plane.lost_a_lane() {
                 let _ = thread.join();
             }
@@ -79,7 +79,7 @@ impl Running {
         self.shared.ledger.join();
         // No lane reads any more: what windows have not written yet is written now.
         self.shared.plane.services.features.close();
-        // And nothing is decided: what was is brought to the disk, and sealed.
+        // And nothing is decided any more: flush the records and seal the journal.
         self.shared.journal.iter().for_each(|journal| journal.close());
     }
 }
@@ -171,7 +171,7 @@ impl Server {
         &self.acks
     }
 
-    /// What serves now, what was refused and why, and what is warm: what `GET /v1/deployments` answers.
+    /// The status of all deployments, as `GET /v1/deployments` returns it.
     pub fn deployments(&self) -> Arc<Applied> {
         self.shared.applied()
     }

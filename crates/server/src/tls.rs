@@ -112,7 +112,7 @@ impl Tls {
         }
     }
 
-    /// Takes the files as they are now, or keeps what was.
+    /// Reads the files again; keeps the last good ones where they are faulty.
     pub(crate) fn reload(&self) {
         match load(&self.files, now()) {
             Ok(loaded) => {

@@ -43,7 +43,7 @@ pub(crate) fn start(
     })
 }
 
-/// Whatever is wrong with it is logged, and what served goes on; a panic ends this one and no other.
+/// Faults are logged, and what serves goes on; a panic ends this attempt only.
 fn apply(control: &Control, index: &Path) {
     let applied =
         catch_unwind(AssertUnwindSafe(|| Bundle::from_file(index).map(|bundle| control.apply(&bundle))));

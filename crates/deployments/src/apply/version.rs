@@ -52,7 +52,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
         Ok((Model::new(parts, lanes), loaded.surveyor))
     }
 
-    /// Where the model runs once it has held a lane for good. Nothing is started before that.
+    /// Where the model runs once a run of it could not be stopped. Nothing is started before that.
     fn hosted(&self, version: &snapshot::Version, base: &Path, run_max: Duration) -> Option<HostedModel> {
         let (wanted, base, memory) = (version.artifact.clone(), base.to_owned(), self.engine.memory);
         let read = Arc::new(move || Artifact::read(&wanted, &base, memory));

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{FeatureSettings, Features, LaneFeatures};
+use flyball_core::Wall;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

@@ -35,7 +35,7 @@ const KEYS: [&str; 8] =
 const KEYS_OF_A_CALLER_MAX: usize = 16;
 const NAMES_OF_A_CALLER_MAX: usize = 64;
 const RIGHTS_OF_A_CALLER_MAX: usize = 64;
-/// The entry of those who are no known caller, where a listener serves them.
+/// The entry of anonymous callers, where a listener serves them.
 pub(super) const ANONYMOUS: &str = "anonymous";
 const RATE: RangeInclusive<u64> = 1..=1_000_000;
 const RIGHT: &str = "VERB, VERB:NAME or VERB:PREFIX*, where VERB is infer, decide, outcome, override or control; or erase or \
