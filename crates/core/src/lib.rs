@@ -1,6 +1,6 @@
-//! The nouns that every room of flyball shares: stages, faults, tensors, requests, the Snapshot, time.
+//! The types that all crates share: stages, faults, tensors, requests, the Snapshot, time.
 //!
-//! Knows nothing of sockets, of ONNX Runtime or of Python; it must stay cheap to depend on.
+//! Knows nothing of sockets, ONNX Runtime or Python. It must stay cheap to depend on.
 #![forbid(unsafe_code)]
 
 mod clock;

@@ -1,20 +1,20 @@
-//! What a caller may do: verbs, each for all models and decisions or for some of them. One check for all transports.
+//! Caller permissions: verbs, each for all models and decisions or for some.
 //!
-//! Knows neither how callers are recognised nor where rights are written down.
+//! One check for all transports. Knows neither how callers are authenticated nor where rights are stored.
 
 use crate::snapshot::sound_name;
 use crate::{Fault, FaultKind, Stage};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// What may be done.
+/// An action that a right permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Send tensors to a model.
     Infer,
-    /// Ask for a decision.
+    /// Request a decision.
     Decide,
-    /// Report the truth about a decision.
+    /// Report the actual outcome of a decision.
     Outcome,
     /// Replace a decision's outcome.
     Override,
@@ -42,7 +42,7 @@ impl Verb {
         }
     }
 
-    /// Whether it can be given for some names only.
+    /// Whether the verb can be limited to some names.
     pub const fn takes_names(self) -> bool {
         !matches!(self, Verb::Erase | Verb::Metrics)
     }
@@ -99,14 +99,16 @@ impl FromStr for Right {
     }
 }
 
-/// A caller and its rights, as the callers' file has them.
+/// A caller and its rights, as in the callers file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
     pub caller: Arc<str>,
     pub rights: Vec<Right>,
 }
 
-/// What whoever asks may do: everything where no callers are known, else what was granted. A copy takes no memory.
+/// The permissions of a request's caller.
+///
+/// Everything if no callers are configured, else the granted rights. Cloning does not allocate.
 #[derive(Clone, Debug, Default)]
 pub struct Access(Option<Arc<Granted>>);
 
@@ -115,7 +117,7 @@ impl Access {
         Access(Some(granted))
     }
 
-    /// Of somebody who may do nothing.
+    /// No permissions at all.
     pub fn none() -> Access {
         Access(Some(Arc::new(Granted { caller: "none".into(), rights: Vec::new() })))
     }
@@ -134,17 +136,17 @@ impl Access {
         self.has(|right| right.verb == verb)
     }
 
-    /// Whether a model or decision may be named to the caller at all.
+    /// Whether the caller may learn that a model or decision exists.
     pub fn sees(&self, name: &str) -> bool {
         self.has(|right| right.verb.takes_names() && right.covers(name))
     }
 
-    /// Whether it may do anything.
+    /// Whether the caller has any right.
     pub fn any(&self) -> bool {
         self.has(|_| true)
     }
 
-    /// `name` must be one that the caller sees.
+    /// Returns a fault without the right. The caller must be able to see `name`.
     pub fn demand(&self, verb: Verb, name: &str) -> Result<(), Fault> {
         if self.may(verb, name) {
             return Ok(());
@@ -152,7 +154,7 @@ impl Access {
         Err(self.refusal(&format!("'{}' '{name}'", verb.label()), &format!("{}:{name}", verb.label())))
     }
 
-    /// For what concerns the whole server.
+    /// Requires a right on the whole server.
     pub fn demand_all(&self, verb: Verb) -> Result<(), Fault> {
         if self.may_all(verb) {
             return Ok(());
@@ -160,7 +162,7 @@ impl Access {
         Err(self.refusal(&format!("'{}'", verb.label()), verb.label()))
     }
 
-    /// For what every caller with a right may read.
+    /// Requires any right: for pages that every known caller may read.
     pub fn demand_any(&self) -> Result<(), Fault> {
         if self.any() {
             return Ok(());
@@ -175,7 +177,7 @@ impl Access {
     fn refusal(&self, what: &str, right: &str) -> Fault {
         let caller = self.0.as_ref().map_or("none", |granted| &*granted.caller);
         let text =
-            format!("caller '{caller}' may not {what}; add \"{right}\" to its \"may\" in the callers' file");
+            format!("caller '{caller}' may not {what}; add \"{right}\" to its \"may\" in the callers file");
         Fault::new(FaultKind::Forbidden, Stage::Route, text)
     }
 }

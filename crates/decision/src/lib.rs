@@ -1,7 +1,7 @@
-//! A decision, compiled: named fields in, columns for its models, and from their scores an outcome with its reasons.
+//! A compiled decision: from fields to model columns, and from scores to an outcome with reasons.
 //!
-//! Plain computation. It waits for nothing, reads no file but those that it is given, and knows neither sockets nor
-//! ONNX Runtime. The walk (`plane`), `flyball score` and Python's own `decide` all run this program.
+//! Pure computation: it never waits, reads only the given files, and knows neither sockets nor ONNX Runtime.
+//! The walk (`plane`), `flyball score` and Python's `decide` all run this program.
 #![forbid(unsafe_code)]
 
 mod candidate;

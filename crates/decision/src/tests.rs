@@ -1,4 +1,4 @@
-//! The whole program: documents that compile and do not, rows that are taken and refused, columns, tensors, scores.
+//! The whole program: documents, rows, columns, tensors, scores.
 
 mod candidate;
 mod columns;

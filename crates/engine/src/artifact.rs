@@ -1,5 +1,6 @@
-//! A model's bytes, read once, checked against their digests, and from then on used from memory: what was verified is
-//! what runs, whatever happens to the files meanwhile.
+//! A model's bytes: read once, verified by digest, and used from memory.
+//!
+//! What was verified is what runs, whatever happens to the files meanwhile.
 
 use crate::plain_file::PlainFile;
 use crate::{MemoryBudget, Refusal, ScanFacts, ScanLimits};
@@ -27,8 +28,9 @@ pub struct Artifact {
 }
 
 impl Artifact {
-    /// Reads what the snapshot names, relative paths from `base`, and refuses whatever is not exactly that.
-    /// What would not fit into memory is refused before it is read.
+    /// Reads the files that the snapshot names, and rejects any difference.
+    ///
+    /// Relative paths start from `base`. A model that does not fit into memory is rejected before it is read.
     pub fn read(wanted: &snapshot::Artifact, base: &Path, memory: MemoryBudget) -> Result<Artifact, Refusal> {
         let path = base.join(&wanted.path);
         let limits = ScanLimits::default();
@@ -50,7 +52,7 @@ impl Artifact {
         Ok(Artifact { digest: wanted.digest, facts, model, external_data })
     }
 
-    /// Reads a model as it lies on disk, for `inspect`: there is no snapshot yet that says what it must be.
+    /// Reads a model without expected digests, for `inspect`: there is no snapshot yet.
     pub fn read_unverified(path: &Path) -> Result<Artifact, Refusal> {
         let (model, files, _facts) = digest_files(path)?;
         let listed =
@@ -69,8 +71,7 @@ impl Artifact {
     }
 }
 
-/// The digests of a model and of the files beside it that it uses: what a snapshot has to list; and what the model
-/// says of itself.
+/// The digests that a snapshot must list for a model and its external data, and the model's scan facts.
 pub fn digest_files(path: &Path) -> Result<(ArtifactFile, Vec<ArtifactFile>, ScanFacts), Refusal> {
     let (bytes, facts) = scanned(path, &ScanLimits::default())?;
     let model =
@@ -85,8 +86,7 @@ pub fn digest_files(path: &Path) -> Result<(ArtifactFile, Vec<ArtifactFile>, Sca
     Ok((model, files, facts))
 }
 
-/// What a model says of itself, if it may be served at all: the scan of its file, and that the weights beside it are there.
-/// Nothing is loaded.
+/// Scans a model's file and checks that its external weights exist. Loads nothing.
 pub fn scan_file(path: &Path, limits: &ScanLimits) -> Result<ScanFacts, Refusal> {
     let (_, facts) = scanned(path, limits)?;
     for (name, &needs) in &facts.external_data {
@@ -95,7 +95,7 @@ pub fn scan_file(path: &Path, limits: &ScanLimits) -> Result<ScanFacts, Refusal>
     Ok(facts)
 }
 
-/// Copies a file that a model names beside it, under the same checks as a load; whatever has `target`'s name is replaced.
+/// Copies an external data file of a model with the same checks as a load. Replaces `target`.
 pub fn copy_beside(model: &Path, name: &str, target: &Path) -> Result<(), Refusal> {
     let opened = PlainFile::open_beside(model, name)?;
     let unwritable = |cause| Refusal::Unwritable { path: target.to_owned(), cause };

@@ -1,7 +1,8 @@
-//! The one place that touches ONNX Runtime: finding its library, verifying and loading models, probing whether rows
-//! may share a batch, running them, and knowing how long a run takes.
+//! The only crate that touches ONNX Runtime.
 //!
-//! Knows nothing of requests, lanes or protocols: tensors in, tensors out, or a reason why not.
+//! It finds the library, verifies and loads models, probes whether rows may share a batch, runs them, and
+//! knows how long a run takes. Knows nothing of requests, lanes or protocols: tensors in, tensors or an error
+//! out.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod allocator;

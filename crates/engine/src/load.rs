@@ -1,4 +1,4 @@
-//! Loading: verified bytes → sessions → probe → warm. Runs on a loader thread; nothing here may touch a lane.
+//! Loading: verified bytes → sessions → probe → warm-up. Runs on a loader thread and must not touch a lane.
 
 use crate::host::{Proof, ProofAsk};
 use crate::latency::{LatencyPoint, LatencyTable, thread_cpu_time};
@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug)]
 pub struct LoadOptions {
-    /// The most rows that the deployment allows in one run.
+    /// Maximum rows in one run, set by the deployment.
     pub rows_max: usize,
-    /// How many lanes want a session of their own.
+    /// The number of lanes that need a session.
     pub runners: usize,
     pub memory: MemoryBudget,
 }
@@ -26,16 +26,15 @@ pub struct LoadedModel {
     pub batching: Batching,
     /// Warm sessions, one for each home lane.
     pub runners: Vec<Runner>,
-    /// Roughly how long its runs take; empty when it does not run on made-up input.
+    /// Rough run times; empty if it does not run on sample input.
     pub latency: LatencyTable,
-    /// Elements of a row of that table, where rows may be longer.
+    /// Elements of a row in that table, if rows may be longer.
     pub row_elements: Option<usize>,
     pub surveyor: Surveyor,
 }
 
 impl Runtime {
-    /// Loads a model once it is proven. Gives up where it takes too long, or nobody waits for it because the server is
-    /// `leaving`.
+    /// Loads a proven model. Gives up at the time limit, or if the server is `leaving`.
     pub fn load(
         &self,
         artifact: Arc<Artifact>,
@@ -50,7 +49,7 @@ impl Runtime {
         hosts.within(leaving, move || runtime.load_proven(&artifact, options, &proof))
     }
 
-    /// Whether a model could be loaded; it is not.
+    /// Checks whether a model could be loaded, without loading it.
     pub fn prove(
         &self,
         artifact: &Artifact,
@@ -96,7 +95,7 @@ impl Runtime {
         Ok(LoadedModel { signature, batching, runners, latency, row_elements, surveyor })
     }
 
-    /// Makes a session for nothing but finding out whether rows may share a run.
+    /// Creates a session only to find out whether rows may share a run.
     pub(crate) fn probe(
         &self,
         artifact: &Artifact,
@@ -109,16 +108,17 @@ impl Runtime {
                 let probed = probe(&witnesses, &mut prober, rows_max);
                 (Some(witnesses), probed)
             }
-            // The model may still be right: made-up indices can be out of its range. It is served, one at a time.
+            // The model may still be valid: sample indices can be out of its range. It is served one row at a
+            // time.
             Err(error) => {
-                (None, (Batching::off(format!("it does not run on made-up input: {error}")), Vec::new()))
+                (None, (Batching::off(format!("it does not run on sample input: {error}")), Vec::new()))
             }
         };
         Ok(Probed { prober, witnesses, batching, points })
     }
 }
 
-/// What probing found, and the session that it was found with.
+/// The results of probing, and the session that was probed.
 pub(crate) struct Probed {
     pub(crate) prober: Runner,
     pub(crate) witnesses: Option<Witnesses>,
@@ -126,7 +126,7 @@ pub(crate) struct Probed {
     pub(crate) points: Vec<LatencyPoint>,
 }
 
-/// Fills a model's latency table in the background, on the session that probed it.
+/// Fills a model's latency table in the background, on the probed session.
 pub struct Surveyor {
     prober: Runner,
     made_up: Option<MadeUp>,
@@ -139,12 +139,12 @@ const RUNS_MIN: usize = 3;
 const SIZE_TIME_MAX: Duration = Duration::from_millis(40);
 
 impl Surveyor {
-    /// Ends a run of the survey from another thread.
+    /// A handle that stops a survey run from another thread.
     pub fn stopper(&self) -> Stopper {
         self.prober.stopper()
     }
 
-    /// Measures a run of each size, for [`LatencyTable::fill`]. None: a run failed, or `stop` said so between two sizes.
+    /// Measures runs of each size for [`LatencyTable::fill`]. None: a run failed, or `stop` returned true.
     pub fn survey(mut self, stop: &dyn Fn() -> bool) -> Option<Vec<LatencyPoint>> {
         let made_up = self.made_up.take()?;
         let measured = |rows| if stop() { None } else { measure(&mut self.prober, &made_up, rows) };

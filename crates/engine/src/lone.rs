@@ -1,7 +1,7 @@
-//! One session of a model with no server around it: loaded as for serving, run on given tensors, timed, and profiled.
-//! It is what models are compared, measured and explained with before they are served.
+//! One session of a model without a server, for tools.
 //!
-//! Knows nothing of Python, nor of what the answers are compared with.
+//! Loaded as for serving, run on given tensors, timed and profiled. Tools compare, measure and explain models
+//! with it before they are served. Knows nothing of Python, nor of what the results are compared with.
 
 use crate::host::{Proof, ProofAsk};
 use crate::memory::{give_back, resident_bytes};
@@ -15,9 +15,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Runs of one measurement at most: each keeps eight bytes, and quantiles want no more.
+/// Maximum runs of one measurement: each stores eight bytes, and quantiles need no more.
 pub const RUNS_MAX: usize = 1_000_000;
-/// As servers do it unless they are told otherwise.
+/// The server's default.
 const ROWS_PROBED: usize = 64;
 
 pub struct LoneModel {
@@ -35,13 +35,13 @@ pub struct LoneFacts {
     pub inputs: Vec<TensorSpec>,
     pub outputs: Vec<TensorSpec>,
     pub batching: Batching,
-    /// Making the session: parsing, optimising, laying out the weights. Not reading and scanning the file.
+    /// Session creation: parsing, optimising, laying out weights. Without reading and scanning the file.
     pub load_ms: f64,
-    /// By how much the process grew meanwhile.
+    /// The growth of the process meanwhile.
     pub resident_bytes: u64,
 }
 
-/// An input that the model does not take as it is.
+/// An input that does not match the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Misfit {
     pub path: String,
@@ -59,7 +59,7 @@ pub enum LoneError {
     Refused(String),
 }
 
-/// How long runs took: on the wall, and the CPU time of the one thread, a run on average.
+/// Run durations: wall time, and the thread's mean CPU time a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RunFigures {
     pub runs: usize,
@@ -74,8 +74,10 @@ pub struct RunFigures {
 }
 
 impl Runtime {
-    /// Loads one session. Whether rows may share a run is probed on another one, as for serving: this one starts fresh,
-    /// and its profile has nothing but what it is asked to run.
+    /// Loads one session.
+    ///
+    /// Batching is probed on another one, as for serving: this one starts fresh, and its profile contains
+    /// only the requested runs.
     pub fn load_alone(
         &self,
         artifact: Arc<Artifact>,
@@ -130,12 +132,12 @@ impl LoneModel {
         Ok(outputs)
     }
 
-    /// Ends a run, or a measurement, from another thread.
+    /// A handle that stops a run or a measurement from another thread.
     pub fn stopper(&self) -> Stopper {
         self.runner.stopper()
     }
 
-    /// Times runs on the same tensors, on this thread, after some that do not count.
+    /// Times runs on the same tensors, on this thread, after warm-up runs.
     pub fn measure(
         &mut self,
         given: Vec<Tensor>,
@@ -143,8 +145,9 @@ impl LoneModel {
         warm_runs: usize,
     ) -> Result<RunFigures, LoneError> {
         if !(1..=RUNS_MAX).contains(&runs) || warm_runs > RUNS_MAX {
-            let text =
-                format!("{runs} runs after {warm_runs}: measure 1 to {RUNS_MAX} after at most {RUNS_MAX}");
+            let text = format!(
+                "{runs} runs after {warm_runs}: measure 1 to {RUNS_MAX} runs after at most {RUNS_MAX} warm-up runs"
+            );
             return Err(LoneError::Refused(text));
         }
         let rows = self.lay(given)?;
@@ -166,35 +169,35 @@ impl LoneModel {
         Ok(RunFigures::of(runs_us, rows, cpu_us))
     }
 
-    /// Inputs of so many rows as probing made them up: the model ran on such rows.
+    /// Sample inputs of this many rows, as used by the probe: the model ran on such rows.
     pub fn made_up(&self, rows: usize) -> Result<Vec<Tensor>, LoneError> {
         let refuse = |text: String| Err(LoneError::Refused(text));
         let Some(made_up) = &self.made_up else {
-            let why = self.facts.batching.reason.as_deref().unwrap_or("it does not run on made-up input");
-            return refuse(format!("no input can be made up for this model ({why}): give it real rows"));
+            let why = self.facts.batching.reason.as_deref().unwrap_or("it does not run on sample input");
+            return refuse(format!("cannot generate sample input for this model ({why}): give it real rows"));
         };
         if rows > 1
             && let Some(reason) = self.runner.signature().no_batch_axis()
         {
-            return refuse(format!("{reason}, so that it does not take {rows} rows: ask for 1"));
+            return refuse(format!("{reason}, so it does not accept {rows} rows: use 1"));
         }
         if rows == 0 || rows.saturating_mul(made_up.elements()) > MADE_UP_ELEMENTS_MAX {
             let rows_max = MADE_UP_ELEMENTS_MAX / made_up.elements();
-            return refuse(format!("{rows} rows cannot be made up: ask for 1 to {rows_max}"));
+            return refuse(format!("cannot generate {rows} rows: use 1 to {rows_max}"));
         }
         Ok(joined(&made_up.batch(rows)))
     }
 
-    /// Ends the profile and tells its file, which ONNX Runtime writes only now.
+    /// Ends the profile and returns its file, which ONNX Runtime writes only now.
     pub fn end_profile(&mut self) -> Result<PathBuf, LoneError> {
         if !std::mem::take(&mut self.profiled) {
-            let text = "nothing is being profiled: load the model with a profile, and end it once";
+            let text = "no profile is running: load the model with a profile, and end it once";
             return Err(LoneError::Refused(text.to_owned()));
         }
         Ok(self.runner.end_profile()?)
     }
 
-    /// Lays the inputs out for the next runs, and tells how many rows they have.
+    /// Sets the inputs of the next runs; returns their number of rows.
     fn lay(&mut self, given: Vec<Tensor>) -> Result<usize, LoneError> {
         let inputs = fitted(given, &self.facts.inputs).map_err(LoneError::Misfits)?;
         self.runner.clear();
@@ -203,7 +206,7 @@ impl LoneModel {
     }
 }
 
-/// Elements of made-up input at most, which eight bytes each keep within what a server takes.
+/// Maximum elements of sample input: at eight bytes each, within a server's limits.
 const MADE_UP_ELEMENTS_MAX: usize = 64 << 20;
 
 impl RunFigures {
@@ -225,7 +228,7 @@ impl RunFigures {
     }
 }
 
-/// The given tensors in the model's order, or all of their misfits.
+/// The given tensors in model order, or all mismatches.
 fn fitted(mut given: Vec<Tensor>, specs: &[TensorSpec]) -> Result<Vec<Tensor>, Vec<Misfit>> {
     let mut misfits = Vec::new();
     let mut inputs = Vec::with_capacity(specs.len());
@@ -237,7 +240,7 @@ fn fitted(mut given: Vec<Tensor>, specs: &[TensorSpec]) -> Result<Vec<Tensor>, V
     }
     for extra in &given {
         let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
-        let allowed = format!("no such input; the model takes {}", names.join(", "));
+        let allowed = format!("no such input; the model has {}", names.join(", "));
         misfits.push(misfit(&extra.name, Some(&is(extra)), allowed));
     }
     for tensor in &inputs {
@@ -263,7 +266,7 @@ fn words(spec: &TensorSpec) -> String {
     format!("{} {:?}{any}", spec.datatype.name(), spec.shape)
 }
 
-/// The rows laid behind each other, as one tensor for each input.
+/// The rows concatenated, one tensor for each input.
 fn joined(rows: &[&[Tensor]]) -> Vec<Tensor> {
     let mut inputs = rows.first().map_or_else(Vec::new, |row| row.to_vec());
     for (place, input) in inputs.iter_mut().enumerate() {

@@ -1,5 +1,7 @@
-//! Opens a model's files so that nothing but a plain file is ever read. What is checked is the open file itself (`fstat`), so
-//! nothing can be swapped in between. Must not know what the bytes mean.
+//! Opens a model's files so that only plain files are ever read.
+//!
+//! The open file itself is checked (`fstat`), so it cannot be swapped in between. Must not know what the
+//! bytes mean.
 
 use crate::Refusal;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
@@ -8,7 +10,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// An open plain file and the size that it had when it was opened.
+/// An open plain file and its size when opened.
 pub(crate) struct PlainFile {
     file: File,
     path: PathBuf,
@@ -16,13 +18,14 @@ pub(crate) struct PlainFile {
 }
 
 impl PlainFile {
-    /// Opens the model's own file. A link is followed: whoever named the model chose it.
+    /// Opens the model's own file. Follows a link: the caller chose it.
     pub(crate) fn open(path: &Path) -> Result<PlainFile, Refusal> {
         let opened = openat(CWD, path, flags(), Mode::empty());
         PlainFile::checked(opened.map_err(|cause| unreadable(path, cause))?.into(), path)
     }
 
-    /// Opens a file beside the model, which the model chose. `name` is a plain file name; a link is refused.
+    /// Opens a file next to the model, which the model chose. `name` is a plain file name; a link is
+    /// rejected.
     pub(crate) fn open_beside(model: &Path, name: &str) -> Result<PlainFile, Refusal> {
         let folder = match model.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -47,7 +50,7 @@ impl PlainFile {
         Ok(PlainFile { file, path: path.to_owned(), size_bytes })
     }
 
-    /// Reads the whole file. One that changes its size meanwhile is refused: it may grow without end.
+    /// Reads the whole file. Rejects one that changes its size meanwhile: it may grow without end.
     pub(crate) fn read(self) -> Result<Vec<u8>, Refusal> {
         let mut bytes = Vec::with_capacity(usize::try_from(self.size_bytes).unwrap_or(0));
         let read = (&self.file).take(self.size_bytes + 1).read_to_end(&mut bytes);
@@ -55,7 +58,7 @@ impl PlainFile {
         if bytes.len() as u64 == self.size_bytes { Ok(bytes) } else { Err(Refusal::Changing(self.path)) }
     }
 
-    /// The rest of the file, for whoever hashes or copies it piece by piece.
+    /// The rest of the file, for hashing or copying in chunks.
     pub(crate) fn pieces(&self) -> impl Read + '_ {
         (&self.file).take(self.size_bytes)
     }
@@ -65,7 +68,7 @@ impl PlainFile {
     }
 }
 
-/// Without `NONBLOCK` to open a pipe would wait for whoever fills it. It changes nothing for plain files.
+/// Without `NONBLOCK`, opening a pipe would wait for its writer. It has no effect on plain files.
 fn flags() -> OFlags {
     OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY
 }

@@ -1,8 +1,10 @@
-//! A look at a model's file before ONNX Runtime sees it: what it is, how large, which operators it asks for and where its
-//! weights lie. What is beyond the limits, or would make a runtime read anything but the model's own files, is refused.
+//! Scans a model's file before ONNX Runtime sees it.
 //!
-//! Walks protobuf's wire format in place (`scan/wire.rs`): weights are passed over, never copied, and what is kept is bounded
-//! by the limits. Must not know how a model is loaded or run.
+//! Checks format, size, operators and the location of weights. Rejects whatever exceeds the limits or would
+//! make a runtime read anything but the model's own files.
+//!
+//! Walks protobuf's wire format in place (`scan/wire.rs`): weights are skipped, never copied, and memory is
+//! bounded by the limits. Must not know how a model is loaded or run.
 
 mod functions;
 mod graph;
@@ -23,17 +25,17 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use wire::{Once, Piece};
 
-/// What a model may be at most. The defaults are far beyond what decisions need, and far below what harms a server.
+/// Limits of a model. The defaults are far above what decisions need, and far below what harms a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanLimits {
-    /// Of the file itself; more weights than that lie beside it.
+    /// The file itself; more weights go into external files.
     pub file_bytes_max: u64,
-    /// In all graphs, and again once the model's own functions are written out.
+    /// In all graphs, and again with the model's functions expanded.
     pub nodes_max: u64,
-    /// Graphs inside one another. Protobuf's readers stop at 100 messages, which are 32 graphs.
+    /// Nested graphs. Protobuf's readers stop at 100 messages, which are 32 graphs.
     pub depth_max: u64,
     pub initialisers_max: u64,
-    /// In the file and beside it. What a server has memory for is `MemoryBudget`'s to say.
+    /// In the file and external. `MemoryBudget` limits what fits into memory.
     pub weight_bytes_max: u64,
     pub attribute_bytes_max: u64,
     pub functions_max: u64,
@@ -56,7 +58,7 @@ impl Default for ScanLimits {
 }
 
 impl ScanLimits {
-    /// To be asked before a file is read.
+    /// Call it before reading a file.
     pub fn file(&self, bytes: u64) -> Result<(), Refusal> {
         let advice = "save large weights beside the model: onnx.save_model(…, save_as_external_data=True)";
         Ok(over("bytes of the model's file", bytes, self.file_bytes_max, advice)
@@ -76,27 +78,28 @@ pub struct Opset {
     pub version: i64,
 }
 
-/// What a model says of itself.
+/// Facts about a model from its file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ScanFacts {
     pub opset: Vec<Opset>,
     pub producer: String,
     pub nodes: u64,
-    /// With the model's own functions written out where they are called.
+    /// With the model's functions expanded where they are called.
     pub nodes_expanded: u64,
-    /// Graphs inside one another; 0: none is.
+    /// Nested graphs; 0: none.
     pub depth: u64,
     pub functions: u64,
     pub initialisers: u64,
     pub weight_bytes: u64,
-    /// Of the operators that it uses.
+    /// Domains of the operators that it uses.
     pub domains: BTreeSet<String>,
     pub inputs: Vec<DeclaredTensor>,
     pub outputs: Vec<DeclaredTensor>,
-    /// How long it runs depends on the values of its input, and no measurement tells: it has loops, or makes tensors whose
-    /// sizes are computed from these values.
+    /// The run time depends on input values, so measurements do not predict it.
+    ///
+    /// The model has loops, or makes tensors whose sizes are computed from these values.
     pub value_dependent: bool,
-    /// The files beside the model that hold weights, each a plain file name, and how many bytes each must have.
+    /// The external files with weights: plain file names with the required sizes.
     pub external_data: BTreeMap<String, u64>,
 }
 
@@ -107,7 +110,7 @@ impl ScanFacts {
     }
 }
 
-/// One model's walk.
+/// The state of one scan.
 struct Scan<'a> {
     limits: &'a ScanLimits,
     functions: HashMap<FunctionId<'a>, usize>,
@@ -195,7 +198,7 @@ fn opset(piece: Piece<'_>) -> Result<Opset, Trouble> {
     Ok(Opset { domain: if domain.is_empty() { "ai.onnx".to_owned() } else { domain }, version })
 }
 
-/// `ort_config` holds options of the session, libraries of custom operators among them, for servers that were told to obey.
+/// `ort_config` contains session options, including libraries of custom operators, for servers that obey it.
 fn metadata(piece: Piece<'_>) -> Result<(), Trouble> {
     let (key, value) = tensor::entry(piece)?;
     let lower = key.to_ascii_lowercase();

@@ -1,7 +1,7 @@
-//! Removes what is kept of a key: rows of windows, cached records, and records of embedded stores. Waits for disks and Redis;
-//! not for a lane.
+//! Erases a key: window rows, cached records, and records of embedded stores.
 //!
-//! Records in Redis stay: others write them, under keys of their own.
+//! Waits for disks and Redis, so a lane must not call it. Records in Redis stay: others write them, under
+//! their own keys.
 
 use crate::features::Features;
 use crate::source::SourceKind;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Weak;
 
-/// How many rows an erasure has removed.
+/// The number of rows removed by an erasure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErasedRows {
     pub windows: u64,
@@ -27,7 +27,7 @@ impl ErasedRows {
 }
 
 impl Features {
-    /// From all windows, caches and stores that are open here, and from windows of decisions that serve no more.
+    /// Erases from all open windows, caches and stores, and from stored windows of former decisions.
     pub fn erase(&self, keys: &[String]) -> Result<ErasedRows, String> {
         let mut opened = self.lock();
         if let (None, Some(folder)) = (&opened.keeper, &self.settings.folder)
@@ -68,7 +68,7 @@ impl Features {
     }
 }
 
-/// The same where no server runs: from a folder of windows and from stores.
+/// Erases without a running server: from a windows directory and from stores.
 pub fn erase_kept(
     folder: Option<PathBuf>,
     stores: &[PathBuf],

@@ -1,4 +1,4 @@
-//! Features as one lane reads them. Its calls must be made on the lane's own runtime, inside its `LocalSet`.
+//! The features of one lane. Call it on the lane's own runtime, inside its `LocalSet`.
 
 use crate::cache::{Entry, Fetched, Flight};
 use crate::link::Link;
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 pub struct LaneFeatures {
     features: Arc<Features>,
-    /// By address; made when they are first asked.
+    /// By address; created on first use.
     links: RefCell<HashMap<String, Rc<Link>>>,
 }
 
@@ -24,7 +24,7 @@ impl LaneFeatures {
         LaneFeatures { features, links: RefCell::default() }
     }
 
-    /// The answer that is at hand, without waiting; none: ask by [`LaneFeatures::lookup`].
+    /// The cached response, without waiting; none: use [`LaneFeatures::lookup`].
     pub fn lookup_cached(&self, source: &Source, key: &str) -> Option<Lookup> {
         let now = self.now();
         let token = self.features.tokens.token(key);
@@ -33,7 +33,7 @@ impl LaneFeatures {
         Some(found(entry, now, true))
     }
 
-    /// The cached answer, or the source's. `deadline` is a point of the settings' clock.
+    /// The cached response, or the source's. `deadline` is a time of the settings' clock.
     pub async fn lookup(&self, source: &Source, key: &str, deadline: Option<Nanos>) -> Lookup {
         if let Some(lookup) = self.lookup_cached(source, key) {
             return lookup;
@@ -41,7 +41,7 @@ impl LaneFeatures {
         let state = &source.0;
         state.counters.misses.add();
         let fetched = self.fetch_once(state, key, deadline).await;
-        // The lane may have been busy with something else when the answer came.
+        // The lane may have been busy when the response came.
         let now = self.now();
         let late = deadline.is_some_and(|deadline| now >= deadline);
         match fetched {
@@ -58,13 +58,13 @@ impl LaneFeatures {
         }
     }
 
-    /// The value of an embedded window; none: it is shared by replicas, ask by [`LaneFeatures::window`].
+    /// The value of an embedded window; none for one in Redis: use [`LaneFeatures::window`].
     pub fn window_embedded(&self, window: &Window, event: Event<'_>) -> Option<Windowed> {
         let embedded = window.0.embedded()?;
         Some(window.0.step(embedded, &event, self.features.settings.wall.now_ms()))
     }
 
-    /// Reads a window as of the event's time, and adds the event where it is real.
+    /// Reads a window as of the event's time, and adds the event if it is real.
     pub async fn window(&self, window: &Window, event: Event<'_>, deadline: Option<Nanos>) -> Windowed {
         if let Some(windowed) = self.window_embedded(window, event) {
             return windowed;
@@ -90,7 +90,8 @@ impl LaneFeatures {
         }
     }
 
-    /// Up to when a window has counted events for certain; none: it has none. It may have some up to a bucket later.
+    /// The time up to which a window has certainly counted events; none: no events. It may have some up to a
+    /// bucket later.
     pub async fn counted_until(&self, window: &Window) -> Result<Option<i64>, Why> {
         let state = &window.0;
         let newest = match (state.embedded(), &state.def.source) {
@@ -108,13 +109,13 @@ impl LaneFeatures {
         self.features.settings.clock.now()
     }
 
-    /// Until when an answer is waited for.
+    /// The time limit of a response.
     fn until(&self, source: &SourceState, deadline: Option<Nanos>) -> Nanos {
         let until = self.now().after(source.timeout());
         deadline.map_or(until, |deadline| deadline.min(until))
     }
 
-    /// By this lane, or by another that already asked.
+    /// Fetches, or joins another lane's fetch.
     async fn fetch_once(&self, source: &Arc<SourceState>, key: &str, deadline: Option<Nanos>) -> Fetched {
         if key.len() > KEY_BYTES_MAX {
             return Err(Why::Bad);
@@ -136,10 +137,11 @@ impl LaneFeatures {
                     if let Ok(Some(fetched)) = told.as_deref() {
                         return fetched.clone();
                     }
-                    // The first gave up, by its own deadline or because its client left: somebody else asks.
+                    // The first caller gave up, by its own deadline or because its client left: another one
+                    // fetches.
                 }
                 Flight::First(lead) => {
-                    // It may have come since the cache was looked at.
+                    // It may have arrived since the cache was checked.
                     if let Some(entry) = source.cache.fresh(token, now) {
                         return Ok(entry);
                     }
@@ -164,7 +166,7 @@ impl LaneFeatures {
             }
             (None, Some(link)) => {
                 let mut command = redis::cmd("GETRANGE");
-                // No more than one byte beyond what a record may have, whatever lies there. No such key: no bytes.
+                // At most one byte more than a record may have, whatever is stored. No such key: no bytes.
                 command.arg(redis_key(&source.def.set, key)).arg(0).arg(RECORD_BYTES_MAX);
                 let bytes: Vec<u8> =
                     link.ask(limit, async |connection| command.query_async(connection).await).await?;

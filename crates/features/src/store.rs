@@ -1,6 +1,7 @@
-//! The embedded store: records of several sets in one file. One small thread reads it, so that no lane touches the disk.
+//! The embedded store: records of several sets in one file, read by one thread.
 //!
-//! The file is never changed in place: a push writes a new one and moves it there, and the next read opens that.
+//! No lane touches the disk. The file is never changed in place: a push writes a new one and renames it, and
+//! the next read opens that.
 
 mod write;
 
@@ -29,7 +30,7 @@ struct Ask {
     answer: oneshot::Sender<Answer>,
 }
 
-/// The thread's end at which lanes ask. It ends when the last source of a store does.
+/// The handle by which lanes query the thread, which ends with the last source of a store.
 pub(crate) struct StoreReader(SyncSender<Ask>);
 
 impl StoreReader {
@@ -56,7 +57,7 @@ impl StoreReader {
 fn answer_all(asks: &Receiver<Ask>) {
     let mut files = HashMap::<PathBuf, File>::new();
     while let Ok(ask) = asks.recv() {
-        // Whoever asked may be gone, by its deadline.
+        // The caller may be gone, by its deadline.
         if ask.answer.is_closed() {
             continue;
         }
@@ -89,18 +90,18 @@ impl File {
     fn open(path: &Path, identity: Identity) -> Result<File, Why> {
         let opened = Builder::new().set_cache_size(CACHE_BYTES).open_read_only(path);
         let database = opened.map_err(|error| {
-            tracing::warn!(path = %path.display(), %error, "the embedded store cannot be opened; push it again");
+            tracing::warn!(path = %path.display(), %error, "cannot open the embedded store; push it again");
             Why::Bad
         })?;
         let tokens = Tokens::read(&key_path(path)).map_err(|error| {
-            tracing::warn!(%error, "the embedded store cannot be read without its key; push it again");
+            tracing::warn!(%error, "cannot read the embedded store without its key; push it again");
             Why::Bad
         })?;
         Ok(File { identity, database, tokens })
     }
 }
 
-/// Which file lies at a path.
+/// Identifies the file at a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -121,7 +122,7 @@ impl Identity {
     }
 }
 
-/// Where the key of a store's tokens is: beside it, under its name.
+/// The path of a store's token key: next to it, under its name.
 pub(crate) fn key_path(path: &Path) -> PathBuf {
     beside(path, ".key")
 }
@@ -146,7 +147,7 @@ fn get(database: &ReadOnlyDatabase, set: &str, key: &str) -> Answer {
     bytes.map(|bytes| Record::read(&bytes)).transpose().map_err(|_| Why::Bad)
 }
 
-/// One record, for a person who looks.
+/// One record, for inspection.
 pub(crate) fn look(path: &Path, set: &str, key: &str) -> Result<Option<Vec<u8>>, String> {
     let told = |error: redb::Error| format!("cannot read set {set} of {}: {error}", path.display());
     let database = ReadOnlyDatabase::open(path).map_err(|error| told(error.into()))?;

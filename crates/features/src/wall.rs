@@ -1,11 +1,12 @@
-//! The time of day, in milliseconds since 1970. It may step; only ages of what others wrote and the bound on events from
-//! the future are told by it, never how long something took.
+//! The time of day, in milliseconds since 1970.
+//!
+//! It may step, so it only measures ages of external data and bounds events from the future, never durations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::SystemTime;
 
-/// Where the time of day comes from. Cloning is cheap, and clones agree.
+/// A source of the time of day. Cloning is cheap, and clones agree.
 #[derive(Clone, Debug, Default)]
 pub struct Wall(Option<Arc<AtomicI64>>);
 
@@ -14,7 +15,7 @@ impl Wall {
         Wall(None)
     }
 
-    /// One that moves only by [`Wall::advance_ms`], for tests.
+    /// A clock that only [`Wall::advance_ms`] moves, for tests.
     pub fn manual(now_ms: i64) -> Wall {
         Wall(Some(Arc::new(AtomicI64::new(now_ms))))
     }
@@ -29,7 +30,7 @@ impl Wall {
         }
     }
 
-    /// The same in nanoseconds, for records.
+    /// The time in nanoseconds, for records.
     pub fn now_ns(&self) -> i64 {
         match &self.0 {
             Some(_) => self.now_ms().saturating_mul(1_000_000),
@@ -40,14 +41,14 @@ impl Wall {
         }
     }
 
-    /// Sets a manual one, as past events are gone through; the system's is left alone.
+    /// Sets a manual clock while replaying events. Has no effect on the system clock.
     pub fn set_ms(&self, now_ms: i64) {
         if let Some(manual) = &self.0 {
             manual.store(now_ms, Ordering::Relaxed);
         }
     }
 
-    /// Moves a manual one; the system's is left alone.
+    /// Moves a manual clock. Has no effect on the system clock.
     pub fn advance_ms(&self, by: i64) {
         if let Some(manual) = &self.0 {
             manual.fetch_add(by, Ordering::Relaxed);

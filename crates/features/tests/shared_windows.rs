@@ -1,4 +1,4 @@
-//! Windows in a real Redis: the same values as embedded ones for the same events, over several replicas.
+//! Windows in a real Redis: the same values as embedded ones, over several replicas.
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test, and the line says enough")]
 
 mod lane;
@@ -85,7 +85,7 @@ async fn agree(server: &RedisServer, name: &str, op: WindowOp, cases: &[Case]) -
     for (step_ms, key, number, missing, (current, write)) in cases {
         let at_ms = newest + step_ms;
         newest = newest.max(at_ms);
-        // Slower than the events now and then: leaps, and events from the future.
+        // Sometimes slower than the events: leaps, and events from the future.
         replica.wall.advance_ms(step_ms.max(&0) * 4 / 5);
         let value = if *missing { WindowValue::None } else { WindowValue::Number(f64::from(*number) * 0.1) };
         let key = ["card", "card: with \"odd\" letters ü"][usize::from(*key)];

@@ -1,4 +1,4 @@
-//! The embedded store and the cache before it, as a lane sees them.
+//! The embedded store and its cache, as a lane sees them.
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test, and the line says enough")]
 
 mod lane;
@@ -21,7 +21,7 @@ fn push(path: &Path, set: &str, rows: &str) {
     pusher.finish().unwrap();
 }
 
-/// A key's `limit`, how old it is in seconds, and whether it was at hand; or why not, and what was known before.
+/// A key's `limit`, its age in seconds, and whether it was cached; or the error, and the last known value.
 type Limit = Result<Option<(i64, u64, bool)>, (Why, Option<i64>)>;
 
 struct Bench {
@@ -133,7 +133,7 @@ fn a_deadline_that_has_passed_is_a_timeout_even_where_the_answer_came() {
         let passed = lane.lookup(&source, &keys[0], Some(Nanos(1))).await;
         assert!(matches!(passed, Lookup::Failed { why: Why::Timeout, .. }), "{passed:?}");
         let deadline = bench.clock.now().after(Duration::from_secs(1));
-        // The store's own thread may answer before the first look; not for all of so many keys.
+        // The store's thread may answer before the first poll, but not for all of so many keys.
         let mut on_its_way = None;
         for key in &keys[1..] {
             let mut lookup = Box::pin(lane.lookup(&source, key, Some(deadline)));
@@ -146,7 +146,7 @@ fn a_deadline_that_has_passed_is_a_timeout_even_where_the_answer_came() {
         bench.clock.advance(Duration::from_secs(2));
         let late = lookup.await;
         assert!(matches!(late, Lookup::Failed { why: Why::Timeout, stale: Some(_) }), "{late:?}");
-        // What came too late for one is there for the next.
+        // A result that came too late for one is cached for the next.
         assert!(matches!(lane.lookup_cached(&source, key), Some(Lookup::Found { .. })));
     });
 }
@@ -254,7 +254,7 @@ fn an_erasure_removes_a_record_from_all_sets_and_from_the_cache() {
         r#"[["4242", {"limit": 7, "name": "somebody-4242"}], ["4711", {"limit": 8}]]"#,
     );
     push(&bench.path(), "more", r#"[["4242", {"limit": 9}]]"#);
-    // As a decision that serves has it: a source that nobody has is closed, and its cache gone.
+    // As a serving decision has it: an unused source is closed, and its cache dropped.
     let _source = bench.features.open(bench.def()).unwrap();
     assert_eq!(bench.limit("4242"), Ok(Some((7, 10, false))));
     let keys = ["4242".to_owned()];

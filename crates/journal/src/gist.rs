@@ -1,7 +1,7 @@
-//! What the log itself must know of a record: its subject, the blobs that it names, and holds. From a frame's payload, or
-//! from the index that compaction writes for a segment that left for Parquet.
+//! The facts of a record that the log needs: subject, blobs and holds.
 //!
-//! Knows no values of decisions, and opens nothing personal.
+//! They come from a frame's payload, or from the index that compaction writes for a segment that moved to
+//! Parquet. Knows no values of decisions and decrypts nothing.
 
 use crate::format::Hash;
 use crate::log::{Log, LogError};
@@ -14,12 +14,12 @@ use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// A longer line of an index is none: texts in it have at most 4 KiB.
+/// Maximum length of an index line: its texts have at most 4 KiB each.
 const LINE_BYTES_MAX: u64 = 64 << 10;
-/// Compaction may move segments while they are read; it does so once for each.
+/// Compaction may move segments during a read, once for each segment.
 const READS_MAX: usize = 8;
 
-/// The parts of one record that erasures, holds and verification look at.
+/// The parts of a record that erasures, holds and verification need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Gist {
     pub(crate) kind: String,
@@ -31,7 +31,7 @@ pub(crate) struct Gist {
     /// It has values that are sealed under its subject's key.
     pub(crate) personal: bool,
     pub(crate) blobs: Vec<Hash>,
-    /// Of a hold or a release.
+    /// The name of a hold or release.
     pub(crate) name: Option<String>,
     pub(crate) by: Option<String>,
     pub(crate) why: Option<String>,
@@ -40,7 +40,7 @@ pub(crate) struct Gist {
 }
 
 impl Gist {
-    /// None: the payload is no record, which verification reports by other means.
+    /// Reads the facts. None: the payload is not a record, which verification reports elsewhere.
     pub(crate) fn of(payload: &[u8], seq: u64, segment: u64) -> Option<Gist> {
         let mut gist = Gist { seq, segment, ..Gist::default() };
         let mut decoder = Decoder::new(payload);
@@ -57,7 +57,7 @@ impl Gist {
             "subject" => self.subject = Some(hash(decoder)?),
             "personal" => {
                 decoder.skip().ok()?;
-                // The reason of an erasure is sealed under a key of its own.
+                // The reason of an erasure is sealed under a separate key.
                 self.personal = self.kind != "erased";
             }
             "input_blob" => {
@@ -100,7 +100,7 @@ fn number(decoder: &mut Decoder<'_>) -> Option<Option<i64>> {
     }
 }
 
-/// A line of an index: the record's own keys, those that are there. `flyball.decisions.record_index` writes it.
+/// A line of an index: the record's keys that are present. `flyball.decisions.record_index` writes it.
 #[derive(Deserialize)]
 struct Line {
     kind: String,
@@ -146,7 +146,7 @@ fn index_path(folder: &Path, segment: u64) -> PathBuf {
 }
 
 impl Log {
-    /// The records of compacted segments that have a subject, name a blob or are holds, oldest first.
+    /// Records of compacted segments with a subject, a blob or a hold, oldest first.
     pub(crate) fn indexed(&self, visit: &mut dyn FnMut(Gist)) -> Result<(), LogError> {
         let left = |segment: u64| self.listing.segment(segment).is_none();
         for retired in self.retired().iter().filter(|retired| !retired.gone && left(retired.segment)) {
@@ -161,13 +161,15 @@ impl Log {
                     break;
                 }
                 let parsed: Option<Line> = serde_json::from_slice(&line).ok();
-                visit(parsed.and_then(Line::gist).ok_or_else(|| wrong("a line is no record of an index"))?);
+                visit(
+                    parsed.and_then(Line::gist).ok_or_else(|| wrong("a line is not a record of an index"))?,
+                );
             }
         }
         Ok(())
     }
 
-    /// The same of the whole log, for those records whose payload is `wanted`. Damage hides no more than it covers.
+    /// The facts of all records of the log whose payload is `wanted`. Damage hides only what it covers.
     pub(crate) fn gists(
         &mut self,
         wanted: &dyn Fn(&[u8]) -> bool,
@@ -199,7 +201,7 @@ impl Log {
             for error in broken {
                 match &error {
                     LogError::Io { .. } => return Err(error),
-                    _ => tracing::warn!(%error, "records of the journal cannot be read"),
+                    _ => tracing::warn!(%error, "cannot read some records of the journal"),
                 }
             }
         }

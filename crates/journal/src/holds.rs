@@ -1,6 +1,7 @@
-//! Legal holds, and what the log holds of one subject: whether it may be erased, and how many records that concerns.
+//! Legal holds, and the log's facts about one subject.
 //!
-//! A hold and its release are records; what is in force follows from them. Reads the log; not for a lane.
+//! Answers whether a subject may be erased and how many records that affects. A hold and its release are
+//! records; the holds in force follow from them. Reads the log, so a lane must not call it.
 
 use crate::format::Hash;
 use crate::gist::Gist;
@@ -9,10 +10,10 @@ use crate::log::{Log, LogError, head_of_record};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Since which record nothing before is open any more, by the subject's token.
+/// The number of each subject's last erasure record, by token. Earlier records cannot be decrypted.
 pub type Erasures = BTreeMap<Hash, u64>;
 
-/// A hold in force. Without a decision it covers all of them; without `from` or `to` it is open on that side.
+/// A hold in force. No decision means all of them; no `from` or `to` leaves that side open.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Hold {
     pub name: String,
@@ -40,7 +41,7 @@ impl Hold {
         }
     }
 
-    /// Whether it covers a record. What cannot be told apart is covered.
+    /// Whether it covers a record. Treats an unknown decision or time as covered.
     fn covers(&self, decision: Option<&str>, at: Option<i64>) -> bool {
         let in_time =
             at.is_none_or(|at| self.from.is_none_or(|from| at >= from) && self.to.is_none_or(|to| at < to));
@@ -49,31 +50,31 @@ impl Hold {
     }
 }
 
-/// What the log has of one subject.
+/// The log's facts about one subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubjectFacts {
     /// Decisions and failures since its last erasure.
     pub records: u64,
-    /// Those before it.
+    /// Records before the last erasure.
     pub erased: u64,
     /// Holds in force that cover one of `records`.
     pub held: Vec<Hold>,
 }
 
 impl Log {
-    /// Oldest first.
+    /// The holds in force, oldest first.
     pub fn holds(&mut self) -> Result<Vec<Hold>, LogError> {
         let mut holds = Vec::new();
         self.gists(&is_hold, &mut |gist| follow(&mut holds, gist))?;
         Ok(holds)
     }
 
-    /// The last erasure of each subject that has one. Needs no key.
+    /// The last erasure of each erased subject. Needs no key.
     pub fn erasures(&mut self) -> Result<Erasures, LogError> {
         let mut any = false;
         let walked = walk_subjects(self.folder(), |stored, _, _| any |= stored == Stored::Erased);
         let mut erasures = BTreeMap::new();
-        // A copy without keys does not say it: all records are looked at.
+        // A copy without keys cannot tell, so read all records.
         if any || walked.is_err() {
             self.gists(&|payload| is_kind(payload, &["erased"]), &mut |gist| {
                 if let ("erased", Some(subject)) = (gist.kind.as_str(), gist.subject) {
@@ -84,7 +85,7 @@ impl Log {
         Ok(erasures)
     }
 
-    /// The decisions that ever served here, and `name` where a record of it is left.
+    /// The decisions that ever served here, and `name` if a record of it remains.
     pub(crate) fn decisions(&mut self, name: &str) -> Result<BTreeSet<String>, LogError> {
         let mut decisions = BTreeSet::new();
         let names = |payload: &[u8]| payload.windows(name.len()).any(|part| part == name.as_bytes());
@@ -121,7 +122,7 @@ fn is_kind(payload: &[u8], kinds: &[&str]) -> bool {
     head_of_record(payload).is_some_and(|(kind, _)| kinds.contains(&kind))
 }
 
-/// Keeps the holds in force as records come by.
+/// Updates the holds in force with one record.
 fn follow(holds: &mut Vec<Hold>, gist: Gist) {
     if gist.holds() {
         holds.retain(|hold| Some(&hold.name) != gist.name.as_ref());

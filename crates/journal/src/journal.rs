@@ -1,5 +1,6 @@
-//! A journal that is open: the recorder of a server, and what other threads append to. Opening it takes the folder's lock,
-//! makes good what a crash has left, and starts the thread that writes.
+//! An open journal: the server's recorder, and the interface for other threads.
+//!
+//! Opening it takes the directory's lock, repairs what a crash left, and starts the writer thread.
 
 use crate::blobs::Blobs;
 use crate::counts::JournalCounts;
@@ -21,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Longer than a disk takes that will answer at all.
+/// Longer than any working disk takes.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub struct Journal {
     shared: Arc<Shared>,
     folder: Folder,
     keys: Arc<Keys>,
-    /// Held while an erasure or a hold looks at the log and is recorded.
+    /// Held while an erasure or a hold reads the log and is recorded.
     ledger: Mutex<()>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -95,17 +96,18 @@ impl Journal {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was offered so far is in the file, or was counted as lost. Waits for the disk: not for a lane.
+    /// Waits until all offered records are in the file or counted as lost. Not for a lane: waits for the
+    /// disk.
     pub(crate) fn flush(&self) -> Result<(), JournalError> {
         self.ask(Letter::Flush).map(drop)
     }
 
-    /// Waits until the entry is on the disk: not for a lane. Gives its sequence number.
+    /// Appends a record and waits until it is on disk. Returns its sequence number. Not for a lane.
     pub fn append(&self, entry: Entry) -> Result<u64, JournalError> {
         self.ask(|reply| Letter::Entry(Box::new(entry), reply))
     }
 
-    /// Seals the open segment now, where it has a record. Waits for the disk: not for a lane.
+    /// Seals the open segment now, if it has a record. Not for a lane: waits for the disk.
     pub fn seal(&self) -> Result<Sealed, JournalError> {
         self.ask(|reply: SyncSender<_>| {
             Letter::Seal(SealThen::new(move |sealed| {
@@ -114,7 +116,7 @@ impl Journal {
         })
     }
 
-    /// And without waiting: `then` is told on the writer's thread, and must not wait for anything itself.
+    /// Seals without waiting: calls `then` on the writer's thread, where it must not block.
     pub fn seal_then(
         &self,
         then: impl FnOnce(Result<Sealed, Unkept>) + Send + 'static,
@@ -126,12 +128,12 @@ impl Journal {
         self.shared.counts()
     }
 
-    /// Brings all to the disk that was offered, seals it, and signs a last checkpoint. Whoever comes later is refused.
+    /// Brings all offered records to disk, seals them, and signs a last checkpoint. Later calls are rejected.
     pub fn close(&self) {
         self.shared.close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the journal's writer ended with a panic");
+            tracing::error!("the journal's writer panicked");
         }
     }
 
@@ -162,7 +164,7 @@ impl Recorder for Journal {
         Box::new(JournalLane::new(Arc::clone(&self.shared), lane))
     }
 
-    /// Written again later, where it cannot be now.
+    /// Written later if it cannot be written now.
     fn served(&self, served: Served) {
         let decision = served.decision.clone();
         let (reply, answer) = sync_channel(1);
@@ -172,21 +174,21 @@ impl Recorder for Journal {
             Err(_) => Err(JournalError::NoAnswer),
         });
         if let Err(error) = kept {
-            tracing::error!(decision, %error, "how a decision serves is not in the journal yet");
+            tracing::error!(decision, %error, "the journal does not contain a decision's serving document yet");
         }
     }
 
-    /// Not written again later: the next snapshot names a later event.
+    /// Not retried: the next snapshot names a later event.
     fn registered(&self, registered: Registered) {
         let entry = payload::registered(&registered, self.shared.wall.unix_ns());
         if let Err(error) = self.append(entry) {
             let sequence = registered.sequence;
-            tracing::error!(sequence, %error, "which event of the registry serves is not in the journal");
+            tracing::error!(sequence, %error, "the journal does not contain the registry event that serves now");
         }
     }
 }
 
-/// Whoever waits is told when the writer ends, however it does.
+/// Notifies waiting threads when the writer ends, for whatever reason.
 struct End(Arc<Shared>);
 
 impl Drop for End {

@@ -1,5 +1,7 @@
-//! A lane's own end of the journal. Lives on the lane's thread and never waits, and calls no system but to wake a writer that
-//! sleeps. It takes a lock, for as long as a few numbers are compared, only for what is lost and for what nobody waits for.
+//! A lane's interface to the journal. Runs on the lane's thread and never waits.
+//!
+//! It makes no system call except to wake a sleeping writer. It takes a lock, for a few comparisons, only for
+//! losses and orphans.
 
 use crate::ring::{RING_BYTES_MAX, RING_ENTRIES};
 use crate::shared::{Lane, Shared};
@@ -9,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-/// Of an entry that found no place: none was held for it, or the journal is closed.
+/// The ticket of a record without a slot: none was reserved, or the journal is closed.
 const NO_PLACE: Ticket = Ticket(u64::MAX);
 
 pub(crate) struct JournalLane {
     shared: Arc<Shared>,
     lane: usize,
-    /// Places that are held and not used yet.
+    /// Reserved slots that are not used yet.
     held: Cell<usize>,
 }
 
@@ -78,7 +80,7 @@ impl LaneRecorder for JournalLane {
             return Poll::Ready(Err(self.shared.unkept().unwrap_or(Unkept::Behind)));
         }
         match self.own().tickets.poll(ticket.0, context) {
-            // It came when the last round of the writer was over.
+            // The record came after the writer's last round.
             Poll::Pending if self.shared.ended.load(Ordering::SeqCst) => Poll::Ready(Err(Unkept::Closed)),
             polled => polled,
         }

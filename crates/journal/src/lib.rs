@@ -1,7 +1,8 @@
-//! The decision log: records in segment files, chained by hash, with a signed checkpoint over them, so that whoever changes,
-//! removes or reorders something is found out; and its readers.
+//! The decision log and its readers.
 //!
-//! Knows nothing of decisions beyond the bytes of their records: what stands in one is the walk's to write.
+//! Records are stored in segment files, chained by hash under signed checkpoints, so that changes, removals
+//! and reordering are detected. Knows nothing of decisions beyond the bytes of their records: the walk writes
+//! those.
 #![forbid(unsafe_code)]
 
 mod blobs;

@@ -1,5 +1,7 @@
-//! An entry as the payload of a frame: one CBOR map whose first pairs are the kind and the id. What is personal is encrypted
-//! here, and a long input goes to a file of its own. Knows no segment.
+//! Encodes a record as the payload of a frame.
+//!
+//! The payload is one CBOR map that starts with the kind and the id. Personal data is encrypted here, and a
+//! long input becomes a blob. Knows no segment.
 
 use crate::blobs::{BlobError, Blobs};
 use crate::counts::OwnKind;
@@ -11,7 +13,7 @@ use minicbor::encode::Write;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// A longer input lies beside the log, under its digest.
+/// A longer input is stored as a blob under its digest.
 pub(crate) const INPUT_BYTES_MAX: usize = 16 << 10;
 
 #[derive(Debug, thiserror::Error)]
@@ -20,19 +22,17 @@ pub(crate) enum PayloadError {
     Keys(#[from] KeyError),
     #[error(transparent)]
     Blobs(#[from] BlobError),
-    #[error(
-        "a record of {0} bytes is longer than any may be ({PAYLOAD_BYTES_MAX}); mask or leave out what is long in it"
-    )]
+    #[error("a record of {0} bytes exceeds the maximum of {PAYLOAD_BYTES_MAX}; mask or omit long fields")]
     Long(usize),
 }
 
-/// Where parts of a record go that do not stand in it as they are.
+/// The side files: keys and blobs that records refer to.
 #[derive(Debug)]
 pub(crate) struct Beside {
     pub(crate) keys: Arc<Keys>,
     pub(crate) blobs: Blobs,
     sealed: Vec<u8>,
-    /// How long the last one was that could not be put beside the log; nothing: all were.
+    /// The size of the last blob that could not be stored; zero if all were.
     unput: usize,
 }
 
@@ -41,7 +41,7 @@ impl Beside {
         Beside { keys, blobs, sealed: Vec::new(), unput: 0 }
     }
 
-    /// Writes the payload of an entry. Of `Erased`, the subject's key is gone for good before the record of it exists.
+    /// Writes the payload of a record. For `Erased`, the subject's key is deleted before the record exists.
     pub(crate) fn payload(&mut self, entry: &Entry, out: &mut Vec<u8>) -> Result<(), PayloadError> {
         if entry.kind == EntryKind::Erased {
             self.keys.erase(&entry.subject)?;
@@ -82,7 +82,7 @@ impl Beside {
         Ok(())
     }
 
-    /// The entry of how a decision serves; what it refers to lies beside the log then.
+    /// The record of a serving decision; stores the referenced documents as blobs.
     pub(crate) fn served(&mut self, served: &Served, unix_ns: i64) -> Result<Entry, PayloadError> {
         let deployment = put(&self.blobs, &mut self.unput, &served.deployment)?;
         let runtime = put(&self.blobs, &mut self.unput, &served.runtime)?;
@@ -103,12 +103,12 @@ impl Beside {
         Ok(entry)
     }
 
-    /// Keys that a frame refers to outlive this process, once this has returned.
+    /// On return, keys that a frame refers to survive this process.
     pub(crate) fn flush(&self) -> Result<(), PayloadError> {
         Ok(self.keys.flush()?)
     }
 
-    /// Whether what failed would go well now: keys find room, and so does what was as long as the last that did not.
+    /// Checks whether the last failure would succeed now: space for keys, and for the last failed blob.
     pub(crate) fn probe(&mut self, subjects: u32) -> Result<(), PayloadError> {
         self.sync()?;
         self.keys.make_room(subjects)?;
@@ -119,14 +119,14 @@ impl Beside {
         Ok(())
     }
 
-    /// And the machine.
+    /// On return, they survive the machine too.
     pub(crate) fn sync(&self) -> Result<(), PayloadError> {
         self.keys.sync()?;
         Ok(self.blobs.sync()?)
     }
 }
 
-/// The entry of which event of a registry serves.
+/// The record of the registry event that serves.
 pub(crate) fn registered(registered: &Registered, unix_ns: i64) -> Entry {
     let mut entry = Entry { kind: EntryKind::Registry, pairs_count: 5, ..Entry::default() };
     let mut map = Encoder::new(&mut entry.pairs);
@@ -141,7 +141,7 @@ fn put(blobs: &Blobs, unput: &mut usize, bytes: &[u8]) -> Result<Hash, BlobError
     blobs.put(bytes).inspect_err(|_| *unput = bytes.len())
 }
 
-/// A record of the journal's own: `pairs` writes as many pairs as `count` says.
+/// A record of the journal itself: `pairs` writes `count` pairs.
 pub(crate) fn own(
     out: &mut Vec<u8>,
     kind: OwnKind,
@@ -160,7 +160,7 @@ fn begin<'a>(out: &'a mut Vec<u8>, kind: &str, id: DecisionId, pairs: u64) -> En
     map
 }
 
-/// Memory takes whatever is written to it.
+/// Writing to memory cannot fail.
 fn done<T>(written: Result<T, minicbor::encode::Error<Infallible>>) {
     debug_assert!(written.is_ok());
 }

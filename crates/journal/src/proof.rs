@@ -1,7 +1,8 @@
-//! That one record stands in the log: its frame, the way up to its segment's root, and from there to the root that a
-//! checkpoint has signed. Whoever has the proof and the key needs nothing else.
+//! Proof that a record is in the log.
 //!
-//! A record of the open segment has a way to the segment's root as it is now, which nobody has signed yet.
+//! It has the record's frame, the path to its segment's root, and the path from there to the root that a
+//! checkpoint signs. The proof and the key suffice to verify it. A record of the open segment has a path to
+//! the segment's current root, which is not signed yet.
 
 use crate::format::{Frame, Hash};
 use crate::log::{Kept, Log, LogError, notes_path};
@@ -15,16 +16,16 @@ use std::ops::ControlFlow;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
     pub record: Kept,
-    /// From the frame's leaf, which is the one behind the header's and the frames' before it.
+    /// The path from the frame's leaf, which follows those of the header and the earlier frames.
     pub path: Vec<Hash>,
-    /// Of the segment's tree: the header's, and one for each frame.
+    /// Leaves of the segment's tree: the header and each frame.
     pub leaves: u64,
     pub root: Hash,
-    /// None: its segment is not sealed, or no checkpoint is over it yet.
+    /// None: its segment is not sealed, or no checkpoint covers it yet.
     pub signed: Option<Signed>,
 }
 
-/// The way from a segment's root to a checkpoint's.
+/// The path from a segment's root to a checkpoint's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed {
     pub path: Vec<Hash>,
@@ -33,11 +34,11 @@ pub struct Signed {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProofError {
-    #[error("the record leads to another root than its segment's")]
+    #[error("the record's path does not lead to its segment's root")]
     Root,
-    #[error("the segment leads to another root than the checkpoint's")]
+    #[error("the segment's path does not lead to the checkpoint's root")]
     Checkpoint,
-    #[error("the checkpoint does not hold: {0}")]
+    #[error("the checkpoint is invalid: {0}")]
     Note(#[from] NoteError),
 }
 
@@ -65,7 +66,7 @@ impl Log {
         Ok(Proof { record, path, leaves, root, signed })
     }
 
-    /// The last checkpoint over this segment, and the way there. None: there is none, or some root is not known any more.
+    /// The last checkpoint over this segment, with the path. None: there is none, or a root is unknown.
     fn sign(&self, segment: u64) -> Result<Option<Signed>, LogError> {
         let Some((note, checkpoint)) = self.last_note()?.filter(|(_, note)| note.sealed >= segment) else {
             return Ok(None);
@@ -84,7 +85,7 @@ impl Log {
         Ok(tree.finish().map(|path| Signed { path, note }))
     }
 
-    /// The newest whole checkpoint of the folder.
+    /// The newest whole checkpoint of the directory.
     pub fn last_note(&self) -> Result<Option<(String, Checkpoint)>, LogError> {
         let mut last = None;
         self.each_note(|text| {
@@ -95,7 +96,7 @@ impl Log {
         Ok(last)
     }
 
-    /// All whole notes of the folder, oldest first.
+    /// All whole notes of the directory, oldest first.
     pub fn each_note(&self, mut visit: impl FnMut(String)) -> Result<(), LogError> {
         let path = notes_path(self.folder());
         let mut file = NoteFile::open(&path, self.listing.notes_bytes).map_err(LogError::at(&path))?;
@@ -107,7 +108,7 @@ impl Log {
 }
 
 impl Proof {
-    /// Everything that does not hold. Without a key, the signature is not looked at.
+    /// Returns every failed check. Without a key, the signature is not verified.
     pub fn verify(&self, key: Option<&[u8; 32]>) -> Vec<ProofError> {
         let mut errors = Vec::new();
         let Kept { seq, prev, payload, index, segment, .. } = &self.record;

@@ -1,6 +1,6 @@
-//! A lane's way to the writer: entries one way, empty ones back, both bounded, and no lock. One thread offers, one takes.
+//! A lock-free, bounded ring between one lane and the writer: records out, empty ones back.
 //!
-//! Knows how long the oldest entry waits, and what all of them weigh; not what they say.
+//! Knows the age of the oldest record and the total size, not their content.
 
 use crossbeam_queue::ArrayQueue;
 use flyball_core::Entry;
@@ -10,7 +10,7 @@ pub(crate) const RING_ENTRIES: usize = 8192;
 pub(crate) const RING_BYTES_MAX: usize = 32 << 20;
 /// More than wait at once on a lane that keeps up.
 const BLANKS_MAX: usize = 1024;
-/// A buffer that one long entry made larger is not kept for short ones.
+/// A buffer that one long record enlarged is not kept for short ones.
 const BLANK_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Ring {
     blanks: ArrayQueue<Box<Entry>>,
     bytes: AtomicUsize,
     offered: AtomicU64,
-    /// When the oldest entry came, or earlier. Says nothing while there is none.
+    /// When the oldest record came, or earlier. Meaningless while the ring is empty.
     since_ns: AtomicU64,
 }
 
@@ -44,12 +44,12 @@ impl Ring {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Entries that came, ever.
+    /// All records ever offered.
     pub(crate) fn offered(&self) -> u64 {
         self.offered.load(Ordering::Relaxed)
     }
 
-    /// Since when the oldest entry waits.
+    /// Since when the oldest record waits.
     pub(crate) fn since_ns(&self) -> Option<u64> {
         (!self.entries.is_empty()).then(|| self.since_ns.load(Ordering::Relaxed))
     }
@@ -58,7 +58,8 @@ impl Ring {
         self.blanks.pop().unwrap_or_default()
     }
 
-    /// Which one it is, counted from one. Gives it back where there is no room, which those that hold a place never see.
+    /// Pushes a record and returns its number from one. Returns the record if full, which never happens with
+    /// a reserved slot.
     pub(crate) fn push(&self, entry: Box<Entry>, now_ns: impl FnOnce() -> u64) -> Result<u64, Box<Entry>> {
         if self.entries.is_empty() {
             self.since_ns.store(now_ns(), Ordering::Relaxed);
@@ -74,7 +75,7 @@ impl Ring {
         }
     }
 
-    /// Takes as many as there are now, at most `most`, and gives how many that were.
+    /// Takes the records that are present, at most `most`, and returns how many.
     pub(crate) fn drain(&self, most: usize, now_ns: u64, mut take: impl FnMut(Box<Entry>)) -> usize {
         let length = self.entries.len();
         for taken in 0..length.min(most) {
@@ -83,8 +84,8 @@ impl Ring {
             take(entry);
         }
         if length <= most {
-            // What is here now came after the length was read. A lane may have stored a later time meanwhile: an earlier
-            // one is only more careful, until the next round.
+            // The remaining records came after the length was read. A lane may have stored a later time
+            // meanwhile; the earlier one is only more careful, until the next round.
             self.since_ns.store(now_ns, Ordering::Relaxed);
         }
         length.min(most)
@@ -93,7 +94,7 @@ impl Ring {
     pub(crate) fn give_back(&self, mut entry: Box<Entry>) {
         entry.clear();
         if weight_of_buffers(&entry) <= BLANK_BYTES_MAX {
-            // Where there are blanks enough, this one is freed.
+            // With enough blanks, this one is freed.
             let _ = self.blanks.push(entry);
         }
     }

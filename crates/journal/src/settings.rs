@@ -1,4 +1,4 @@
-//! How a journal is to be kept: its folder and its limits. Knows nothing of where they were configured.
+//! The settings of a journal: its directory and limits. Knows nothing of configuration files.
 
 use crate::keys::KekPlace;
 use std::fmt;
@@ -9,18 +9,18 @@ use std::time::{Duration, SystemTime};
 #[derive(Clone, Debug)]
 pub struct JournalSettings {
     pub folder: PathBuf,
-    /// Each has a ring of its own.
+    /// Each lane has its own ring.
     pub lanes: usize,
-    /// What nobody waits for is on the disk after so long.
+    /// Maximum fsync delay for buffered records.
     pub sync: Duration,
-    /// Nothing more is taken while something older than this is not on the disk.
+    /// The journal rejects records while one older than this is not on disk.
     pub loss_max: Duration,
     pub segment_bytes: u64,
     pub segment_age: Duration,
     pub checkpoint_every: Duration,
-    /// Where the seed of the key that signs is; none: in the folder.
+    /// The seed file of the signing key; none: in the directory.
     pub key: Option<PathBuf>,
-    /// Where the key is that subjects' keys are encrypted under; none: in the folder.
+    /// The source of the key-encryption key; none: in the directory.
     pub kek: Option<KekPlace>,
     pub wall: Wall,
 }

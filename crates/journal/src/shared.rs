@@ -1,5 +1,7 @@
-//! What lanes, other threads and the writer share: rings, tickets, whether something can be kept, and when the writer sleeps.
-//! Atomics only on the lanes' side; the inbox of other threads has a lock, that lanes never take.
+//! State shared by lanes, other threads and the writer.
+//!
+//! It has the rings, tickets, availability, and the writer's sleep. Lanes use atomics only; the inbox of
+//! other threads has a lock that lanes never take.
 
 use crate::counts::{Counters, JournalCounts};
 use crate::ring::Ring;
@@ -14,10 +16,10 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// Of other threads than lanes; each of them waits for its own.
+/// For threads other than lanes; each waits for its own request.
 const INBOX_MAX: usize = 1024;
 const AWAKE: u8 = 0;
-/// Comes back within milliseconds by itself.
+/// Wakes up within milliseconds on its own.
 const NAPS: u8 = 1;
 const SLEEPS: u8 = 2;
 
@@ -27,7 +29,7 @@ pub(crate) struct Lane {
     pub(crate) tickets: Tickets,
 }
 
-/// What another thread wants written.
+/// A request of another thread to the writer.
 #[derive(Debug)]
 pub(crate) enum Letter {
     Entry(Box<Entry>, SyncSender<Result<u64, Unkept>>),
@@ -43,18 +45,18 @@ pub(crate) struct Shared {
     pub(crate) wall: Wall,
     pub(crate) loss_max_ns: u64,
     begun: Instant,
-    /// One more than the index of why not; nothing: something can be kept.
+    /// One more than the index of the reason; zero: available.
     unkept: AtomicU8,
-    /// When the oldest that was taken from a ring and is not on the disk came to it; nothing: there is none.
+    /// The arrival of the oldest record taken from a ring and not on disk; zero: none.
     pub(crate) pending_since_ns: AtomicU64,
     pub(crate) closing: AtomicBool,
-    /// There is no writer any more.
+    /// The writer has ended.
     pub(crate) ended: AtomicBool,
     inbox: Mutex<VecDeque<Letter>>,
     inbox_length: AtomicUsize,
     writer: OnceLock<Thread>,
     sleep: AtomicU8,
-    /// Somebody waits for what is in a ring.
+    /// A caller waits for a record in a ring.
     urgent: AtomicBool,
     missed: [AtomicU64; Unkept::ALL.len()],
     missed_others: [AtomicU64; EntryKind::ALL.len()],
@@ -62,7 +64,7 @@ pub(crate) struct Shared {
     missed_last: AtomicI64,
 }
 
-/// Decisions without a record, and other records that were lost, since they were asked for the last time.
+/// Decisions without a record, and other lost records, since the last query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Missed {
     pub(crate) by_why: [u64; Unkept::ALL.len()],
@@ -95,7 +97,7 @@ impl Shared {
         }
     }
 
-    /// Never nothing.
+    /// Never zero.
     pub(crate) fn now_ns(&self) -> u64 {
         nanoseconds(self.begun.elapsed()) + 1
     }
@@ -110,7 +112,7 @@ impl Shared {
         self.unkept.store(state, Ordering::Relaxed);
     }
 
-    /// Something that is not on the disk, in the file or in this ring, came earlier than may be.
+    /// Whether a record in the file or in this ring waits longer than allowed.
     pub(crate) fn behind(&self, ring: &Ring) -> bool {
         let pending = self.pending_since_ns.load(Ordering::Relaxed);
         let waits = ring.since_ns();
@@ -135,7 +137,7 @@ impl Shared {
     }
 }
 
-/// Decisions that were answered without a record.
+/// Decisions answered without a record.
 impl Shared {
     pub(crate) fn miss(&self, decisions: u64, why: Unkept) {
         self.miss_now();
@@ -144,7 +146,7 @@ impl Shared {
         self.wake(false);
     }
 
-    /// Records that are no decisions.
+    /// Records other than decisions.
     pub(crate) fn miss_others(&self, others: &[u64; EntryKind::ALL.len()]) {
         let count = others.iter().sum();
         if count == 0 {
@@ -168,7 +170,7 @@ impl Shared {
         self.missed.iter().chain(&self.missed_others).any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
-    /// An entry will not be kept. Whoever waits for it is told, and counts by himself; nobody else would.
+    /// A record is lost. A waiting caller is notified and counts it; otherwise it is counted here.
     pub(crate) fn lose(&self, entry: &Entry, why: Unkept) {
         if entry.sync {
             return;
@@ -182,7 +184,7 @@ impl Shared {
         }
     }
 
-    /// All that a lane offered up to `last` and that is not settled is lost; what nobody waits for any more is counted.
+    /// Marks all unsettled records of a lane up to `last` as lost, and counts the orphans.
     pub(crate) fn lose_tickets(&self, lane: &Lane, last: u64, why: Unkept) {
         let orphans = lane.tickets.lose(last, why);
         if orphans > 0 {
@@ -204,7 +206,7 @@ impl Shared {
     }
 }
 
-/// Of other threads than lanes.
+/// Requests of other threads than lanes.
 impl Shared {
     pub(crate) fn post(&self, letter: Letter) -> Result<(), Unkept> {
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,7 +233,7 @@ impl Shared {
         letter
     }
 
-    /// The writer is gone, as it should be or not: whoever still waits is told, and so is who comes.
+    /// The writer ended, normally or not: notifies waiting threads and rejects new requests.
     pub(crate) fn end(&self) {
         self.close();
         self.set_unkept(Some(Unkept::Closed));
@@ -250,7 +252,7 @@ impl Shared {
         }
     }
 
-    /// Nothing is posted from here on.
+    /// Rejects requests from here on.
     pub(crate) fn close(&self) {
         let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         self.closing.store(true, Ordering::Release);
@@ -259,9 +261,9 @@ impl Shared {
     }
 }
 
-/// The writer's sleep. What is put somewhere before `wake` is seen before the writer sleeps, or wakes it.
+/// The writer's sleep. Data stored before `wake` is seen before the writer sleeps, or wakes it.
 impl Shared {
-    /// `urgent`: at once, and not only where it sleeps until it is woken.
+    /// `urgent` wakes it at once, not only from a deep sleep.
     pub(crate) fn wake(&self, urgent: bool) {
         if urgent {
             self.urgent.store(true, Ordering::Relaxed);
@@ -276,12 +278,12 @@ impl Shared {
         }
     }
 
-    /// This thread is the writer.
+    /// Declares this thread the writer.
     pub(crate) fn write_here(&self) {
         let _ = self.writer.set(thread::current());
     }
 
-    /// What is urgent now is seen by what follows.
+    /// The following round handles everything that is urgent now.
     pub(crate) fn begin_round(&self) {
         self.urgent.store(false, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -291,7 +293,7 @@ impl Shared {
         self.rest(NAPS, at_most, || false);
     }
 
-    /// Until something comes.
+    /// Sleeps until a wake-up.
     pub(crate) fn sleep(&self, at_most: Duration) {
         let something = || self.lanes.iter().any(|lane| lane.ring.len() > 0) || self.any_missed();
         self.rest(SLEEPS, at_most, something);
@@ -307,7 +309,7 @@ impl Shared {
     }
 }
 
-/// Gap records count these; rows that failed are no decisions, and stand there among the others.
+/// Gap records count these; failed rows are not decisions and are counted among the others.
 pub(crate) fn is_decision(kind: EntryKind) -> bool {
     kind == EntryKind::Decision
 }

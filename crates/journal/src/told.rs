@@ -1,7 +1,7 @@
-//! What is told of decisions after they were made, as entries: the truth, what people decided instead, holds, erasures.
+//! Annotations of decisions after the fact: outcomes, overrides, holds, erasures.
 //!
-//! One form for all ways in, the server's and the command line's. Whether there is such a decision is not asked: a truth
-//! may come to another node than the decision was made on.
+//! One form for the server and the command line. Does not check that the decision exists: an outcome may
+//! reach another node than the decision did.
 
 use flyball_core::{DecisionId, Entry, EntryKind};
 use minicbor::Encoder;
@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::convert::Infallible;
 
-/// Of a text in what is told.
+/// Maximum bytes of a text in an annotation.
 pub const TOLD_BYTES_MAX: usize = 4096;
-/// Of a truth that is a map.
+/// Maximum pairs of a truth that is a map.
 const TRUTH_PAIRS_MAX: usize = 64;
 
-/// As it comes in JSON. Times are nanoseconds since 1970.
+/// An annotation as received in JSON. Times are nanoseconds since 1970.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Told {
@@ -39,7 +39,7 @@ pub enum Told {
     Release(Held),
 }
 
-/// Records that must not be removed: of a decision or of all, from a time or to one.
+/// The records of a hold: of one decision or all, optionally from or to a time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Held {
@@ -53,7 +53,7 @@ pub struct Held {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToldError {
-    #[error("'{0}' is no decision's id")]
+    #[error("'{0}' is not a decision id")]
     Id(String),
     #[error("{0} is empty")]
     Empty(&'static str),
@@ -68,7 +68,7 @@ pub enum ToldError {
 type Pairs<'a> = Encoder<&'a mut Vec<u8>>;
 
 impl Told {
-    /// The entry for it; whoever gives it to the journal waits for the disk.
+    /// The record of the annotation; the caller of the journal waits for the disk.
     pub fn entry(&self, unix_ns: i64) -> Result<Entry, ToldError> {
         let mut entry = Entry { sync: true, ..Entry::default() };
         let mut pairs = Encoder::new(&mut entry.pairs);
@@ -103,7 +103,7 @@ impl Told {
     }
 }
 
-/// A subject's key is to be deleted. Its own record, and not told by `Told`: whether there is such a subject is asked.
+/// An order to delete a subject's key. Separate from annotations: the subject must exist.
 #[derive(Clone, Debug)]
 pub struct Erasure {
     pub subject: String,
@@ -113,7 +113,7 @@ pub struct Erasure {
 }
 
 impl Erasure {
-    /// The entry for it, under an id of its own. The reason is personal: it is sealed under a key of that id.
+    /// The record of the erasure, under its own id. The reason is personal and is sealed under that id's key.
     pub(crate) fn entry(&self, unix_ns: i64, id: DecisionId) -> Result<Entry, ToldError> {
         let mut entry = Entry { kind: EntryKind::Erased, id, sync: true, ..Entry::default() };
         let mut pairs = Encoder::new(&mut entry.pairs);
@@ -190,7 +190,7 @@ fn scalar(to: &mut Pairs<'_>, value: &Value) -> Result<(), ToldError> {
     Ok(())
 }
 
-/// Memory takes whatever is written to it.
+/// Writing to memory cannot fail.
 fn written<T>(result: Result<T, Error<Infallible>>) {
     debug_assert!(result.is_ok());
 }
@@ -206,7 +206,7 @@ mod tests {
         serde_json::from_value::<Told>(told).unwrap().entry(7)
     }
 
-    /// The keys of the pairs, each with the kind of its value.
+    /// The keys of the pairs, each with its value type.
     fn keys(entry: &Entry) -> Vec<String> {
         let mut decoder = minicbor::Decoder::new(&entry.pairs);
         let keys = (0..entry.pairs_count).map(|_| {

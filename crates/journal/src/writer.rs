@@ -1,7 +1,8 @@
-//! The one thread that writes. Each round takes what the lanes have offered, writes it behind what is there, and brings it to
-//! the disk as soon as somebody waits for it, or the oldest of it has waited long enough. Start reading at `run`.
+//! The writer thread. Start reading at `run`.
 //!
-//! Whatever the disk does, a round ends: what cannot be kept is counted and told, and tried again a second later.
+//! Each round takes the lanes' records, appends them, and fsyncs when a caller waits or the oldest has waited
+//! long enough. Whatever the disk does, a round ends: records that cannot be stored are counted and reported,
+//! and the writer retries a second later.
 
 mod checkpoint;
 mod fault;
@@ -37,21 +38,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What nobody waits for is in the file after so long.
+/// Maximum delay until unsynced records are in the file.
 const NAP: Duration = Duration::from_millis(2);
-/// Rounds without an entry before the writer sleeps until it is woken, which costs the lane that does it a system call.
+/// Idle rounds before the writer sleeps until woken, which costs the waking lane a system call.
 const NAPS_MAX: u32 = 100;
-/// How long it sleeps at most: times of other things are looked at then.
+/// Maximum sleep: periodic work is checked then.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
-/// From one lane in one round, so that every lane has its turn.
+/// Maximum records from one lane in one round, so that every lane gets a turn.
 const ROUND_ENTRIES: usize = 2048;
-/// More than this is not kept in memory for the case that the disk fails.
+/// Maximum bytes held in memory for rewriting after a disk failure.
 const GROUP_BYTES_MAX: usize = 16 << 20;
-/// The last of a segment is for gap records alone.
+/// The end of a segment is reserved for gap records.
 const GAP_ROOM_BYTES: u64 = 64 << 10;
-/// Documents that came while nothing could be written.
+/// Maximum documents that wait while nothing can be written.
 const UNSERVED_MAX: usize = 256;
-/// Tests see the same, sooner.
+/// Shorter in tests.
 const RETRY: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(1) };
 
 pub(crate) struct Writer {
@@ -62,28 +63,28 @@ pub(crate) struct Writer {
     node: Node,
     beside: Beside,
     segment: Segment,
-    /// Of the roots of all segments before it.
+    /// The tree over the roots of all earlier segments.
     sealed: Growing,
     roots: File,
-    /// The next one's file, if there was room for it.
+    /// The next segment's file, if there was space for it.
     next: Option<File>,
     group: Group,
-    /// Entries taken from each lane.
+    /// Records taken from each lane.
     taken: Vec<u64>,
-    /// When the oldest of those that are being taken came.
+    /// When the oldest record of the current round came.
     since_ns: u64,
     payload: Vec<u8>,
     checkpoints: Checkpoints,
     durable: File,
     fault: Fault,
     gap: Option<Gap>,
-    /// How decisions serve, of which there is no record yet.
+    /// Serving documents without a record yet.
     unserved: Vec<Served>,
-    /// Held as long as this lives.
+    /// Held for the writer's lifetime.
     lock: File,
 }
 
-/// What the writer begins with.
+/// The writer's initial state.
 pub(crate) struct Start {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) folder: Folder,
@@ -94,13 +95,13 @@ pub(crate) struct Start {
     pub(crate) sealed: Growing,
     pub(crate) roots: File,
     pub(crate) checkpoints_bytes: u64,
-    /// Records of what was found.
+    /// Records that report the recovery.
     pub(crate) reports: Vec<(OwnKind, Vec<u8>)>,
     pub(crate) lock: File,
 }
 
 impl Writer {
-    /// Begins a segment of its own, and says there what was found.
+    /// Starts a new segment with the recovery's reports.
     pub(crate) fn begin(start: Start, settings: JournalSettings, shared: Arc<Shared>) -> io::Result<Writer> {
         let Start {
             disk,
@@ -154,13 +155,13 @@ impl Writer {
 
     fn report(&mut self, reports: &[(OwnKind, Vec<u8>)]) -> io::Result<()> {
         for (kind, payload) in reports {
-            // The segment is new and has room.
+            // The segment is new and has space.
             let _ = self.add_own(*kind, payload);
         }
         if self.commit() {
             Ok(())
         } else {
-            Err(io::Error::other("the disk failed while the journal was opened"))
+            Err(io::Error::other("the disk failed while opening the journal"))
         }
     }
 
@@ -204,13 +205,13 @@ impl Writer {
         for (number, lane) in shared.lanes.iter().enumerate() {
             let Some(since_ns) = lane.ring.since_ns() else { continue };
             self.since_ns = since_ns;
-            // Told before the ring is shorter: at no time does something seem to be on the disk that is not.
+            // Published before the ring shrinks: no record ever seems durable too early.
             if self.group.since_ns == 0 {
                 shared.pending_since_ns.store(since_ns, Ordering::Relaxed);
             }
             let taken = lane.ring.drain(ROUND_ENTRIES, shared.now_ns(), |entry| {
                 match self.add(&entry, None) {
-                    // Not before: what is settled on the way does not include it.
+                    // Not earlier: a commit on the way must not include it.
                     Ok(()) => self.taken[number] += 1,
                     Err(why) => self.lose_one(number, &entry, why),
                 }
@@ -255,7 +256,8 @@ impl Writer {
         taken
     }
 
-    /// The group keeps it until it is on the disk; what cannot be taken now is written later.
+    /// Adds a serving document. The group holds it until it is on disk; if it cannot be written now, it is
+    /// later.
     fn add_served(&mut self, served: Served, reply: Option<Reply>) -> Result<(), Unkept> {
         let entry = self.beside.served(&served, self.shared.wall.unix_ns());
         let added = match entry {
@@ -269,7 +271,7 @@ impl Writer {
         added
     }
 
-    /// Records refer to a document that serves no more, too: each of them is written.
+    /// Records also refer to documents that no longer serve, so each is written.
     fn serve_later(&mut self, served: impl IntoIterator<Item = Served>) {
         for served in served {
             let named = |served: &Served| (served.decision.clone(), served.document);
@@ -278,11 +280,11 @@ impl Writer {
         }
         while self.unserved.len() > UNSERVED_MAX {
             let Served { decision, .. } = self.unserved.remove(0);
-            tracing::error!(decision, "how a decision served is not in the journal, and will not be");
+            tracing::error!(decision, "the journal will not contain a decision's serving document");
         }
     }
 
-    /// Makes a frame of it.
+    /// Adds a record as a frame.
     fn add(&mut self, entry: &Entry, reply: Option<Reply>) -> Result<(), Unkept> {
         if let Some(why) = self.fault.given_up {
             return Err(why);
@@ -301,7 +303,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A record of the journal's own, made by `pairs`.
+    /// Adds a record of the journal itself.
     fn add_own(&mut self, kind: OwnKind, payload: &[u8]) -> Result<(), Unkept> {
         if let Some(why) = self.fault.given_up {
             return Err(why);
@@ -313,7 +315,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A segment that has room for it, and for `spare` bytes more. An empty one takes whatever comes.
+    /// Ensures a segment with space for the payload and `spare` more bytes. An empty one accepts any size.
     fn make_room(&mut self, payload: usize, spare: u64) -> Result<(), Unkept> {
         let fits = |segment: &Segment| {
             segment.is_empty() || segment.room() >= (FRAME_HEAD_BYTES + payload) as u64 + spare
@@ -329,7 +331,7 @@ impl Writer {
         }
     }
 
-    /// What lanes and gauges see of the group.
+    /// Publishes the group's state to lanes and gauges.
     fn publish(&self) {
         self.shared.pending_since_ns.store(self.group.since_ns, Ordering::Relaxed);
         self.shared.counters.pending.store(self.group.records, Ordering::Relaxed);
@@ -358,12 +360,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Brings all that was taken to the disk, and tells those who wait for it. False: it is lost, and they are told that.
+    /// Brings the group to disk and notifies the callers. False: it is lost, and they get that result.
     fn commit(&mut self) -> bool {
         if self.group.is_empty() {
             return true;
         }
-        // Keys that still wait are written anew after an error, so that a second try means something. A gap needs none.
+        // After an error, pending keys are written again, so a second attempt is meaningful. A gap needs
+        // none.
         if self.group.beside
             && let Err(error) = self.beside.sync().or_else(|_| self.beside.sync())
         {
@@ -390,7 +393,7 @@ impl Writer {
         synced
     }
 
-    /// The group is on the disk.
+    /// The group is on disk.
     fn settle(&mut self) {
         self.segment.keep();
         self.note_durable();
@@ -409,17 +412,17 @@ impl Writer {
         }
     }
 
-    /// Never ahead of the disk, and not brought there itself: a stale one only says less.
+    /// Notes the durable position. Never ahead of the disk and not fsynced: a stale one only states less.
     fn note_durable(&mut self) {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.segment.header.segment.to_le_bytes());
         bytes[8..].copy_from_slice(&self.segment.durable.bytes.to_le_bytes());
         if let Err(error) = self.disk.write_all_at(&self.durable, &bytes, 0) {
-            tracing::debug!(%error, "the durable position of the journal was not noted");
+            tracing::debug!(%error, "cannot note the durable position of the journal");
         }
     }
 
-    /// What is due beside the records themselves.
+    /// Runs periodic work.
     fn tend(&mut self) {
         self.look_for_folder();
         self.retry();
@@ -443,7 +446,7 @@ impl Writer {
         self.commit();
     }
 
-    /// The lanes are gone, or will be told that the journal is closed.
+    /// Finishes. The lanes are gone or will see that the journal is closed.
     fn finish(mut self) {
         self.shared.set_unkept(Some(Unkept::Closed));
         self.take_rings();

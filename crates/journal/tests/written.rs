@@ -1,4 +1,4 @@
-//! What the writer writes, as its readers judge it: beside it, after it has closed, and after somebody changed it.
+//! The writer's output as readers verify it: during writing, after close, and after tampering.
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test, and the line says enough")]
 
 use flyball_core::{DecisionId, Entry, EntryKind};

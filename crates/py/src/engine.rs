@@ -131,7 +131,7 @@ pub(crate) fn prove<'py>(py: Python<'py>, path: PathBuf, options: &[u8]) -> PyRe
     json(py, &batching)
 }
 
-/// What a process that `model_hosts` starts does, and nothing else.
+/// The entry point of a process started by `model_hosts`.
 #[pyfunction]
 pub(crate) fn serve_models(py: Python<'_>) -> PyResult<()> {
     guarded(py, || flyball_engine::serve_models().map_err(|error| Failure::refused("no_resources", error)))
@@ -139,8 +139,9 @@ pub(crate) fn serve_models(py: Python<'_>) -> PyResult<()> {
 
 static HOSTS: OnceLock<ModelHosts> = OnceLock::new();
 
-/// Where this process has models proven: in others of the same interpreter with nothing but this extension in it. Neither
-/// the package nor its dependencies are imported there.
+/// The model hosts of this process: the same interpreter with only this extension.
+///
+/// Neither the package nor its dependencies are imported there.
 pub(crate) fn model_hosts(py: Python<'_>) -> PyResult<&'static ModelHosts> {
     if let Some(hosts) = HOSTS.get() {
         return Ok(hosts);
@@ -210,7 +211,7 @@ pub(crate) fn check_snapshot<'py>(
             other => {
                 return Err(Failure::refused(
                     "invalid_options",
-                    format!("'{other}' is no kind; use index or deployment"),
+                    format!("unknown kind '{other}'; use index or deployment"),
                 ));
             }
         };

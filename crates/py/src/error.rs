@@ -1,5 +1,6 @@
-//! How failures cross: one exception with a JSON text, which `flyball.engine` turns into the typed tree. And one guard
-//! for panics: none may cross into Python.
+//! Passes failures to Python: one exception with a JSON text, which `flyball.engine` maps to typed errors.
+//!
+//! Also guards against panics: none may cross into Python.
 
 use flyball_core::FaultKind;
 use pyo3::create_exception;
@@ -11,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 create_exception!(_native, NativeError, PyException);
 
-/// What went wrong, in the terms of `flyball.errors`.
+/// A failure in the terms of `flyball.errors`.
 #[derive(Serialize)]
 pub(crate) struct Failure {
     pub(crate) code: &'static str,
@@ -22,7 +23,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Input, model, snapshot or settings that are refused.
+    /// Rejected input, model, snapshot or settings.
     pub(crate) fn refused(code: &'static str, message: impl ToString) -> Failure {
         let exit_code = FaultKind::InvalidInput.exit_code();
         Failure { code, message: message.to_string(), exit_code, faults: None }

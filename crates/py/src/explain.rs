@@ -1,4 +1,4 @@
-//! Contributions for Python: what `flyball.explain` checks its sidecars with, by the same code as the data plane's.
+//! Contributions for Python: checks sidecars of `flyball.explain` with the data plane's code.
 
 use crate::error::{Failure, guarded};
 use flyball_decision::{Trees, Workspace};

@@ -1,4 +1,4 @@
-//! The decision log for Python: what it holds, whether it holds, and what is told of decisions where no server does it.
+//! The decision log for Python: reading, verifying, and annotating without a server.
 
 use crate::error::{Failure, guarded, json as bytes_of};
 use flyball_core::{DecisionId, FaultKind};
@@ -15,11 +15,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Exit code of a log that is not as it was written.
+/// Exit code of a damaged log.
 const BROKEN: u8 = 4;
-/// What was asked for lies in Parquet by now: look at the list of retired segments again.
+/// The requested segment moved to Parquet: read the list of retired segments again.
 const MOVED: &str = "journal_moved";
-/// One call of `records` gives no more than this, whatever is asked for, and looks at no more frames.
+/// Maximum bytes that one call of `records` returns, and frames that it reads.
 const RECORDS_BYTES_MAX: usize = 32 << 20;
 const FRAMES_LOOKED_AT_MAX: u64 = 1 << 18;
 const FRAMES_BYTES_MAX: usize = 64 << 20;
@@ -57,7 +57,7 @@ pub(crate) struct JournalLog {
     blobs: Blobs,
 }
 
-/// Sequence number, hash before, own hash, payload, segment.
+/// Sequence number, previous hash, own hash, payload, segment.
 type PyFrame<'py> = (u64, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, u64);
 
 #[pymethods]
@@ -112,7 +112,7 @@ impl JournalLog {
     fn find<'py>(&self, py: Python<'py>, decision_id: &str) -> PyResult<Bound<'py, PyBytes>> {
         let found = guarded(py, || {
             let id: DecisionId =
-                decision_id.parse().map_err(|_| refused(format!("'{decision_id}' is no decision's id")))?;
+                decision_id.parse().map_err(|_| refused(format!("'{decision_id}' is not a decision id")))?;
             let finds = self.fresh()?.find(id);
             if finds.records.is_empty()
                 && let Some(error) = finds.broken.first()
@@ -191,7 +191,8 @@ impl JournalLog {
     fn blob<'py>(&self, py: Python<'py>, digest: &str) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let bytes = guarded(py, || {
             let hash = digest.strip_prefix("sha256:").and_then(unhex);
-            let hash = hash.ok_or_else(|| refused(format!("'{digest}' is no digest; write sha256:HEX")))?;
+            let hash =
+                hash.ok_or_else(|| refused(format!("'{digest}' is not a digest; write sha256:HEX")))?;
             self.blobs.get(&Hash(hash)).map_err(|error| broken(&error))
         })?;
         Ok(bytes.map(|bytes| PyBytes::new(py, &bytes)))
@@ -199,14 +200,14 @@ impl JournalLog {
 }
 
 impl JournalLog {
-    /// With what was written since the last call.
+    /// The log, refreshed.
     fn fresh(&self) -> Result<MutexGuard<'_, Log>, Failure> {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         log.refresh().map_err(|error| failed(&error))?;
         Ok(log)
     }
 
-    /// JSON lines, where to read on, and whether nothing more is there.
+    /// JSON lines, the next position, and whether the end is reached.
     fn read(
         &self,
         from_seq: u64,
@@ -238,7 +239,7 @@ impl JournalLog {
         }
     }
 
-    /// A record with its place in the log.
+    /// A record with its position in the log.
     fn placed(&self, kept: &Kept) -> Result<Value, Failure> {
         let mut record = self.rendered(&kept.payload)?;
         record["seq"] = kept.seq.into();
@@ -255,7 +256,8 @@ impl JournalLog {
 }
 
 impl RecordOptions {
-    /// By what stands first in a record, so that most need not be read whole. The decision is looked at afterwards.
+    /// Filters by the start of a record, so that most need not be read whole. The decision is checked
+    /// afterwards.
     fn want(&self, payload: &[u8]) -> bool {
         let Some((kind, _)) = head_of_record(payload) else { return true };
         if self.kinds.as_ref().is_some_and(|kinds| !kinds.iter().any(|wanted| wanted == kind)) {
@@ -436,7 +438,7 @@ fn place(text: &str) -> Result<KekPlace, Failure> {
 
 fn verification(written: Verification) -> Result<VerifyOptions, Failure> {
     let key = written.key.as_deref().map(|hex| {
-        unhex(hex).ok_or_else(|| refused(format!("'{hex}' is no public key: 64 lower-case hex digits")))
+        unhex(hex).ok_or_else(|| refused(format!("'{hex}' is not a public key: 64 lower-case hex digits")))
     });
     let key = key.transpose()?;
     let Verification { segment, checkpoint, without_keys, .. } = written;
@@ -458,7 +460,7 @@ fn broken(error: &impl ToString) -> Failure {
 fn failed(error: &LogError) -> Failure {
     match error {
         LogError::Moved(_) => Failure { code: MOVED, ..broken(error) },
-        // A segment that was there a moment ago: compaction may have taken it away.
+        // A segment that existed a moment ago: compaction may have removed it.
         LogError::Io { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => {
             Failure { code: MOVED, ..broken(error) }
         }

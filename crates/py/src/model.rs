@@ -1,4 +1,4 @@
-//! One model for Python, run by the engine that serves: answers and timings without a server in between.
+//! One model for Python, run by the serving engine: results and timings without a server.
 
 use crate::engine::{model_hosts, probe_limits, refused};
 use crate::error::{Failure, guarded, json};
@@ -17,9 +17,9 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A server's, by its default limit on bodies.
+/// A server's limits, by its default limit on bodies.
 const LIMITS: RequestLimits = RequestLimits::for_body(64 << 20);
-/// How long Ctrl-C may go unheard while a model runs.
+/// Maximum delay of Ctrl-C while a model runs.
 const SIGNALS_EVERY: Duration = Duration::from_millis(50);
 
 #[pyclass(frozen, module = "flyball._native")]
@@ -38,7 +38,7 @@ struct ModelOptions {
     weights_as_given: bool,
 }
 
-/// A tensor as it crosses: name, datatype, shape, elements.
+/// A tensor in Python: name, datatype, shape, elements.
 type Given = (String, String, Vec<i64>, PyBackedBytes);
 type Answered<'py> = (String, &'static str, Vec<i64>, Bound<'py, PyBytes>);
 
@@ -86,7 +86,7 @@ impl Model {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Runs the model on a thread beside Python's, which listens for signals meanwhile: Ctrl-C ends the run.
+    /// Runs the model on another thread while Python's listens for signals: Ctrl-C stops the run.
     fn beside<T: Send>(
         &self,
         py: Python<'_>,
@@ -117,13 +117,13 @@ fn listening<T: Send>(
         let (ended, end) = sync_channel(1);
         let running = scope.spawn(move || {
             let result = work(model, given);
-            // Nobody stops listening before this.
+            // The listener waits for this.
             let _ = ended.send(());
             result
         });
         while end.recv_timeout(SIGNALS_EVERY) == Err(RecvTimeoutError::Timeout) {
             *interrupt = interrupt.take().or_else(|| Python::attach(|py| py.check_signals().err()));
-            // Again and again: a stop between two runs of a measurement is forgotten by the next.
+            // Repeatedly: a stop between two runs of a measurement is cleared by the next.
             if interrupt.is_some() {
                 stopper.stop();
             }

@@ -1,11 +1,11 @@
-//! Signatures for Python, judged by the data plane's own code: what `flyball.signing` says is held against it.
+//! Verifies signatures for Python with the data plane's code, to compare `flyball.signing` with it.
 
 use crate::error::guarded;
 use flyball_signing::{Refused, Trust, TrustRoots};
 use pyo3::prelude::*;
 use std::path::Path;
 
-/// Nothing where it is taken; else the reason and words.
+/// None if accepted; else the reason and message.
 type Judged = Option<(&'static str, String)>;
 
 #[pyfunction]

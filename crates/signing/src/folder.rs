@@ -1,6 +1,7 @@
-//! A package's folder, held against what was signed: every file and nothing else, no links, all bytes.
+//! Verifies a package's directory against its signature: exactly the signed files, no links, all bytes.
 //!
-//! Folders are opened one within the other and never by a path, so that nobody can put a link into the way meanwhile.
+//! Directories are opened relative to each other and never by path, so that no link can be inserted
+//! meanwhile.
 
 use crate::manifest::{FILES_MAX, IGNORED, Manifest};
 use crate::refused::Refused;
@@ -14,13 +15,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 const WHAT: &str = "the package";
-/// Of folders within each other.
+/// Maximum nesting of directories.
 const DEPTH_MAX: usize = 64;
-/// Files and folders: empty folders are not signed, and still have to be walked.
+/// Files and directories: empty directories are not signed, but still have to be visited.
 const ENTRIES_MAX: usize = 10 * FILES_MAX;
 
 impl Manifest {
-    /// Refuses where the folder is not exactly what was signed. Reads every byte of it.
+    /// Rejects a directory that is not exactly what was signed. Reads every byte of it.
     pub fn check_folder(&self, folder: &Path) -> Result<(), Refused> {
         let shown = folder.display().to_string();
         let unread = |fault: Errno| Refused::MissingFile { file: shown.clone(), why: fault.to_string() };
@@ -44,7 +45,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// At the top of a folder, unless something in it was signed after all.
+    /// Ignored names at the top of a directory, unless something in it was signed.
     fn ignores(&self, name: &str) -> bool {
         let top = |file: &String| file.split('/').next() == Some(name);
         IGNORED.contains(&name) && !self.files.keys().any(top)
@@ -58,7 +59,7 @@ struct Walk<'m> {
 }
 
 impl Walk<'_> {
-    /// Everything below a folder whose path in the package is `path`, with a slash at its end.
+    /// Checks everything below a directory whose path in the package is `path`, with a trailing slash.
     fn folder(&mut self, folder: &OwnedFd, path: &str, depth: usize) -> Result<(), Refused> {
         if depth > DEPTH_MAX {
             return Err(Refused::TooLarge {
@@ -86,7 +87,7 @@ impl Walk<'_> {
                 continue;
             }
             check_kind(&shown, FileType::from_raw_mode(kind), FileType::RegularFile)?;
-            // A name that is no text cannot have been signed, whatever it looks like here.
+            // A name that is not a text cannot have been signed, whatever it looks like here.
             if name.to_str().is_err() || !self.signed.files.contains_key(&shown) {
                 return Err(Refused::ExtraFile { file: shown });
             }
@@ -96,10 +97,10 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Sorted, so that of several faults the same one is told every time.
+    /// Sorted, so that the same one of several faults is reported every time.
     fn names(&self, folder: &OwnedFd) -> Result<Vec<CString>, Errno> {
         let mut names = Vec::new();
-        // One more than is allowed is enough to be refused.
+        // One more than allowed suffices for a rejection.
         for entry in Dir::read_from(folder)?.take(ENTRIES_MAX + 3) {
             let name = entry?.file_name().to_owned();
             if !matches!(name.as_bytes(), b"." | b"..") {
@@ -111,7 +112,7 @@ impl Walk<'_> {
     }
 }
 
-/// Of a file's bytes. What took its place since it was looked at is not followed, and a pipe is not waited for.
+/// The digest of a file. Does not follow a link that replaced it, and does not wait for a pipe.
 fn digest(folder: BorrowedFd<'_>, name: &CString, shown: &str) -> Result<Digest, Refused> {
     let changed = || Refused::ChangedFile { file: shown.to_owned() };
     let file = open(folder, name, OFlags::NONBLOCK).map_err(|_| changed())?;

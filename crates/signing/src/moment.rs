@@ -1,8 +1,8 @@
-//! Times as signed documents write them: RFC 3339, UTC, whole seconds, in one form only.
+//! Times of signed documents: RFC 3339, UTC, whole seconds, in one form only.
 
 use std::fmt;
 
-/// With the text as it was signed, for words.
+/// With its signed text, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) unix: i64,
@@ -16,7 +16,7 @@ impl Moment {
         const SHAPE: &[u8; 20] = b"dddd-dd-ddTdd:dd:ddZ";
         let fits =
             |(byte, shape): (u8, &u8)| if *shape == b'd' { byte.is_ascii_digit() } else { byte == *shape };
-        // Leap seconds and the year 0 are times to some readers and faults to others: nobody needs them here.
+        // Leap seconds and the year 0 are times to some readers and faults to others, so they are rejected.
         let plain = text.len() == SHAPE.len() && !text.ends_with(":60Z") && !text.starts_with("0000");
         if !plain || !text.bytes().zip(SHAPE).all(fits) {
             return None;

@@ -1,4 +1,4 @@
-//! The trust policy as a document: read, checked whole, and judged by `trust.rs`.
+//! The trust policy document: parsed and checked as a whole. `trust.rs` evaluates it.
 
 use crate::dsse::SIGNATURES_MAX;
 use crate::fields::{self, Fields};
@@ -16,9 +16,9 @@ const FORMAT: u64 = 1;
 const KEYS_MAX: usize = 1000;
 const REVOKED_MAX: usize = 10_000;
 const MINIMUMS_MAX: usize = 10_000;
-/// An envelope has a place for the author's signature, and for so many besides.
+/// An envelope has room for the author's signature and this many more.
 const APPROVALS_MAX: u64 = SIGNATURES_MAX as u64 - 1;
-/// Of serials and of versions.
+/// Maximum of serials and versions.
 pub(crate) const NUMBER_MAX: u64 = i32::MAX as u64;
 
 #[derive(Clone, Debug)]
@@ -29,12 +29,12 @@ pub(crate) struct Policy {
     pub(crate) keys: BTreeMap<String, TrustedKey>,
     pub(crate) revoked_keys: BTreeMap<String, Revoked>,
     pub(crate) revoked_packages: BTreeMap<Digest, Revoked>,
-    /// The lowest version that is taken, by names in small letters.
+    /// The lowest accepted version, by lower-case name.
     pub(crate) minimum: BTreeMap<String, u64>,
     pub(crate) approvals: BTreeMap<Tier, u64>,
 }
 
-/// When and why are for people to read: it holds always.
+/// Time and reason are informative: a revocation always applies.
 #[derive(Clone, Debug)]
 pub(crate) struct Revoked {
     pub(crate) at: Moment,
@@ -72,7 +72,7 @@ fn keys(fields: &Fields<'_>) -> Result<BTreeMap<String, TrustedKey>, Refused> {
     Ok(keys)
 }
 
-/// By a key's hint, and by a package's root.
+/// By key hint, and by package root.
 type Revocations = (BTreeMap<String, Revoked>, BTreeMap<Digest, Revoked>);
 
 fn revoked(fields: &Fields<'_>) -> Result<Revocations, Refused> {

@@ -1,7 +1,7 @@
-//! Release statements: that a version may serve, where and from when to when, by its author and by those who approved it.
+//! Release statements: a version may serve, where and when, signed by author and approvers.
 //!
-//! All of them sign the same bytes. What the statement says of models, decision, policy and schema is compared by whoever loads
-//! them.
+//! All of them sign the same bytes. The loader compares the statement's models, decision, policy and schema
+//! with the actual ones.
 
 use crate::dsse::Envelope;
 use crate::fields::{self, Fields};
@@ -19,24 +19,24 @@ const WHAT: &str = "the release";
 pub(crate) const IN_TOTO: &str = "application/vnd.in-toto+json";
 const PREDICATE: &str = "https://flyball/release/v1";
 const ENVIRONMENTS_MAX: usize = 16;
-/// The package itself and those that its decision refers to.
+/// The package itself and those that its decision references.
 const SUBJECTS_MAX: usize = 16;
 pub const RELEASE_BYTES_MAX: usize = 256 << 10;
 
-/// A release that holds: signed, approved, within its time and for this environment.
+/// A valid release: signed, approved, within its time and for this environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     pub name: String,
     pub version: u64,
-    /// The package itself first, then those that it refers to.
+    /// The package itself first, then the referenced ones.
     pub subjects: Vec<Subject>,
     pub tier: Tier,
-    /// By the versions that a deployment gives them, each with its external data: which file answers as which.
+    /// By deployment version, each with its external data.
     pub models: BTreeMap<String, Digest>,
     pub decision: Option<Digest>,
     pub policy: Option<Digest>,
     pub schema: Option<Digest>,
-    /// Names of the people whose approvals count, each once.
+    /// Names of the people whose approvals count, without duplicates.
     pub approvers: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ pub struct Subject {
     pub root: Digest,
 }
 
-/// How much harm a wrong answer could do: it says how many must approve.
+/// The possible harm of a wrong decision, which determines the required approvals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
     Low,
@@ -68,7 +68,7 @@ impl Tier {
 }
 
 impl Release {
-    /// Refuses where this is the release of something else.
+    /// Rejects a release of something else.
     pub fn check_name(&self, name: &str) -> Result<(), Refused> {
         if self.name == name {
             return Ok(());
@@ -76,7 +76,7 @@ impl Release {
         Err(Refused::WrongName { released: self.shown(), asked: name.to_owned() })
     }
 
-    /// Refuses where the release does not speak of this package (`fraud@4`) with this root.
+    /// Rejects a release that does not contain this package (`fraud@4`) with this root.
     pub fn check_package(&self, package: &str, root: Digest) -> Result<(), Refused> {
         if self.subjects.iter().any(|subject| subject.name == package && subject.root == root) {
             return Ok(());
@@ -84,7 +84,7 @@ impl Release {
         Err(Refused::WrongSubject { name: self.shown(), root })
     }
 
-    /// Refuses where the models, by version, are not just those that were released: a package may hold others.
+    /// Rejects models, by version, that are not exactly the released ones: a package may contain others.
     pub fn check_models(&self, models: &BTreeMap<String, Digest>) -> Result<(), Refused> {
         self.models
             .keys()
@@ -93,7 +93,7 @@ impl Release {
             .try_for_each(|(what, signed, is)| check_digest(what, signed.copied(), is.copied()))
     }
 
-    /// Refuses where a decision's documents are not those that were released; none is one of the possible values.
+    /// Rejects documents of a decision that are not the released ones; none is a possible value.
     pub fn check_documents(
         &self,
         decision: Option<Digest>,
@@ -141,7 +141,7 @@ impl Release {
     }
 }
 
-/// What is signed.
+/// The signed statement.
 struct Statement {
     release: Release,
     environments: Vec<String>,
@@ -216,7 +216,7 @@ fn sound_subject(name: &str) -> bool {
     })
 }
 
-/// Each once, and the version itself first.
+/// Without duplicates, and the version itself first.
 fn check_subjects(release: &Release) -> Result<(), Refused> {
     let mut names = HashSet::new();
     if let Some(twice) = release.subjects.iter().find(|subject| !names.insert(&subject.name)) {
@@ -239,7 +239,7 @@ fn environments(fields: &Fields<'_>) -> Result<Vec<String>, Refused> {
     Ok(environments.into_iter().map(str::to_owned).collect())
 }
 
-/// One at least, where there is no decision: else there is nothing to serve.
+/// At least one without a decision: else there is nothing to serve.
 fn models(fields: &Fields<'_>) -> Result<BTreeMap<String, Digest>, Refused> {
     let models = fields.object("models")?;
     let least = usize::from(fields.digest_or_null("decision")?.is_none());
@@ -269,7 +269,8 @@ fn check_time(release: &Release, not_before: &Moment, not_after: &Moment, now: i
     Ok(())
 }
 
-/// The first signature is the author's, as the statement says: else an author could name somebody else there, and approve too.
+/// Checks that the first signature is the stated author's: else an author could name another person, and
+/// approve too.
 fn check_author(signer: &TrustedKey, author: &str) -> Result<(), Refused> {
     if signer.hint() == author && signer.has(Role::Signer) {
         return Ok(());
@@ -277,7 +278,7 @@ fn check_author(signer: &TrustedKey, author: &str) -> Result<(), Refused> {
     Err(signer.lacks(WHAT, Role::Signer))
 }
 
-/// People count, not keys: who has two of them is still one person, and the author is none of them.
+/// Counts people, not keys: a person with two keys counts once, and the author never.
 fn approvers(keys: &[&TrustedKey]) -> Vec<String> {
     let mut people: Vec<&TrustedKey> = vec![keys[0]];
     for key in keys.iter().filter(|key| key.has(Role::Approver)) {

@@ -1,7 +1,7 @@
-//! Judging by the trust policy: which keys count, for what and how long, and what is not taken any more.
+//! Evaluates the trust policy: which keys count, for what and how long, and revocations.
 //!
-//! `flyball.signing` judges in the same order, so that both refuse for the same reason. Whoever keeps a policy keeps its
-//! serial, too: an older one would bring back keys that were revoked.
+//! `flyball.signing` evaluates in the same order, so that both reject for the same reason. The caller must
+//! store a policy's serial: an older policy would bring back revoked keys.
 
 use crate::dsse::{Envelope, Signature};
 use crate::key::PublicKey;
@@ -12,32 +12,32 @@ use crate::release::{Release, Tier};
 use crate::trusted_key::{Role, TrustedKey};
 use flyball_core::Digest;
 
-/// Of the index's signature, which holds the whole index.
+/// Maximum size of the index's signature, which contains the whole index.
 pub const INDEX_BYTES_MAX: usize = 64 << 20;
 const POLICY_TYPE: &str = "application/vnd.flyball.trust.v1+json";
 const ROOT: &str = "the trust root";
 const INDEX: &str = "the index";
 const INDEX_TYPE: &str = "application/vnd.flyball.index.v1+json";
 
-/// The index inside its signature, which nobody has judged; none where it cannot be read.
+/// The index inside its signature, unverified; none if it cannot be parsed.
 pub fn index_inside(envelope: &[u8]) -> Option<Vec<u8>> {
     Envelope::read(envelope, INDEX, INDEX_TYPE, INDEX_BYTES_MAX).ok().map(|envelope| envelope.payload)
 }
 
-/// The keys that a trust policy may be signed with. They come from the server's own disk, not over any wire.
+/// The keys that may sign a trust policy. They come from the server's own disk, not from the network.
 #[derive(Clone, Debug)]
 pub struct TrustRoots {
     keys: Vec<PublicKey>,
 }
 
-/// A trust policy that a root key has signed.
+/// A trust policy signed by a root key.
 #[derive(Clone, Debug)]
 pub struct Trust {
     policy: Policy,
 }
 
 impl TrustRoots {
-    /// Public keys in PEM; each text may hold several.
+    /// Public keys in PEM; each text may contain several.
     pub fn read(pems: &[&str]) -> Result<TrustRoots, Refused> {
         let mut keys = Vec::new();
         for pem in pems {
@@ -49,8 +49,10 @@ impl TrustRoots {
         Ok(TrustRoots { keys })
     }
 
-    /// One root's signature is enough, and must be right. Those of keys that are no roots here are passed over: while roots
-    /// change, a policy is signed by the old and by the new one.
+    /// Requires one valid root signature.
+    ///
+    /// Ignores signatures of other keys: during a change of roots, a policy is signed by the old and the new
+    /// one.
     fn check(&self, envelope: &Envelope) -> Result<(), Refused> {
         let message = envelope.message();
         let mut known = false;
@@ -70,8 +72,8 @@ impl TrustRoots {
 }
 
 impl Trust {
-    /// A policy that a root key has signed, that holds now, and that is no older than one that was taken before
-    /// (`serial_least`; 0 where there was none).
+    /// Parses and verifies a policy: signed by a root key, valid now, and not older than `serial_least` (0:
+    /// none yet).
     pub fn read(envelope: &[u8], roots: &TrustRoots, now: i64, serial_least: u64) -> Result<Trust, Refused> {
         let envelope = Envelope::read(envelope, POLICY, POLICY_TYPE, TRUST_BYTES_MAX)?;
         roots.check(&envelope)?;
@@ -83,12 +85,12 @@ impl Trust {
         Ok(trust)
     }
 
-    /// To be kept: a policy with a lower one is not taken after this.
+    /// Store it: a policy with a lower serial must be rejected later.
     pub fn serial(&self) -> u64 {
         self.policy.serial
     }
 
-    /// Refuses where these are not the bytes of the index that a publisher signed.
+    /// Rejects bytes that are not the index signed by a publisher.
     pub fn index(&self, index: &[u8], envelope: &[u8], now: i64) -> Result<(), Refused> {
         self.check_time(now)?;
         let envelope = Envelope::read(envelope, INDEX, INDEX_TYPE, INDEX_BYTES_MAX)?;
@@ -102,19 +104,19 @@ impl Trust {
         Ok(())
     }
 
-    /// A release that holds now and here, with all the approvals that its tier needs.
+    /// Parses and verifies a release for now and this environment, with all approvals that its tier needs.
     pub fn release(&self, envelope: &[u8], now: i64, environment: &str) -> Result<Release, Refused> {
         self.check_time(now)?;
         Release::read(self, envelope, now, environment)
     }
 
-    /// What was signed in an OMS bundle. The files themselves are judged by `Manifest::check_folder`.
+    /// Parses and verifies an OMS bundle. `Manifest::check_folder` verifies the files themselves.
     pub fn package(&self, bundle: &[u8], now: i64) -> Result<Manifest, Refused> {
         self.check_time(now)?;
         Manifest::read(self, bundle, now)
     }
 
-    /// Again at every question: a policy may expire while it is held.
+    /// Called for every query: a policy may expire while it is in use.
     fn check_time(&self, now: i64) -> Result<(), Refused> {
         match &self.policy.expires {
             Some(expires) if now >= expires.unix => Err(Refused::TrustExpired { at: expires.to_string() }),
@@ -122,8 +124,8 @@ impl Trust {
         }
     }
 
-    /// The keys of an envelope's signatures, in their order. Each must be right: one bad signature among good ones says that
-    /// somebody tried something.
+    /// The keys of an envelope's signatures, in order. Each must be valid: one bad signature among good ones
+    /// indicates an attack.
     pub(crate) fn signers(
         &self,
         what: &'static str,
@@ -160,7 +162,7 @@ impl Trust {
         }
     }
 
-    /// Names are one whatever their case is.
+    /// Names are compared without case.
     pub(crate) fn minimum(&self, name: &str) -> Option<u64> {
         self.policy.minimum.get(&name.to_ascii_lowercase()).copied()
     }

@@ -1,4 +1,4 @@
-//! A key of the trust policy: who holds it, what it may sign, and from when to when.
+//! A key of the trust policy: its holder, its roles, and its validity.
 
 use crate::dsse::Signature;
 use crate::fields::Fields;
@@ -9,7 +9,7 @@ use crate::refused::Refused;
 #[derive(Clone, Debug)]
 pub(crate) struct TrustedKey {
     public: PublicKey,
-    /// Of the person or the service that holds it.
+    /// The person or service that holds it.
     pub(crate) name: String,
     roles: Vec<Role>,
     from: Moment,
@@ -51,12 +51,12 @@ impl TrustedKey {
         self.roles.contains(&role)
     }
 
-    /// Whether both are held by one person. Names are ASCII: every language folds these alike.
+    /// Whether one person holds both. Names are ASCII, which every language folds alike.
     pub(crate) fn same_person(&self, other: &TrustedKey) -> bool {
         self.name.eq_ignore_ascii_case(&other.name)
     }
 
-    /// Refuses outside of the time in which the key is valid; its last second is the one before `until`.
+    /// Rejects a time outside the key's validity; its last second is the one before `until`.
     pub(crate) fn check_time(&self, what: &'static str, now: i64) -> Result<(), Refused> {
         if now < self.from.unix {
             return Err(Refused::KeyNotYetValid { what, key: self.shown(), from: self.from.to_string() });
@@ -69,7 +69,7 @@ impl TrustedKey {
         }
     }
 
-    /// Refuses where this key did not make the signature.
+    /// Rejects a signature that this key did not make.
     pub(crate) fn check_signature(
         &self,
         what: &'static str,
@@ -86,7 +86,7 @@ impl TrustedKey {
         Refused::WrongRole { what, key: self.shown(), role: role.label() }
     }
 
-    /// For words: who, and enough of the hint to find the key.
+    /// For messages: the holder, and enough of the hint to find the key.
     pub(crate) fn shown(&self) -> String {
         format!("{} ({}\u{2026})", self.name, &self.hint()[..12])
     }
@@ -118,7 +118,7 @@ fn roles(fields: &Fields<'_>) -> Result<Vec<Role>, Refused> {
     Ok(roles)
 }
 
-/// People and teams.
+/// Names of people and teams.
 fn sound_person(name: &str) -> bool {
     name.len() <= 128
         && name.starts_with(|first: char| first.is_ascii_alphanumeric())

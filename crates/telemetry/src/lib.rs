@@ -1,8 +1,7 @@
-//! What flyball measures of itself: histograms and counters written by lanes without waiting, read by `/metrics`;
-//! and the set-up of the JSON log.
+//! Flyball's own measurements: histograms and counters for `/metrics`, and the JSON log.
 //!
-//! Each counter has one writer, its lane, so that counting is a plain load and store; readers may see a sum that is a
-//! request behind, never one that is wrong.
+//! Each counter has one writer, its lane, so that counting is a plain load and store and never waits; readers
+//! may see a sum that is a request behind, never a wrong one.
 #![forbid(unsafe_code)]
 
 mod callers;

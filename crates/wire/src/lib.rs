@@ -1,6 +1,7 @@
-//! What crosses a socket: V2 JSON and binary bodies, protobuf messages, gRPC frames, and metadata bodies.
+//! Everything that crosses a socket: V2 JSON and binary bodies, protobuf messages, gRPC frames, metadata.
 //!
-//! Turns bytes into core's neutral requests and answers into bytes. It must not know sockets, runtimes or models.
+//! Turns bytes into core's neutral requests and responses into bytes. Must not know sockets, runtimes or
+//! models.
 #![forbid(unsafe_code)]
 
 pub mod body;

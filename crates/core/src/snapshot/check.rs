@@ -1,5 +1,7 @@
-//! Finds every fault of a snapshot document at once. Works on plain JSON values, so that one wrong field does not
-//! hide the others; meaning (duplicates, routes) is only judged where the parts are sound by themselves.
+//! Finds every fault of a snapshot document at once.
+//!
+//! Works on plain JSON values, so that one wrong field does not hide the others. Semantic checks (duplicates,
+//! routes) run only where the parts are valid.
 
 use super::{
     BATCH_ROWS_MAX, CONCURRENCY_MAX, DEPLOYMENTS_MAX, FORMAT, FORMAT_OLDEST, GENERATION_MAX, IN_FLIGHT_MAX,
@@ -91,8 +93,10 @@ impl Check {
         });
     }
 
-    /// An object with all of `required`, some of `optional`, and nothing else. Missing keys are found here, once, so
-    /// that the field checks below may take `None` for "already said".
+    /// Requires an object with all of `required`, any of `optional`, and nothing else.
+    ///
+    /// Missing keys are reported here once, so that the field checks below may treat `None` as already
+    /// reported.
     fn object<'v>(
         &mut self,
         path: &str,
@@ -191,9 +195,9 @@ impl Check {
         }
     }
 
-    /// Numbers that were `seen` already are taken.
+    /// Reports numbers that are already in `seen`.
     fn versions<'v>(&mut self, path: &str, owner: &'v Map<String, Value>, seen: &mut HashSet<&'v str>) {
-        // A decision may do without a model: whether this one does is `decision`'s to say.
+        // A decision may have no model; the `decision` crate validates that.
         let decides =
             self.format >= 5 && path == "versions" && owner.get("decision").is_some_and(Value::is_object);
         let least = usize::from(!decides);
@@ -242,7 +246,7 @@ impl Check {
         }
     }
 
-    /// Gives the rows that one run may have, for the check of `batch`; none where they are a fault themselves.
+    /// Returns the maximum rows of a run for the check of `batch`; none if invalid.
     fn limits(&mut self, root: &Map<String, Value>) -> Option<u64> {
         let rows_by_default = Some(u64::from(Limits::default().batch_rows_max));
         let Some(limits) = root.get("limits") else { return rows_by_default };
@@ -271,7 +275,7 @@ impl Check {
         let Some(batch) = self.object("batch", batch, &["size", "window_ms"], &[]) else { return };
         self.integer("batch.window_ms", batch.get("window_ms"), 1..=WINDOW_MS_MAX);
         let size = self.integer("batch.size", batch.get("size"), 2..=BATCH_ROWS_MAX);
-        // A size that no run may have would make every request wait for the whole window.
+        // A size larger than any run would make every request wait for the whole window.
         if let (Some(size), Some(rows_max)) = (size, rows_max)
             && size > rows_max
         {
@@ -325,14 +329,14 @@ fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// Whether this can name a deployment: what else has names, has them in the same form.
+/// Whether the text is a valid name of a deployment. Other names have the same form.
 pub fn sound_name(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && !text.starts_with('.')
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-/// Whether this can number a version of a deployment.
+/// Whether the text is a valid version number of a deployment.
 pub fn sound_version(text: &str) -> bool {
     (1..=9).contains(&text.len()) && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,4 +1,4 @@
-//! The golden files are the contract: Python's reader runs over the very same ones.
+//! The golden files are the contract: Python's reader runs over the same files.
 
 use super::*;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The names of outcomes, from mild to severe, and which of them are adverse.
+//! The outcomes from mild to severe, and which are adverse.
 
 use crate::faults::Faults;
 use crate::nearest::did_you_mean;
@@ -20,7 +20,7 @@ impl Outcomes {
         }
         for (place, name) in names.iter().enumerate() {
             if name.is_empty() || names[..place].contains(name) {
-                faults.add(format!("{own}[{place}]"), name.as_str(), "each outcome has a name, and its own");
+                faults.add(format!("{own}[{place}]"), name.as_str(), "each outcome needs a unique name");
             }
         }
         let names = names.iter().map(|name| name.as_str().into()).collect::<Vec<_>>();
@@ -33,7 +33,7 @@ impl Outcomes {
         outcomes
     }
 
-    /// Its place, or a fault at `path`.
+    /// Its index, or a fault at `path`.
     pub(super) fn find(&self, name: &str, path: &str, faults: &mut Faults) -> Option<usize> {
         let found = self.named(name);
         if found.is_none() {
@@ -57,7 +57,7 @@ impl Outcomes {
         self.adverse[outcome]
     }
 
-    /// Where nothing says anything: the most severe but one, or the only one.
+    /// The default: the second most severe outcome, or the only one.
     pub(super) fn undecided(&self) -> usize {
         self.names.len().saturating_sub(2)
     }

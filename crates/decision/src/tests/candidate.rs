@@ -1,4 +1,4 @@
-//! A candidate beside the decision that it is to replace.
+//! A candidate added to the decision that it may replace.
 
 use super::good::{document, with};
 use crate::{CANDIDATE, DecisionDocument, ModelFacts, Program, Rows};
@@ -10,7 +10,7 @@ fn read(document: &Json) -> DecisionDocument {
     DecisionDocument::read(document).expect("a document")
 }
 
-/// The good document with other models under the same names, as version 3 and 4.
+/// The good document with other models under the same names, as versions 3 and 4.
 fn candidate() -> Json {
     let mut document = document();
     document["models"][0]["version"] = json!("3");
@@ -62,7 +62,7 @@ fn what_is_the_same_has_the_same_digest_and_the_whole_has_another() {
     assert_ne!(plain.document_digest, tried.document_digest);
 }
 
-/// How many of so many keys go to each variant.
+/// How many of the keys go to each variant.
 fn shares(program: &Program, keys: usize) -> Vec<usize> {
     let mut counts = vec![0; program.variants.len()];
     let mut rows = Rows::default();

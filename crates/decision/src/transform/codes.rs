@@ -74,7 +74,7 @@ pub(super) fn hash(path: &str, of: &[String], buckets: u32, build: &mut Build<'_
     reads(path, of, buckets > 0, true, build, |_, _| Read::Hash(buckets));
 }
 
-/// Texts, each read as a number in its place. `read` gets the place and the values of the category, if it is one.
+/// Replaces texts by numbers. `read` gets the index and the category's values, if any.
 fn reads(
     path: &str,
     of: &[String],
@@ -93,7 +93,7 @@ fn reads(
     }
 }
 
-/// Whether there is a list of values for each column, each value once.
+/// Checks for one list of values for each column, without duplicates.
 fn lists(path: &str, of: &[String], values: &[Vec<String>], build: &mut Build<'_>) -> bool {
     let mut sound = build.as_long(path, "values", values.len(), of.len());
     sound &= at_most_values(path, "values", values.iter().map(Vec::len).sum(), build);

@@ -1,4 +1,4 @@
-//! A table from texts to numbers, for ordinal, one-hot and target encoding. Of a category it is a list by place.
+//! A table from texts to numbers, for ordinal, one-hot and target encoding. A list by index for categories.
 
 use super::frame::{Cell, Words};
 use crate::field::TextMap;
@@ -6,7 +6,7 @@ use crate::field::TextMap;
 #[derive(Clone, Debug)]
 pub(super) struct Coding<T> {
     by_text: TextMap<T>,
-    /// By the place of the category's value; empty where the column is no category.
+    /// By the index of the category's value; empty for other columns.
     by_place: Box<[Option<T>]>,
 }
 
@@ -16,7 +16,7 @@ impl<T: Copy> Coding<T> {
         Coding { by_text, by_place }
     }
 
-    /// None for a text that is not in the table. The outer none: missing.
+    /// None for a text outside the table. The outer none: missing.
     pub(super) fn get(&self, cell: Cell, words: &Words<'_>) -> Option<Option<T>> {
         match cell {
             Cell::Category(_, place) if !self.by_place.is_empty() => Some(self.by_place[place as usize]),

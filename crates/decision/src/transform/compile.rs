@@ -1,4 +1,4 @@
-//! Each transform of the document becomes steps; what does not fit its columns is a fault at the author's path.
+//! Compiles each transform of the document into steps; reports faults at the author's path.
 
 use super::build::{Build, Column, Register};
 use super::map::Map;
@@ -30,7 +30,7 @@ pub(super) fn transform(document: &T, path: &str, build: &mut Build<'_>) {
     }
 }
 
-/// Digits and sign of a whole number.
+/// Maximum digits and sign of a whole number.
 const PRINTED_BYTES_MAX: usize = 20;
 
 fn impute(path: &str, of: &[String], values: &[Json], indicator: bool, build: &mut Build<'_>) {
@@ -57,7 +57,7 @@ fn impute(path: &str, of: &[String], values: &[Json], indicator: bool, build: &m
     }
 }
 
-/// The column with `value` where it was missing, and the one that says where it was.
+/// The column with `value` where it was missing, and the missing indicator.
 fn imputed(
     column: &Column,
     value: &Json,
@@ -223,7 +223,7 @@ fn date_parts(path: &str, of: &[String], parts: &[DatePart], build: &mut Build<'
 
 /// A line for `flyball plan`.
 pub(super) fn described(document: &T) -> String {
-    /// Columns that are named.
+    /// Maximum columns named.
     const NAMED: usize = 8;
     let (op, of) = match document {
         T::Impute { of, .. } => ("impute", of),

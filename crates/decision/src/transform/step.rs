@@ -1,4 +1,4 @@
-//! One step of the compiled transforms: what it reads, where it writes, how it runs over the rows of a frame.
+//! One compiled transform step: its inputs, its output, and its execution over a frame.
 
 use super::Transforms;
 use super::build::Register;
@@ -11,7 +11,7 @@ use crate::rows::Rows;
 use crate::value::{TextRef, Value};
 use jiff::{Timestamp, civil, tz::Offset};
 
-/// `of` and `into` are columns of the kind that the step reads and writes; `into` lies behind `of`.
+/// `of` and `into` are columns of the kinds that the step reads and writes; `into` comes after `of`.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Number {
@@ -78,7 +78,7 @@ pub(super) enum Step {
 #[derive(Clone, Debug)]
 pub(super) enum Read {
     Missing,
-    /// As Rust parses an f64; what is no finite number is missing.
+    /// As Rust parses an f64; anything not finite is missing.
     Parse,
     /// The number in the table, else this one.
     Code(Coding<f64>, f64),
@@ -244,7 +244,7 @@ fn print(frame: &mut Frame, of: usize, into: usize, rows: usize) {
 }
 
 fn join(transforms: &Transforms, rows: &Rows, frame: &mut Frame, of: &[usize], row: usize) -> Cell {
-    // Taken out, so that what was made before can be read while this is made.
+    // Taken out, so that earlier texts can be read while new ones are made.
     let mut made = std::mem::take(&mut frame.made);
     let start = made.len();
     for (place, of) in of.iter().enumerate() {
@@ -287,7 +287,7 @@ fn parse(text: &str) -> Option<f64> {
 }
 
 pub(super) fn hash(text: &str) -> u32 {
-    murmur3::murmur3_32(&mut text.as_bytes(), 0).expect("reading from memory does not fail")
+    murmur3::murmur3_32(&mut text.as_bytes(), 0).expect("reading from memory cannot fail")
 }
 
 impl Tell {

@@ -1,4 +1,4 @@
-//! Lone models against real ones, made in `runner/tests/onnx.rs`.
+//! Standalone models against real ones, made in `runner/tests/onnx.rs`.
 
 use super::{LoneError, LoneModel, Misfit, RUNS_MAX, RunFigures};
 use crate::runner::tests::{artifact, onnx, runtime};
@@ -43,7 +43,7 @@ fn all_misfits_of_the_inputs_are_told_at_once() {
     assert_eq!(
         model.run(wrong),
         Err(LoneError::Misfits(vec![
-            misfit("inputs.z", Some("FP32 [1]"), "no such input; the model takes x"),
+            misfit("inputs.z", Some("FP32 [1]"), "no such input; the model has x"),
             misfit("inputs.x", Some("FP32 [1, 2]"), "FP32 [-1, 3] (-1 is any size)"),
         ]))
     );

@@ -19,14 +19,14 @@ fn sums_over_rows_of_any_width_are_not_batched() {
     let reason = batching.reason.unwrap();
     assert_eq!(
         reason,
-        "with 2 rows in a run and free axes of 5, output 'y' of a row changes with its neighbours or its place"
+        "with 2 rows in a run and free axes of 5, output 'y' of a row changes with its neighbours or its position"
     );
 }
 
 #[test]
 fn a_difference_at_another_length_than_the_first_is_found_too() {
     let mut runner = runner(onnx::row_sum(-1));
-    // Rows of four floats all begin at multiples of 16 bytes, and hide it.
+    // Rows of four floats all start at multiples of 16 bytes, and hide it.
     let witnesses = Witnesses::of_length(&mut runner, 4).unwrap();
     let (batching, _) = probe(&witnesses, &mut runner, 64);
     assert_eq!(batching.rows_max, 1, "{batching:?}");

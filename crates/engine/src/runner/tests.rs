@@ -1,4 +1,4 @@
-//! Runners against real models, made here: see `tests/onnx.rs`.
+//! Runners with real models, made here: see `tests/onnx.rs`.
 
 pub(crate) mod onnx;
 
@@ -41,7 +41,7 @@ fn the_rows_of_several_requests_come_out_behind_each_other_in_every_datatype() {
             tensor(datatype, &[rows], data)
         };
         let mut outputs = Vec::new();
-        // Twice, the second time with fewer rows: nothing of the first batch may be left.
+        // Twice, the second time with fewer rows: nothing of the first batch may remain.
         for rows in [[5, 2], [1, 3]] {
             runner.clear();
             runner.add(&[part(1, rows[0])]);
@@ -154,7 +154,7 @@ fn a_run_that_would_never_end_is_stopped_from_another_thread_and_the_next_one_ru
     };
     let stopped = std::thread::scope(|scope| {
         let endless = scope.spawn(|| run(&mut runner, i64::MAX));
-        // A stop before the run begins is forgotten, so it is asked for until the run has ended.
+        // A stop before the run starts is ignored, so it is repeated until the run has ended.
         while !endless.is_finished() {
             stopper.stop();
             std::thread::yield_now();
@@ -166,7 +166,7 @@ fn a_run_that_would_never_end_is_stopped_from_another_thread_and_the_next_one_ru
     assert_eq!(outputs[0].data, TensorData::Fixed(Bytes::copy_from_slice(&3.0_f32.to_le_bytes())));
 }
 
-/// What a run of the model gives that makes so many zeros.
+/// Runs the model that makes this many zeros.
 fn zeros(runner: &mut Runner, count: i64) -> Result<Tensor, RunError> {
     runner.clear();
     let count = TensorData::Fixed(Bytes::copy_from_slice(&count.to_le_bytes()));

@@ -1,5 +1,6 @@
-//! Graphs, their nodes and the attributes of these: which operators a model asks for, and what lies inside what. Every piece is
-//! looked at once; only counts and a few names are kept.
+//! Graphs, nodes and attributes: the operators that a model uses, and their nesting.
+//!
+//! Every piece is visited once; only counts and a few names are stored.
 
 use super::functions::Body;
 use super::refusal::{At, Finding, Trouble};
@@ -7,9 +8,9 @@ use super::values::{self, Ends, Values};
 use super::wire::{Once, Piece, Value};
 use super::{DEPTH_ADVICE, Scan, over};
 
-/// What ONNX Runtime's CPU provider has kernels for. Functions of the model's own may be of any domain.
+/// The domains of ONNX Runtime's CPU provider. A model's own functions may have any domain.
 const DOMAINS: [&str; 4] = ["", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc"];
-/// Of those domains, what hands a part of the file to somebody else's compiler or library.
+/// Operators of those domains that pass a part of the file to another compiler or library.
 const FORBIDDEN: [&str; 2] = ["EPContext", "Snpe"];
 const EXTENSIONS: &str = "it needs the library of onnxruntime-extensions, and no library is loaded for a model; do this step before \
                           the model, or export without it";
@@ -19,12 +20,12 @@ const COMPILED: &str = "give the ONNX file that was compiled";
 const ATTRIBUTES_MAX: u64 = 1024;
 const TYPES_DEPTH_MAX: u64 = 16;
 
-/// The name that a domain goes by: ONNX's own has two.
+/// The canonical name of a domain: ONNX's own has two.
 pub(super) fn domain(written: &str) -> &str {
     if written == "ai.onnx" { "" } else { written }
 }
 
-/// Where the walk is.
+/// The position of the scan.
 #[derive(Default)]
 pub(super) struct Inside<'a> {
     pub(super) body: Body,
@@ -213,7 +214,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Sequences of sequences, maps of maps and so on: readers recurse into them.
+/// Nested sequences, maps and so on: readers recurse into them.
 fn types(piece: Piece<'_>, depth: u64) -> Result<(), Trouble> {
     over("types inside one another", depth, TYPES_DEPTH_MAX, "export the model with plain tensors")?;
     for field in piece.fields() {
@@ -234,7 +235,7 @@ fn types(piece: Piece<'_>, depth: u64) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Which tensors a graph begins with. Its constants stand behind its nodes in a file, so this comes before the walk.
+/// The tensors that a graph starts with. Constants follow the nodes in a file, so this precedes the walk.
 fn name_values<'a>(graph: Piece<'a>, values: &mut Values<'a>) -> Result<(), Trouble> {
     for field in graph.fields() {
         match field? {
@@ -254,7 +255,7 @@ fn name_values<'a>(graph: Piece<'a>, values: &mut Values<'a>) -> Result<(), Trou
     Ok(())
 }
 
-/// A text or a message of a message; the last of several, as readers take it.
+/// A text or submessage; the last of several, as readers choose it.
 fn piece_of(piece: Piece<'_>, wanted: u32) -> Option<Piece<'_>> {
     piece.fields().map_while(Result::ok).filter(|(number, _)| *number == wanted).last()?.1.piece().ok()
 }

@@ -1,4 +1,4 @@
-//! Each refusal of a scan, by a model that has just that fault; and that no bytes at all bring it down.
+//! Each finding of a scan, by a model with just that fault; and random bytes never crash it.
 
 mod onnx;
 mod values;
@@ -20,7 +20,7 @@ fn refused(bytes: &[u8], limits: &ScanLimits) -> ScanRefusal {
     }
 }
 
-/// What a model is refused for, in words.
+/// The rejection's text.
 #[track_caller]
 fn words(model: &ModelProto) -> String {
     refused(&model.encode_to_vec(), &ScanLimits::default()).to_string()
@@ -35,7 +35,7 @@ fn nested(depth: usize) -> ModelProto {
     model((0..depth).fold(innermost, wrap))
 }
 
-/// `count` functions, each of which calls the next one twice.
+/// `count` functions, each calling the next one twice.
 fn doubling(count: usize) -> ModelProto {
     let name = |number: usize| format!("f{number}");
     let functions = (0..count).map(|number| {
@@ -134,8 +134,8 @@ fn bytes_that_are_no_model_are_refused() {
 fn a_part_that_stands_there_twice_is_refused_because_readers_merge_it() {
     let one = model(graph(vec![node("Add", "")])).encode_to_vec();
     let twice = [one.clone(), one].concat();
-    assert!(refused(&twice, &ScanLimits::default()).to_string().contains("the graph stands there twice"));
-    // The first half of an attribute names a tensor, the second half where it lies.
+    assert!(refused(&twice, &ScanLimits::default()).to_string().contains("the graph is given twice"));
+    // The first half of an attribute names a tensor, the second half its location.
     let half =
         |tensor: TensorProto| AttributeProto { t: Some(tensor), ..AttributeProto::default() }.encode_to_vec();
     let attribute = [half(external(&[("location", "w.bin")])), half(external(&[("offset", "7")]))].concat();
@@ -175,16 +175,16 @@ fn every_limit_refuses_what_is_over_it_and_says_so() {
         let refusal = refused(&model.encode_to_vec(), &limits);
         let Finding::OverLimit { what, is, most, .. } = &refusal.finding else { panic!("{over}: {refusal}") };
         assert!(*what == over && is > most, "{over}: {refusal}");
-        assert!(refusal.to_string().contains(&format!("{is}, and {most} are allowed; ")), "{refusal}");
+        assert!(refusal.to_string().contains(&format!("{is}, but at most {most} are allowed; ")), "{refusal}");
     }
 }
 
 #[test]
 fn the_usual_limits_hold() {
     assert!(scanned(&nested(32)).is_ok());
-    assert!(words(&nested(33)).contains("graphs inside one another: 33, and 32 are allowed"));
+    assert!(words(&nested(33)).contains("graphs inside one another: 33, but at most 32 are allowed"));
     // 200,001 nodes of two bytes each.
-    assert!(words(&model(graph(vec![NodeProto::default(); 200_001]))).contains("nodes: 200001, and 200000"));
+    assert!(words(&model(graph(vec![NodeProto::default(); 200_001]))).contains("nodes: 200001, but at most 200000"));
     let vast = TensorProto { dims: vec![1 << 40, 1 << 40], data_type: 1, ..TensorProto::default() };
     assert!(words(&with_weights(vast)).contains("bytes of weights"));
     let negative = TensorProto { dims: vec![-1], data_type: 1, ..TensorProto::default() };
@@ -298,7 +298,7 @@ fn training_information_is_refused() {
     assert!(words(&model).contains("training information"));
 }
 
-/// One external tensor in each place where a model may have tensors.
+/// One external tensor in each possible position.
 fn everywhere(tensor: &TensorProto) -> [ModelProto; 6] {
     let sparse = |values, indices| SparseTensorProto { values, indices };
     let (values, indices) = (Some(tensor.clone()), Some(tensor.clone()));
@@ -336,7 +336,7 @@ fn external_data_anywhere_but_beside_the_model_is_refused_wherever_it_is_named()
             assert!(matches!(refusal.finding, Finding::ExternalDataOutside(_)), "{location}: {refusal}");
         }
     }
-    // Without the flag, and without any place at all.
+    // Without the flag, and without any location.
     let unflagged = TensorProto { data_location: 0, ..external(&[("location", "../w")]) };
     assert!(words(&with_weights(unflagged)).contains("plain file name"));
     assert!(words(&with_weights(external(&[]))).contains("plain file name"));
@@ -378,7 +378,7 @@ fn a_name_is_shown_at_bounded_length() {
     assert!(refusal.len() < 1000, "{}", refusal.len());
 }
 
-/// A bit of everything that the walk goes through.
+/// A sample of everything that the scan visits.
 fn whole() -> Vec<u8> {
     let mut model = doubling(3);
     let [_, sparse, attribute, ..] = everywhere(&external(&[("location", "w.bin"), ("offset", "4")]));
@@ -392,7 +392,7 @@ fn whole() -> Vec<u8> {
     model.encode_to_vec()
 }
 
-/// What the limits promise of everything that is taken.
+/// The limits hold for everything that is accepted.
 fn check(bytes: &[u8]) {
     let limits = ScanLimits { nodes_max: 50, depth_max: 5, ..ScanLimits::default() };
     match ScanFacts::of(bytes, &limits) {

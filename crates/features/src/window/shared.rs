@@ -1,5 +1,6 @@
-//! A window in Redis, which several replicas count together. One script adds and reads in one round trip, by the rules of the
-//! embedded one.
+//! A window in Redis, shared by replicas.
+//!
+//! One script adds and reads in one round trip, by the rules of the embedded one.
 
 use crate::link::Link;
 use crate::window::span::{AHEAD_MS_MAX, When};
@@ -18,7 +19,8 @@ const MARKS_LIVE_MS: i64 = 7 * 24 * 3_600_000;
 static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("shared.lua")));
 
 impl WindowState {
-    /// The value as of the event, which is added where it is real. Where no answer came in time, nobody knows whether it was.
+    /// The value as of the event, which is added if it is real. Without a timely response, it is unknown
+    /// whether it was.
     pub(crate) async fn ask(
         &self,
         link: &Rc<Link>,
@@ -99,7 +101,7 @@ impl WindowState {
     }
 }
 
-/// Removes keys from a window in Redis; how many it had.
+/// Removes keys from a window in Redis; returns how many it had.
 pub(crate) fn erase(window: &WindowState, keys: &[String]) -> Result<u64, String> {
     let Some(SourceKind::Redis { url, .. }) = window.def.source.as_ref().map(|source| &source.0.def.kind)
     else {
@@ -121,7 +123,7 @@ impl Answer {
     fn read([state, count, sum, saturated]: [String; 4]) -> Result<Answer, Why> {
         let count: f64 = count.parse().map_err(|_| Why::Bad)?;
         let sum: f64 = sum.parse().map_err(|_| Why::Bad)?;
-        // No key has more events than a double counts.
+        // No key has more events than a double can count.
         let total = Total { count: count as u64, sum, saturated: saturated == "1" };
         match state.as_str() {
             "late" => Ok(Answer::Late),

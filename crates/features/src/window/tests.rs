@@ -1,4 +1,4 @@
-//! Windows against a list of all events ever.
+//! Windows compared with a list of all events.
 
 use super::*;
 use crate::{FeatureSettings, Features, LaneFeatures, Wall};
@@ -19,7 +19,7 @@ fn window(features: &Features, op: WindowOp) -> Window {
     features.window(WindowDef { name, op, last_ms: LAST_MS as u64, source: None }).unwrap()
 }
 
-/// Has seen a whole window before `BASE_MS`.
+/// Runs the window for its full length before `BASE_MS`.
 fn warm(lane: &LaneFeatures, window: &Window) {
     for at_ms in [BASE_MS - 2 * LAST_MS, BASE_MS - LAST_MS - 1, BASE_MS - 1] {
         let value = WindowValue::Number(1.0);
@@ -59,7 +59,7 @@ fn case() -> impl Strategy<Value = Case> {
         })
 }
 
-/// Every event that was added: key, time, number.
+/// Every added event: key, time, number.
 #[derive(Default)]
 struct Naive(Vec<(u8, i64, f64)>);
 
@@ -109,7 +109,7 @@ proptest! {
         for case in cases {
             let at_ms = newest + case.step_ms;
             newest = newest.max(at_ms);
-            // The clock goes with the events: no leaps.
+            // The clock moves with the events: no leaps.
             features.settings.wall.advance_ms(case.step_ms.max(0));
             let key = ["a", "b", "c"][usize::from(case.key)];
             let value = if case.missing { WindowValue::None } else { WindowValue::Number(case.number) };
@@ -217,7 +217,7 @@ fn distinct_values_are_exact_up_to_their_bound_and_then_said_to_be_more() {
     add(BASE_MS, tally::VALUES_MAX);
     let more = Some(Windowed::Value { value: bound + 1.0, saturated: true });
     assert_eq!(add(BASE_MS, tally::VALUES_MAX + 1), more);
-    // Once those are out of what is kept it is exact again.
+    // Once those are out of the stored range it is exact again.
     features.settings.wall.advance_ms(3 * LAST_MS);
     let later = BASE_MS + 2 * LAST_MS + 2 * WIDTH_MS;
     assert_eq!(add(later, 7), exact(1.0));

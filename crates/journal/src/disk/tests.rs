@@ -1,4 +1,4 @@
-//! A disk that fails at the call it is told to, as disks do: what a failed fdatasync leaves unwritten is gone.
+//! A disk that fails at a planned call. A failed fdatasync loses the unsynced data.
 
 use super::{Disk, RealDisk};
 use std::collections::{HashMap, HashSet};
@@ -12,21 +12,21 @@ use std::sync::Mutex;
 pub(crate) enum Failing {
     Io,
     Space,
-    /// A write ends early; other calls fail as by `Io`.
+    /// A write is short; other calls fail as with `Io`.
     Short,
-    /// New files find no room; all else goes well.
+    /// New files find no space; everything else works.
     NoNewFile,
-    /// Names do not come to the disk; all else goes well.
+    /// Names do not reach the disk; everything else works.
     NoName,
-    /// Keys and long inputs find no room; all else goes well.
+    /// Keys and long inputs find no space; everything else works.
     BesideFull,
-    /// No room is made for them ahead; all else goes well.
+    /// Preallocation for them fails; everything else works.
     NoRoomAhead,
-    /// Or they do not come to the disk.
+    /// Keys and long inputs do not reach the disk.
     BesideIo,
 }
 
-/// Which calls fail, counted from one, and how.
+/// The failing calls, counted from one, and the kind of failure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Plan {
     Span { first: u64, calls: u64, failing: Failing },
@@ -48,7 +48,7 @@ struct State {
     calls: u64,
     failed: u64,
     plan: Option<Plan>,
-    /// Written and not synced, by file: place and length.
+    /// Unsynced writes by file: offset and length.
     unsynced: HashMap<u64, Vec<(u64, u64)>>,
     /// Files of keys and long inputs.
     beside: HashSet<u64>,
@@ -57,11 +57,11 @@ struct State {
 #[derive(Debug, Default)]
 pub(crate) struct FaultyDisk(Mutex<State>, pub(crate) Gate);
 
-/// Who holds it, holds up every call.
+/// Holding it blocks every call.
 pub(crate) type Gate = Mutex<()>;
 
 impl FaultyDisk {
-    /// Calls count from here.
+    /// Restarts the count of calls.
     pub(crate) fn plan(&self, plan: Option<Plan>) {
         let mut state = self.0.lock().unwrap();
         (state.calls, state.plan) = (0, plan);
@@ -95,7 +95,7 @@ impl FaultyDisk {
         self.call().map_err(error)
     }
 
-    /// Of what fails for one kind of call alone.
+    /// Failures of one kind of call.
     fn unless(&self, failing: Failing) -> io::Result<()> {
         let mut state = self.0.lock().unwrap();
         if state.plan.and_then(|plan| plan.at(state.calls)) == Some(failing) {
@@ -105,7 +105,7 @@ impl FaultyDisk {
         Ok(())
     }
 
-    /// Of files of keys and long inputs alone.
+    /// Failures of files with keys or long inputs.
     fn unless_beside(&self, file: &File, failing: Failing) -> io::Result<()> {
         let beside = self.0.lock().unwrap().beside.contains(&inode(file));
         if beside { self.unless(failing) } else { Ok(()) }
@@ -118,7 +118,7 @@ impl FaultyDisk {
         file
     }
 
-    /// What was written to a file and never synced.
+    /// Writes to a file that were never synced.
     pub(crate) fn unsynced(&self, file: &File) -> Vec<(u64, u64)> {
         self.0.lock().unwrap().unsynced.get(&inode(file)).cloned().unwrap_or_default()
     }

@@ -23,7 +23,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
 const SEGMENT_BYTES: u64 = 1 << 20;
-/// Nothing takes so long on a disk that works; what does is stuck.
+/// No working disk takes this long.
 const STUCK: Duration = Duration::from_secs(60);
 
 fn settings(folder: &Path) -> JournalSettings {
@@ -57,7 +57,7 @@ fn offer(lane: &dyn LaneRecorder, number: u64, sync: bool) -> Result<Ticket, Unk
     Ok(lane.offer(entry))
 }
 
-/// Wakes the thread that waits.
+/// Wakes the waiting thread.
 struct Unpark(thread::Thread);
 
 impl Wake for Unpark {
@@ -78,7 +78,7 @@ fn kept(lane: &dyn LaneRecorder, ticket: Ticket) -> Result<(), Unkept> {
     }
 }
 
-/// A record as it stands in the log.
+/// A record in the log.
 #[derive(Clone, Debug, PartialEq)]
 struct Record {
     kind: String,
@@ -87,7 +87,7 @@ struct Record {
 }
 
 impl Record {
-    /// What reads the value of a key.
+    /// A decoder at the value of a key.
     fn value(&self, key: &str) -> Option<Decoder<'_>> {
         let mut decoder = Decoder::new(&self.payload);
         for _ in 0..decoder.map().unwrap().unwrap() {
@@ -121,12 +121,12 @@ fn headers(folder: &Path) -> Vec<Header> {
     paths(folder).iter().map(|path| Header::decode(&fs::read(path).unwrap()).unwrap()).collect()
 }
 
-/// All records that count, after each link was followed.
+/// All records that count, after following every link.
 fn records(folder: &Path) -> Vec<Record> {
     records_and_holes(folder, 0)
 }
 
-/// And so many times a segment begins behind the records of the one before.
+/// The same, with this many segments that start after a hole in the previous one.
 fn records_and_holes(folder: &Path, holes: usize) -> Vec<Record> {
     let mut found = 0;
     let mut records = Vec::new();

@@ -1,4 +1,4 @@
-//! Records as they are shown, and bytes that are none.
+//! Rendered records, and bytes that are not records.
 
 use super::*;
 use crate::keys::KekPlace;

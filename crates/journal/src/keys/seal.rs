@@ -1,5 +1,7 @@
-//! The cryptography of subjects' keys: HKDF-SHA-256 for what the key-encryption key is used for, HMAC-SHA-256 for
-//! tokens, AES-256-GCM for keys and for what is personal. Pure functions over secrets that no text shows.
+//! The cryptography of subjects' keys.
+//!
+//! HKDF-SHA-256 derives keys from the key-encryption key, HMAC-SHA-256 makes tokens, AES-256-GCM encrypts
+//! keys and personal data. Pure functions; no secret is ever printed.
 
 use super::KeyError;
 use super::place::Kek;
@@ -17,11 +19,11 @@ const FOR_KEYS: &[u8] = b"flyball subject key";
 #[derive(Debug, PartialEq, Eq)]
 pub enum Opened {
     Plain(Vec<u8>),
-    /// The subject's key is deleted.
+    /// The subject's key was deleted.
     Erased,
 }
 
-/// What the key-encryption key is used through.
+/// Secrets derived from the key-encryption key.
 pub(super) struct Secrets {
     tokens: hmac::Key,
     keys: LessSafeKey,
@@ -50,7 +52,7 @@ impl Secrets {
         Hash(hmac::sign(&self.tokens, subject).as_ref().try_into().expect("HMAC-SHA-256 has 32 bytes"))
     }
 
-    /// A new key, and what stands in the file for it.
+    /// A new key and its entry in the file.
     pub(super) fn new_key(&self, token: &Hash) -> Result<(Dek, Entry), KeyError> {
         let mut dek = Dek::default();
         let mut nonce = [0; NONCE_LEN];
@@ -65,12 +67,12 @@ impl Secrets {
                 Aad::from(token.0),
                 &mut wrapped[..32],
             )
-            .expect("32 bytes are no more than a message may have");
+            .expect("32 bytes fit into a message");
         wrapped[32..].copy_from_slice(tag.as_ref());
         Ok((dek, Entry::new(Stored::Live, *token, nonce, wrapped)))
     }
 
-    /// The file's first entry: opens under the same key-encryption key alone.
+    /// The file's first entry, which only the same key-encryption key opens.
     pub(super) fn check(&self) -> Result<Entry, KeyError> {
         let (_, mut entry) = self.new_key(&Hash::default())?;
         entry.stored = Stored::Check;
@@ -105,7 +107,7 @@ impl Dek {
         out.extend_from_slice(personal);
         let tag = aes(&self.0)
             .seal_in_place_separate_tag(nonce(id), Aad::from(bound(token, id)), &mut out[start..])
-            .expect("a record is shorter than what AES-GCM takes");
+            .expect("a record is within the limit of AES-GCM");
         out.extend_from_slice(tag.as_ref());
     }
 
@@ -118,13 +120,13 @@ impl Dek {
     }
 }
 
-/// Ids do not come twice, nor do their lower 96 bits: 74 of them are random.
+/// Ids are unique, and so are their lower 96 bits: 74 of them are random.
 fn nonce(id: DecisionId) -> Nonce {
     let [_, _, _, _, low @ ..] = id.0.to_be_bytes();
     Nonce::assume_unique_for_key(low)
 }
 
-/// What was sealed for one record and one subject opens as no other's.
+/// Associated data that binds a ciphertext to one record and one subject.
 fn bound(token: &Hash, id: DecisionId) -> [u8; 48] {
     let mut bound = [0; 48];
     bound[..16].copy_from_slice(&id.0.to_be_bytes());

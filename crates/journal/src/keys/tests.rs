@@ -1,4 +1,4 @@
-//! Sealing and opening, erasure, the wrong key, and a file that was damaged or cut.
+//! Sealing, opening, erasure, the wrong key, and damaged or truncated files.
 
 use super::*;
 use proptest::prelude::*;
@@ -62,7 +62,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let mut keys = opened(folder.path());
         let reader = Keys::read_only(folder.path(), &KekPlace::own(folder.path())).unwrap();
-        // Subject, id, what was sealed, and whether it was erased since.
+        // Subject, id, sealed data, and whether it was erased since.
         let mut all: Vec<(u8, DecisionId, Hash, Vec<u8>, bool)> = Vec::new();
         for (number, (step, subject)) in steps.into_iter().enumerate() {
             match step {

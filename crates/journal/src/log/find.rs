@@ -1,4 +1,4 @@
-//! All that the log holds of one decision: its record, and what was told about it later.
+//! Finds all records of one decision: its own and later annotations.
 
 use super::{Log, LogError, Placed, frames_at, segment_path};
 use crate::format::Hash;
@@ -8,12 +8,12 @@ use flyball_core::DecisionId;
 use minicbor::Decoder;
 use std::ops::ControlFlow;
 
-/// More records than one decision can sensibly have.
+/// More records than one decision can reasonably have.
 const FINDS_MAX: usize = 10_000;
-/// An id has the time of its making; clocks are set back by less than this.
+/// An id contains its creation time; clocks are set back by less than this.
 const CLOCK_SLACK_NS: i64 = 3_600_000_000_000;
 
-/// A frame that is kept beyond the visit.
+/// A frame that outlives the visit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     pub segment: u64,
@@ -35,13 +35,13 @@ impl From<&Placed<'_>> for Kept {
 
 #[derive(Debug, Default)]
 pub struct Finds {
-    /// In the order of the log.
+    /// In log order.
     pub records: Vec<Kept>,
-    /// Places that could not be read: more may be there. What holds behind them is among the records.
+    /// Unreadable positions: there may be more records. Valid records after them are included.
     pub broken: Vec<LogError>,
 }
 
-/// The kind and the id that a record begins with.
+/// The kind and id at the start of a record.
 pub fn head_of_record(payload: &[u8]) -> Option<(&str, DecisionId)> {
     let mut decoder = Decoder::new(payload);
     decoder.map().ok()?;
@@ -50,7 +50,7 @@ pub fn head_of_record(payload: &[u8]) -> Option<(&str, DecisionId)> {
     Some((kind, DecisionId(u128::from_be_bytes(id.try_into().ok()?))))
 }
 
-/// When a record was made, without reading more of it than its beginning.
+/// The time of a record, reading only its start.
 pub fn time_of_record(payload: &[u8]) -> Option<i64> {
     let mut decoder = Decoder::new(payload);
     for _ in 0..decoder.map().ok()??.min(3) {
@@ -63,7 +63,7 @@ pub fn time_of_record(payload: &[u8]) -> Option<i64> {
 }
 
 impl Log {
-    /// Segments that ended before the id was made are read only where nothing is found in the others.
+    /// Finds a decision's records. Reads segments older than the id only if the others have none.
     pub fn find(&self, id: DecisionId) -> Finds {
         let made_ns = ((id.0 >> 80) as i64).saturating_mul(1_000_000);
         let ended = |place: usize| {
@@ -93,7 +93,7 @@ impl Log {
         broken.extend(self.read_around(place, &mut visit));
     }
 
-    /// All whole frames of a segment, also those behind damage; what could not be read.
+    /// Visits all whole frames of a segment, including those after damage; returns what could not be read.
     pub(crate) fn read_around(
         &self,
         place: usize,
@@ -113,7 +113,7 @@ impl Log {
         [Some(error), behind.err()].into_iter().flatten().collect()
     }
 
-    /// Whole frames of a segment behind a place that does not hold: the links to what stands before them are lost.
+    /// Whole frames after a damaged position, whose links to earlier frames are lost.
     fn behind_damage(
         &self,
         place: usize,
@@ -125,7 +125,7 @@ impl Log {
         let path = segment_path(self.folder(), segment);
         let mut frames = frames_at(&path, None)?;
         let mut seqs = seqs_of(header, frames.end());
-        // What the next segment begins with stands there again.
+        // The next segment repeats these frames.
         seqs.end = self.listing.next(place).map_or(seqs.end, |next| seqs.end.min(next.first_seq));
         frames.move_to(offset);
         loop {

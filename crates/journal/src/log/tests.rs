@@ -1,4 +1,4 @@
-//! A journal made byte by byte, as the format says and no writer would on demand; and reading it.
+//! Reading of a journal built byte by byte from the format.
 
 mod golden;
 
@@ -21,7 +21,7 @@ const HOUR_NS: i64 = 3_600_000_000_000;
 pub(crate) struct Made {
     pub(crate) header: Header,
     pub(crate) bytes: Vec<u8>,
-    /// Where each frame begins; the last is where they end.
+    /// The offset of each frame; the last is their end.
     pub(crate) places: Vec<usize>,
     pub(crate) leaves: Vec<Hash>,
 }
@@ -57,7 +57,7 @@ impl Sample {
         self.segments.last_mut().unwrap()
     }
 
-    /// Begins the next segment. `dropped`: the last frames of the one before do not count.
+    /// Starts the next segment. `dropped` frames at the end of the previous one do not count.
     pub(crate) fn begin(&mut self, began: Began, dropped: usize) {
         self.now_ns += HOUR_NS;
         let (mut prev, mut prev_root, mut prev_frames, mut first_seq) =
@@ -99,7 +99,7 @@ impl Sample {
         self.now_ns += 1_000_000_000;
         let mut roots = Growing::default();
         let (open, sealed) = self.segments.split_last().unwrap();
-        // As the headers have them: not all frames of an abandoned segment count.
+        // As the headers state them: not all frames of an abandoned segment count.
         let stated = self.segments.iter().skip(1).map(|made| made.header.prev_root);
         stated.for_each(|root| roots.push(&merkle::leaf_of_segment(&root)));
         let checkpoint = Checkpoint {
@@ -115,7 +115,7 @@ impl Sample {
         self.notes.push((checkpoint, note));
     }
 
-    /// Writes all of it, and opens it.
+    /// Writes the sample and opens it.
     pub(crate) fn log(&self) -> Log {
         let folder = self.folder.path();
         fs::create_dir_all(folder.join("segments")).unwrap();
@@ -147,7 +147,7 @@ fn id(number: u128) -> DecisionId {
     DecisionId::new((START_NS / 1_000_000) as u64, number)
 }
 
-/// Three segments; the second gave up its last two frames, which stand in the third again.
+/// Three segments; the last two frames of the second are repeated in the third.
 fn sample() -> Sample {
     let mut sample = Sample::new();
     for number in 0..4 {

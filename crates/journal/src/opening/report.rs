@@ -1,4 +1,4 @@
-//! What is told about a log that was not left as it should have been, as records of the journal's own.
+//! Reports of an unclean log, as records of the journal itself.
 
 use crate::counts::OwnKind;
 use crate::disk::Disk;
@@ -12,7 +12,7 @@ pub(crate) enum Report {
     Quarantined { segment: u64, why: String },
 }
 
-/// A tail that was cut, or is about to be.
+/// A tail that was cut or is about to be.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Cut {
     pub(crate) segment: u64,

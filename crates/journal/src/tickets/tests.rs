@@ -1,4 +1,4 @@
-//! Who is woken, and what he is told.
+//! Which futures are woken, and with which result.
 
 use super::*;
 use proptest::prelude::*;
@@ -107,7 +107,7 @@ fn after_a_loss_those_that_are_kept_take_no_lock() {
 }
 
 proptest! {
-    /// What the writer does, and what whoever waits is told: each once it is settled, and as it was.
+    /// Writer steps and results: each future is woken once settled, with its result.
     #[test]
     fn everyone_is_woken_once_settled_and_told_how(steps in prop::collection::vec((0..4_u8, 1..9_u64), 1..60)) {
         let tickets = Tickets::default();
@@ -133,7 +133,7 @@ proptest! {
                 }
                 _ => {}
             }
-            // Whoever was woken is polled, as an executor does it.
+            // Polls woken futures, as an executor does.
             while let Some(place) = waits.iter().position(|waits| waits.times() > 0) {
                 let one = waits.remove(place);
                 let fate = fates.get(one.ticket as usize - 1);

@@ -1,7 +1,7 @@
-//! What records refer to beside the log: blobs, which must be there as they were written, and keys of subjects, which must
-//! be there unless an erasure is recorded, and must not be where one is.
+//! Verifies side files: the blobs and subjects' keys that records refer to.
 //!
-//! Opens nothing: the file of keys says of each whether it is live, without the key-encryption key.
+//! Blobs must exist unchanged. A key must exist unless an erasure is recorded, and must not exist if one is.
+//! Decrypts nothing: the key file states which keys are live without the key-encryption key.
 
 use super::{Finding, Run, What};
 use crate::blobs::{BlobError, Blobs};
@@ -12,18 +12,18 @@ use crate::log::LogError;
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 
-/// What the records say of one subject, and what the file of keys does. Some 100 bytes a subject.
+/// Facts about one subject from the records and the key file. About 100 bytes a subject.
 #[derive(Debug, Default)]
 struct Seen {
-    /// The last record with something personal.
+    /// The last record with personal data.
     segment: u64,
     seq: u64,
     /// There is one since the last erasure.
     sealed: bool,
-    /// Erasures that had something to erase.
+    /// Erasures with data to erase.
     erasures: u32,
     erased_unix_ms: i64,
-    /// In the file.
+    /// Erased keys in the file.
     erased_keys: u32,
     live_keys: u32,
     oldest_live_unix_ms: i64,
@@ -36,10 +36,10 @@ pub(super) struct Beside {
 }
 
 impl Run<'_> {
-    /// Records of segments that left for Parquet, by their index.
+    /// Adds the records of segments that moved to Parquet, from their index.
     pub(super) fn note_indexed(&mut self) {
         let (mut gists, log) = (Vec::new(), self.log);
-        // What cannot be read is named where the segments are.
+        // Unreadable records are reported with their segments.
         if let Err(error) = log.indexed(&mut |gist| gists.push(gist)) {
             self.verified.add(Finding::of_nothing(What::Index(error.to_string())));
         }
@@ -75,7 +75,7 @@ impl Run<'_> {
         self.verified.add(Finding { seq: Some(seq), ..Finding::of_segment(segment, what) });
     }
 
-    /// The file of keys against all that was noted.
+    /// Compares the key file with all collected facts.
     pub(super) fn check_subjects(&mut self) -> Result<(), LogError> {
         let folder = self.log.folder();
         let subjects = &mut self.beside.subjects;
@@ -113,7 +113,7 @@ impl Run<'_> {
     }
 
     fn compare_keys(&mut self) {
-        // Erasures may be recorded in what was removed on purpose, or be under way in a server.
+        // Erasures may be recorded in segments removed on purpose, or be in progress in a server.
         let all_recorded = !self.live && self.log.retired().iter().all(|retired| !retired.gone);
         let mut found: Vec<(u64, u64, What)> = Vec::new();
         for (token, seen) in &self.beside.subjects {

@@ -1,10 +1,10 @@
-//! Frames that came from elsewhere, such as Parquet, against the root of their segment.
+//! Verifies frames from elsewhere, such as Parquet, against their segment's root.
 
 use super::{Finding, What};
 use crate::format::{FormatError, Frame, Hash, Header};
 use crate::merkle::Growing;
 
-/// Whether these are all the frames of a segment, in order, under this root.
+/// Verifies that these are all frames of a segment, in order, under this root.
 pub fn verify_frames<'a>(
     header: &[u8],
     frames: impl IntoIterator<Item = Frame<'a>>,

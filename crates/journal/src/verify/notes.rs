@@ -1,5 +1,7 @@
-//! Checkpoints in the order of what they sign: those of the folder, and one from elsewhere, each checked for itself as it
-//! comes. What they say of frames and roots is compared where those are read.
+//! Checkpoints in the order of what they sign: those of the directory and one from outside.
+//!
+//! Each note is verified on its own as it is read. Its claims about frames and roots are compared where those
+//! are read.
 
 use super::{Finding, NotePlace, Verified, VerifyOptions, What};
 use crate::log::{Log, LogError, notes_path};
@@ -10,21 +12,21 @@ use std::path::Path;
 
 const ORIGIN: &[u8] = b"flyball-journal/";
 
-/// One note after the other, whatever stands between them.
+/// Reads one note after the other, past anything between them.
 pub(crate) struct NoteFile {
     file: Option<Take<BufReader<File>>>,
-    /// The first line of the next one.
+    /// The first line of the next note.
     line: Vec<u8>,
     at: u64,
     number: u64,
 }
 
-/// What stands at a place of the file of checkpoints.
+/// The content at one position of the checkpoint file.
 pub(crate) struct Noted {
     pub(crate) place: NotePlace,
-    /// None: no whole note.
+    /// None: not a whole note.
     pub(crate) text: Option<String>,
-    /// Something that belongs to none stands behind it.
+    /// The offset of data after it that belongs to no note.
     pub(crate) more: Option<u64>,
 }
 
@@ -76,21 +78,21 @@ struct Stream {
     reached: (u64, u64),
 }
 
-/// The folder's notes and the outside one.
+/// The directory's notes and the outside one.
 pub(super) struct Streams {
     streams: [Stream; 2],
     keys: Keys,
-    /// Segments whose roots some note has proven.
+    /// Segments whose roots a note has proven.
     pub(super) fits: u64,
     failed: Option<io::Error>,
 }
 
-/// By whom a note must be signed.
+/// The keys that must have signed notes.
 struct Keys {
     given: Option<[u8; 32]>,
     node: Option<[u8; 16]>,
     own: Option<[u8; 32]>,
-    /// From which segment on another key signs.
+    /// The segments from which another key signs.
     named: Vec<(u64, [u8; 32])>,
 }
 
@@ -127,7 +129,7 @@ impl Streams {
         Ok(streams)
     }
 
-    /// The next note, in the order of what they sign, whose open segment is before this one.
+    /// The next note in signing order whose open segment is before this one.
     pub(super) fn pop_before(
         &mut self,
         segment: u64,
@@ -136,7 +138,7 @@ impl Streams {
         self.pop(verified, |note| note.open < segment)
     }
 
-    /// And one that signs at most so many frames of it.
+    /// The next note that signs at most this many frames of it.
     pub(super) fn pop_up_to(
         &mut self,
         segment: u64,
@@ -158,7 +160,7 @@ impl Streams {
         self.streams[first].next.take_if(|(_, note)| wanted(note))
     }
 
-    /// Reads on in the file, past what is broken, which is told.
+    /// Reads on in the file, past damage, which it reports.
     fn fill(&mut self, verified: &mut Verified) {
         while self.streams[0].next.is_none() {
             let noted = match self.streams[0].file.as_mut().map(NoteFile::next) {
@@ -199,7 +201,7 @@ impl Streams {
         }
     }
 
-    /// A note for itself: its form, its journal, its signature.
+    /// Verifies a note on its own: form, journal, signature.
     fn checked(&self, place: NotePlace, text: &str, verified: &mut Verified) -> Option<Checkpoint> {
         verified.checkpoints += 1;
         let note = match Checkpoint::parse(text) {
@@ -231,7 +233,7 @@ impl Streams {
         None
     }
 
-    /// The file could not be read on.
+    /// The error that stopped reading the file.
     pub(super) fn failed(&mut self) -> Option<io::Error> {
         self.failed.take()
     }

@@ -1,5 +1,7 @@
-//! The list of segments that left the folder: whether it can be what compaction has written. Whoever can write to the folder
-//! can write that list, so it excuses nothing but what compaction does: taking away the beginning of a log, in order.
+//! Checks that the list of retired segments can be compaction's work.
+//!
+//! Anyone who can write to the directory can write that list, so it excuses only what compaction does:
+//! removing the start of a log, in order.
 
 use super::{Finding, Run, What};
 
@@ -10,7 +12,7 @@ impl Run<'_> {
         for (place, retired) in listing.retired.iter().enumerate() {
             let number = retired.segment;
             if listing.segment(number).is_some() {
-                // A run of compaction was stopped before it could remove the file.
+                // Compaction was stopped before it could remove the file.
                 continue;
             }
             let mut add = |what| self.verified.add(Finding::of_segment(number, what));

@@ -1,5 +1,7 @@
-//! One segment of a verification: its header against the segment before, its frames against each other, its end against the
-//! header behind it and the checkpoints that sign frames of it.
+//! Verifies one segment: its header, frames and end.
+//!
+//! The header is checked against the previous segment, frames against each other, the end against the next
+//! header and the checkpoints that sign its frames.
 
 use super::{Finding, Run, What};
 use crate::format::{Began, Frame, HEADER_BYTES, Hash, Header};
@@ -13,26 +15,26 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 
-/// How far a segment was read.
+/// The state of reading a segment.
 struct Walk {
     segment: u64,
     first_seq: u64,
     seqs: Range<u64>,
     key: Option<[u8; 32]>,
-    /// Frames behind this many do not count.
+    /// Frames after this many do not count.
     counted: Option<u64>,
-    /// What stands from here on was promised to nobody. None: all was.
+    /// Data from here on was never acknowledged. None: all was.
     promised: Option<u64>,
-    /// The number of the next frame. None: the header is lost, and the first frame says it.
+    /// The number of the next frame. None: the header is lost, and the first frame states it.
     expected: Option<u64>,
-    /// The leaf of what stands before it. None: it does not hold.
+    /// The leaf of the previous frame. None: it is invalid.
     last: Option<Hash>,
     tree: Growing,
-    /// Something was found.
+    /// A finding was reported.
     broken: bool,
-    /// And nothing that holds stands behind it.
+    /// No valid frame follows the finding.
     tail_broken: bool,
-    /// Where the frames that hold end.
+    /// The offset where valid frames end.
     end: u64,
 }
 
@@ -41,7 +43,7 @@ impl Walk {
         seq.saturating_sub(self.first_seq)
     }
 
-    /// The place where the next frame must be.
+    /// A finding at the position of the next frame.
     fn here(&self, offset: u64, what: What) -> Finding {
         let frame = self.expected.map(|seq| self.index(seq));
         Finding { frame, seq: self.expected, offset: Some(offset), ..Finding::of_segment(self.segment, what) }
@@ -115,7 +117,7 @@ impl Run<'_> {
         if first && (header.prev_frames, header.prev, header.prev_root) != (0, zero, zero) {
             add(What::HeaderLink);
         }
-        // Of the segment before, if there is a file of it, its own walk looks at the end.
+        // If the previous segment's file exists, its own pass checks the end.
         if let Some(before) = self.log.listing.retired(number.wrapping_sub(1)) {
             let says = (header.prev_frames, header.prev_root, header.prev);
             if self.log.listing.segment(before.segment).is_none()
@@ -144,13 +146,13 @@ impl Run<'_> {
                     Some(_) => (at, Broken::Hole),
                 },
             };
-            // Pages of it may have come to the disk out of order: whole frames behind it say nothing.
+            // Its pages may have reached the disk out of order: whole frames after it mean nothing.
             if walk.promised.is_some_and(|promised| at >= promised) {
                 self.verified.unfinished = Some(walk.here(at, What::Frame(why)));
                 return Ok(());
             }
             let found = frames.search(at + 1, walk.seqs.clone())?;
-            // All frames of a sealed segment are there: something was added.
+            // All frames of a sealed segment are present: data was added.
             let all = self.end_of(walk.segment).map(|(frames, ..)| walk.first_seq.saturating_add(frames));
             let what = if all.is_some() && all == walk.expected { What::Trailing } else { What::Frame(why) };
             self.verified.add(walk.here(at, what));
@@ -168,13 +170,13 @@ impl Run<'_> {
         }
     }
 
-    /// A whole frame: whether it is the one that must stand here.
+    /// Checks that a whole frame is the expected one.
     fn frame(&mut self, walk: &mut Walk, at: u64, frame: &Frame<'_>) {
         let expected = *walk.expected.get_or_insert_with(|| {
             walk.first_seq = frame.seq;
             frame.seq
         });
-        // Where what stood before does not hold, its own number is lost with it.
+        // If the previous frame is invalid, its number is lost too.
         let follows =
             frame.seq == expected || (walk.last.is_none() && frame.seq.checked_sub(1) == Some(expected));
         let mut what = None;
@@ -190,7 +192,7 @@ impl Run<'_> {
             self.verified.add(Finding { seq: Some(frame.seq), ..walk.here(at, what) });
         }
         if frame.seq < expected {
-            // It stands too late; what comes next is still linked to what stood before it.
+            // It is too late; the next frame is still linked to the one before it.
             return;
         }
         if let Some(key) = &walk.key
@@ -213,7 +215,7 @@ impl Run<'_> {
         self.compare_notes(walk.segment, index + 1, Some(&leaf));
     }
 
-    /// The notes that sign up to here. None: what they sign does not hold, which was told.
+    /// Compares the notes that sign up to here. None: the frames are invalid, which was reported.
     fn compare_notes(&mut self, segment: u64, frames: u64, leaf: Option<&Hash>) {
         while let Some((place, note)) = self.notes.pop_up_to(segment, frames, &mut self.verified) {
             let here = (note.open, note.open_frames) == (segment, frames);
@@ -256,12 +258,12 @@ impl Run<'_> {
         self.notes_beyond(walk, frames);
     }
 
-    /// Notes that sign more frames than there are.
+    /// Reports notes that sign more frames than there are.
     fn notes_beyond(&mut self, walk: &Walk, found: u64) {
         let mut told = walk.tail_broken || walk.expected.is_none();
         while let Some((place, note)) = self.notes.pop_up_to(walk.segment, u64::MAX, &mut self.verified) {
             if note.open == walk.segment && !told {
-                // Once: later ones sign the same and more.
+                // Once: later notes sign the same and more.
                 told = true;
                 let what = What::NoteFrames { expected: note.open_frames, found };
                 self.verified.add(Finding {
@@ -275,7 +277,7 @@ impl Run<'_> {
     }
 }
 
-/// Nothing is known but the frames themselves.
+/// State for a segment whose header is lost.
 fn headless(segment: u64) -> Walk {
     Walk {
         segment,

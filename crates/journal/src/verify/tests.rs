@@ -1,4 +1,4 @@
-//! Logs that somebody has changed: the place is named, whatever was done.
+//! Tampered logs: each change is located.
 
 use super::*;
 use crate::format::{Began, HEADER_BYTES, frame_into};
@@ -11,7 +11,7 @@ fn verify(log: &Log) -> Verified {
     log.verify(&VerifyOptions::default(), &mut |_, _| ControlFlow::Continue(())).unwrap()
 }
 
-/// As many segments as there are counts, with so many frames each, and a checkpoint behind every segment's last frame.
+/// One segment for each count, with that many frames, and a checkpoint after each segment's last frame.
 fn sample(counts: &[usize]) -> Sample {
     let mut sample = Sample::new();
     for (place, count) in counts.iter().enumerate() {
@@ -26,7 +26,7 @@ fn sample(counts: &[usize]) -> Sample {
     sample
 }
 
-/// Segment, frame, and what.
+/// Segment, frame and kind.
 fn found(verified: &Verified) -> Vec<(Option<u64>, Option<u64>, What)> {
     verified.findings.iter().map(|finding| (finding.segment, finding.frame, finding.what.clone())).collect()
 }
@@ -51,7 +51,7 @@ fn segments_that_no_checkpoint_signs_are_a_finding_and_the_open_ones_frames_are_
     sample.push(b"behind the last checkpoint");
     let verified = verify(&sample.log());
     assert_eq!((found(&verified), verified.unsigned), (vec![], 1));
-    // A writer may have been stopped before it signed the segment that it had sealed.
+    // A writer may have been stopped before it signed the sealed segment.
     sample.notes.truncate(3);
     let verified = verify(&sample.log());
     let signed = Some(Signed { segment: 3, frames: 3 });
@@ -185,7 +185,7 @@ fn a_list_of_retired_segments_hides_no_hole_in_the_log_and_no_missing_end() {
         let log = sample.log();
         let facts = log.segments().unwrap();
         fs::remove_file(segment_path(log.folder(), removed)).unwrap();
-        // All that stand before it are listed too, though their files are there.
+        // All earlier ones are listed too, though their files exist.
         list_retired(&log, &facts[..removed as usize]);
         let verified = verify(&Log::open(log.folder()).unwrap());
         assert_eq!(found(&verified), [(Some(removed), None, What::RetiredInside { before: 1 })]);
@@ -253,7 +253,7 @@ fn a_gap_record_is_signed_for_the_place_where_it_stands() {
     sample.push(&second);
     assert_eq!(found(&verify(&sample.log())), []);
     sample.push(&gap(&[1; 64]));
-    // One that was signed for another place covers nothing here.
+    // One that was signed for another position covers nothing here.
     sample.push(&first);
     let wrong = |place| (Some(1), Some(place), What::GapSignature);
     assert_eq!(found(&verify(&sample.log())), [wrong(2), wrong(3)]);
@@ -285,7 +285,7 @@ fn frames_from_elsewhere_are_checked_against_their_root() {
     assert_eq!(check(&kept)[0], (Some(1), What::Sequence { expected: 2, found: 3 }));
 }
 
-/// What somebody does to a log.
+/// A manipulation of a log.
 #[derive(Clone, Debug)]
 enum Tampering {
     Flip(prop::sample::Index, u8),
@@ -308,7 +308,7 @@ fn tampering() -> impl Strategy<Value = Tampering> {
     ]
 }
 
-/// Frames that are asked for, over all segments: segment and frame.
+/// Selects a frame over all segments: segment and frame.
 fn frame_at(sample: &Sample, place: &prop::sample::Index, spare: usize) -> Option<(usize, usize)> {
     let frames: Vec<(usize, usize)> = sample
         .segments
@@ -321,7 +321,7 @@ fn frame_at(sample: &Sample, place: &prop::sample::Index, spare: usize) -> Optio
     (!frames.is_empty()).then(|| *place.get(&frames))
 }
 
-/// The segment and frame that the first finding must name, and that no finding may come before.
+/// The segment and frame that the first finding must name; no finding may come earlier.
 fn tamper(sample: &mut Sample, tampering: &Tampering) -> Option<(u64, Option<u64>)> {
     match tampering {
         Tampering::Flip(place, bit) => {
@@ -377,7 +377,7 @@ proptest! {
                 let number = lengths.filter(|end| *end <= byte).count() as u64 + 1;
                 let verified = verify(&Log::open(log.folder()).unwrap());
                 let named = verified.findings.iter().filter_map(|finding| finding.note).any(|note| {
-                    // A first line that is none any more belongs to the note before it.
+                    // A destroyed first line belongs to the note before it.
                     note.number == number || note.number + 1 == number
                 });
                 prop_assert!(named, "note {}: {:?}", number, verified.findings);
@@ -390,7 +390,7 @@ proptest! {
                 prop_assert_eq!(found(&verified), [(Some(number), None, what)]);
             }
             _ => {
-                // A log without a frame has nothing to delete.
+                // A log without frames has nothing to delete.
                 let Some((segment, frame)) = expected else { return Ok(()) };
                 let verified = verify(&log);
                 let first = verified.findings.first().map(|finding| (finding.segment, finding.frame));

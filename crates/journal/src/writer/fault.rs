@@ -1,5 +1,7 @@
-//! What the writer does when the disk fails. A file that could not be synced is final at its last durable byte: what it was
-//! to hold besides is written again, into a new segment. Where that fails too, it is given up, counted, and told.
+//! The writer's handling of disk failures.
+//!
+//! A file whose fsync failed is final at its last durable byte; the rest is written again into a new segment.
+//! If that fails too, the records are abandoned, counted and reported.
 
 use super::{GAP_ROOM_BYTES, RETRY, ROUND_ENTRIES, Writer};
 use crate::blobs::BlobError;
@@ -15,21 +17,21 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Records in flight when the room for the next segment is found missing still have a place.
+/// Space for records in flight when the next segment cannot be allocated.
 const MARGIN_BYTES_MAX: u64 = 16 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Fault {
-    /// The file cannot be written to any more, and there is no other.
+    /// The file can no longer be written, and there is no other.
     pub(super) given_up: Option<Unkept>,
     /// There is no next segment.
     pub(super) rotation: Option<Unkept>,
-    /// Keys or long inputs cannot be written.
+    /// Keys or blobs cannot be written.
     beside: Option<Unkept>,
     /// And never will be.
     beside_ended: bool,
     retry_ns: u64,
-    /// When the folder was last looked for.
+    /// When the directory was last checked.
     pub(super) looked_ns: u64,
     loud_ns: u64,
     told: Option<Unkept>,
@@ -59,7 +61,7 @@ impl Writer {
         self.fault.retry_ns = self.shared.now_ns() + nanoseconds(RETRY);
     }
 
-    /// Once a second: what fails again and again is counted, and told once.
+    /// Whether to log now: repeated failures are logged once a second.
     fn loud(&mut self) -> bool {
         let now = self.shared.now_ns();
         let loud = now >= self.fault.loud_ns;
@@ -69,12 +71,13 @@ impl Writer {
         loud
     }
 
-    /// The file failed. What is not on the disk goes to a new segment, behind the keys and long inputs that it refers to;
-    /// false: it is lost.
+    /// Abandons the failed file and writes its unsynced records into a new segment.
+    ///
+    /// Side files are synced first. Returns false if the records are lost.
     pub(super) fn abandon(&mut self, error: &io::Error) -> bool {
         if self.loud() {
             let segment = self.segment.header.segment;
-            tracing::error!(%error, segment, "a segment of the journal is given up: the disk failed");
+            tracing::error!(%error, segment, "the disk failed; abandoning a segment of the journal");
         }
         self.shared.counters.abandoned.fetch_add(1, Ordering::Relaxed);
         if self.group.beside
@@ -111,17 +114,17 @@ impl Writer {
         self.sync_segment()
     }
 
-    /// All that is not on the disk is lost.
+    /// Drops all records that are not on disk.
     pub(super) fn give_up(&mut self, why: Unkept) {
         self.fault.given_up = Some(why);
         self.retry_later();
         self.lose_group(why);
     }
 
-    /// Keys or long inputs cannot be written: what refers to them is lost. The file itself can still take a gap record.
+    /// Drops records whose keys or blobs cannot be written. The file itself can still take a gap record.
     pub(super) fn forgo(&mut self, error: &PayloadError) {
         let why = self.note_beside(error);
-        // What of it the file has already must not stand behind what comes next.
+        // The part already in the file must not precede later records.
         let zeros = vec![0; self.group.written];
         match self.disk.write_all_at(&self.segment.file, &zeros, self.segment.durable.bytes) {
             Ok(()) => self.lose_group(why),
@@ -142,27 +145,27 @@ impl Writer {
         self.serve_later(served);
         self.group.clear();
         self.publish();
-        // Refused from here on, before those who waited come again.
+        // Rejects from here on, before the notified callers return.
         self.tell_state();
         for (lane, taken) in self.shared.lanes.iter().zip(&self.taken) {
             self.shared.lose_tickets(lane, *taken, why);
         }
     }
 
-    /// One entry cannot be written; those that the lane offered before it can.
+    /// Drops one record; the lane's earlier records are still written.
     pub(super) fn lose_one(&mut self, lane: usize, entry: &Entry, why: Unkept) {
         self.commit();
         self.taken[lane] += 1;
         self.shared.lose(entry, why);
-        // As above: whoever waited for it comes again to a journal that says what it can take.
+        // As above: the notified callers must see the current state.
         self.tell_state();
         self.shared.lose_tickets(&self.shared.lanes[lane], self.taken[lane], why);
     }
 
-    /// A key or a blob could not be written, or a record is too long.
+    /// Notes that a key or blob could not be written, or that a record is too long.
     pub(super) fn note_beside(&mut self, error: &PayloadError) -> Unkept {
         if self.loud() {
-            tracing::error!(%error, "a record cannot be kept");
+            tracing::error!(%error, "cannot store a record");
         }
         let why = match error {
             PayloadError::Keys(KeyError::Io { cause, .. })
@@ -179,19 +182,19 @@ impl Writer {
 
     pub(super) fn note_fault(&mut self, error: &io::Error) {
         if self.loud() {
-            tracing::error!(%error, "the journal has no next segment");
+            tracing::error!(%error, "cannot create the next segment of the journal");
         }
         self.fault.rotation = Some(why(error));
         self.retry_later();
     }
 
-    /// The last time.
+    /// The last attempt.
     pub(super) fn retry_now(&mut self) {
         self.fault.retry_ns = 0;
         self.retry();
     }
 
-    /// Tries again what failed, once a second.
+    /// Retries failed work, once a second.
     pub(super) fn retry(&mut self) {
         if !self.retry_due() {
             return;
@@ -218,7 +221,7 @@ impl Writer {
         }
     }
 
-    /// A full disk is known before a subject comes whose key finds no room.
+    /// Detects a full disk before a new subject's key finds no space.
     pub(super) fn prepare_keys(&mut self) {
         if self.fault.beside.is_none()
             && self.fault.given_up != Some(Unkept::Gone)
@@ -228,21 +231,21 @@ impl Writer {
         }
     }
 
-    /// As many as there may be in the rings, and taken from them in one round.
+    /// The maximum number of new subjects in the rings and in one round.
     fn subjects_ahead(&self) -> u32 {
         u32::try_from(self.settings.lanes * (RING_ENTRIES + ROUND_ENTRIES)).unwrap_or(u32::MAX / 4)
     }
 
-    /// Lanes refuse, or take again, from here on.
+    /// Publishes availability: lanes reject or accept from here on.
     pub(super) fn tell_state(&mut self) {
         let state = self.fault.state(&self.segment, self.next.is_some());
         if state != self.fault.told {
             match state {
                 Some(why) => tracing::error!(
                     why = why.label(),
-                    "the journal keeps nothing; it tries again every second"
+                    "the journal cannot store records; it retries every second"
                 ),
-                None => tracing::info!("the journal keeps records again"),
+                None => tracing::info!("the journal stores records again"),
             }
             self.fault.told = state;
         }

@@ -1,5 +1,7 @@
-//! Decisions that were answered and have no record stand in a gap record: from when to when, how many, and why, signed; and
-//! beside them, records of other kinds that were lost. One that is open is written as soon as it can be; the one that closes it, with the same `from`, has the final count.
+//! Gap records: decisions that were answered without a record.
+//!
+//! They state from when to when, how many and why, and count lost records of other kinds, all signed. An open
+//! gap record is written as soon as possible; the closing one, with the same `from`, has the final count.
 
 use super::Writer;
 use crate::counts::OwnKind;
@@ -9,13 +11,13 @@ use crate::shared::{Missed, nanoseconds};
 use flyball_core::{EntryKind, Unkept};
 use std::time::Duration;
 
-/// Misses that come closer to each other than this are in one gap.
+/// Misses closer together than this share one gap.
 const QUIET: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(1) };
 
 #[derive(Clone, Debug)]
 pub(super) struct Gap {
     missed: Missed,
-    /// On the disk as an open one.
+    /// On disk as an open gap.
     opened: bool,
     last_ns: u64,
 }
@@ -27,7 +29,8 @@ impl Gap {
         self.missed.others.iter_mut().zip(more.others).for_each(|(count, more)| *count += more);
     }
 
-    /// The payload. All but the last pair is signed, and with it the frame before: no gap record stands in another place.
+    /// The payload. Everything but the last pair is signed together with the previous frame, so that a gap
+    /// record cannot be moved.
     fn payload(&self, open: bool, prev: &Hash, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
         let (mut signed, mut payload) = (Vec::new(), Vec::new());
         self.write(open, None, &mut signed);
@@ -84,7 +87,7 @@ impl Writer {
             if closing {
                 tracing::error!(
                     decisions = gap.missed.by_why.iter().sum::<u64>(),
-                    "a gap in the journal has no record"
+                    "cannot record a gap in the journal"
                 );
             }
             return;
@@ -103,7 +106,7 @@ impl Writer {
                 writer.node.key.sign(bytes).as_ref().to_vec()
             })
         };
-        // Room first: the frame before it would be another one in the next segment.
+        // Make space first: in the next segment the previous frame would differ.
         self.make_room(payload(self).len(), 0)?;
         self.add_own(OwnKind::Gap, &payload(self))
     }

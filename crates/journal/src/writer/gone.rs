@@ -1,5 +1,6 @@
-//! Whether the files that are written to are still those that their paths name. Someone may delete, move or replace the
-//! folder under a running server: what is written then goes nowhere, and no answer may count on it.
+//! Detects that the directory or open files were deleted, moved or replaced.
+//!
+//! Data written after that is lost, so no response may depend on it.
 
 use super::Writer;
 use crate::shared::nanoseconds;
@@ -9,11 +10,11 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often that is looked at beside commits: it is known within a second, the writer's sleep included.
+/// How often to check between commits: a change is detected within a second, including the writer's sleep.
 const EVERY: Duration = Duration::from_millis(250);
 
 impl Writer {
-    /// Once in a while; what is committed looks by itself.
+    /// Checks periodically; commits check on their own.
     pub(super) fn look_for_folder(&mut self) {
         let now = self.shared.now_ns();
         if now.saturating_sub(self.fault.looked_ns) >= nanoseconds(EVERY) {
@@ -30,7 +31,7 @@ impl Writer {
             && self.beside.keys.in_place()
     }
 
-    /// Nothing is written until all of it is back: another process may have begun a journal there.
+    /// Stops writing until all files are back: another process may have started a journal there.
     pub(super) fn leave(&mut self) {
         tracing::error!(
             folder = %self.folder.path().display(),
@@ -40,7 +41,7 @@ impl Writer {
     }
 }
 
-/// Whether a path names the file that is open.
+/// Whether a path names the open file.
 pub(crate) fn is_at(file: &File, path: &Path) -> bool {
     match (fstat(file), stat(path)) {
         (Ok(open), Ok(named)) => (open.st_dev, open.st_ino) == (named.st_dev, named.st_ino),

@@ -1,5 +1,4 @@
-//! Sealing on demand: what was recorded so far is in sealed segments under a signed checkpoint, now and not when the open
-//! segment is full or old.
+//! Seals on request: all records so far are in sealed segments under a signed checkpoint.
 
 use super::fault::why;
 use super::{ROUND_ENTRIES, Writer};
@@ -10,13 +9,13 @@ use std::fmt;
 /// How far the log is sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
-    /// The last sealed segment; nothing: no record was ever made.
+    /// The last sealed segment; zero: there are no records.
     pub segment: u64,
     /// The signed note over it.
     pub checkpoint: String,
 }
 
-/// Whom to tell, on the writer's thread: must not wait for anything.
+/// The callback on the writer's thread, which must not block.
 pub(crate) struct SealThen(Box<dyn FnOnce(Result<Sealed, Unkept>) + Send>);
 
 impl SealThen {
@@ -37,13 +36,13 @@ impl fmt::Debug for SealThen {
 
 impl Writer {
     pub(super) fn seal(&mut self) -> Result<Sealed, Unkept> {
-        // What a lane offered before this was asked for is sealed too. As much as a ring holds: lanes do not stop.
+        // Includes what a lane offered before the request, up to one ring: lanes do not stop.
         for _ in 0..RING_ENTRIES.div_ceil(ROUND_ENTRIES) {
             if self.take_rings() < ROUND_ENTRIES {
                 break;
             }
         }
-        // Twice: where the disk failed, the first time has only moved the records to another segment.
+        // Twice: after a disk failure, the first attempt only moved the records to another segment.
         for _ in 0..2 {
             if !self.segment.is_empty() && self.fault.given_up.is_none() {
                 self.rotate();
@@ -54,7 +53,7 @@ impl Writer {
         }
         self.checkpoints.due = false;
         let checkpoint = self.write_checkpoint().map_err(|error| {
-            tracing::error!(%error, "a checkpoint of the journal was not written");
+            tracing::error!(%error, "cannot write a checkpoint of the journal");
             why(&error)
         })?;
         Ok(Sealed { segment: self.segment.header.segment - 1, checkpoint })

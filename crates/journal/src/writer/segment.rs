@@ -1,10 +1,10 @@
-//! The segment that is written to: how far it reaches, and how far of that is on the disk. Touches no file.
+//! The segment being written: its end, and its durable end. Touches no file.
 
 use crate::format::{Began, HEADER_BYTES, Hash, Header, frame_into};
 use crate::merkle::Growing;
 use std::fs::File;
 
-/// How far a segment goes.
+/// The extent of a segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Reach {
     pub(crate) bytes: u64,
@@ -20,15 +20,15 @@ pub(crate) struct Segment {
     pub(crate) header: Header,
     pub(crate) capacity: u64,
     pub(crate) begun_ns: u64,
-    /// With what is not on the disk yet.
+    /// Including data that is not on disk yet.
     pub(crate) reach: Reach,
     pub(crate) durable: Reach,
 }
 
-/// What the header of a segment says of the one before it.
+/// The facts about the previous segment in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Before {
-    /// Nothing: there is none.
+    /// Zero: there is none.
     pub(crate) segment: u64,
     pub(crate) last: Hash,
     pub(crate) root: Hash,
@@ -37,7 +37,7 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// Of the first segment of all.
+    /// For the first segment of a log.
     pub(crate) fn nothing() -> Before {
         let (last, root) = (Hash::default(), Hash::default());
         Before { segment: 0, last, root, frames: 0, next_seq: 1 }
@@ -68,7 +68,7 @@ impl Segment {
         Segment { file, header, capacity, begun_ns, reach: durable.clone(), durable }
     }
 
-    /// Appends a frame to those that are to be written.
+    /// Appends a frame to those to be written.
     pub(crate) fn push(&mut self, frames: &mut Vec<u8>, payload: &[u8]) -> u64 {
         let Reach { bytes, next_seq, last, tree } = &mut self.reach;
         let (start, seq) = (frames.len(), *next_seq);
@@ -87,12 +87,12 @@ impl Segment {
         self.reach.next_seq == self.header.first_seq
     }
 
-    /// All that was pushed is on the disk.
+    /// Everything pushed is on disk.
     pub(crate) fn keep(&mut self) {
         self.durable = self.reach.clone();
     }
 
-    /// What is not on the disk is not there.
+    /// Drops what is not on disk.
     pub(crate) fn forget(&mut self) {
         self.reach = self.durable.clone();
     }
@@ -101,7 +101,7 @@ impl Segment {
         self.durable.next_seq - self.header.first_seq
     }
 
-    /// As the next one's header will say it.
+    /// As the next header will state it.
     pub(crate) fn as_before(&self) -> Before {
         let Reach { next_seq, last, tree, .. } = &self.durable;
         let (segment, frames) = (self.header.segment, self.durable_frames());

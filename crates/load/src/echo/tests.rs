@@ -1,4 +1,4 @@
-//! The echo over real sockets: pieces, pipelines, peers that do not read, and faults on demand.
+//! The echo over real sockets: pieces, pipelines, slow readers, and configured faults.
 
 use super::*;
 use std::io::{Read, Write};
@@ -130,7 +130,7 @@ fn options_that_make_no_sense_are_refused() {
     let cases = [
         (r#"{"reply":1}"#, "unknown field `reply`"),
         (r#"{"stall_ms":5}"#, "stall_ms needs stall_every_s"),
-        (r#"{"reply_bytes":99999999}"#, "reply_bytes is more than"),
+        (r#"{"reply_bytes":99999999}"#, "reply_bytes exceeds"),
         (r#"{"listen":"nowhere"}"#, "cannot listen at nowhere"),
         (r#"{"cpus":[1023]}"#, "cannot pin"),
     ];

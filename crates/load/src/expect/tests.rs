@@ -1,4 +1,4 @@
-//! Which answers are right: by what they say the first time, by their bytes from then on.
+//! Which responses are correct: by content the first time, by bytes from then on.
 
 use super::*;
 use proptest::prelude::*;
@@ -48,7 +48,7 @@ fn another_id_no_id_and_other_outputs_are_found() {
         (b"fine".to_vec(), "is no JSON object"),
         (
             br#"{"id":"7","outputs":[{"name":"y","datatype":"FP32","shape":[1]}]}"#.to_vec(),
-            "either of data and raw",
+            "exactly one of data and raw",
         ),
         (
             br#"{"id":"7","outputs":[{"name":"y","datatype":"FP64","shape":[1],"data":[0.1]}]}"#.to_vec(),
@@ -84,7 +84,7 @@ fn only_a_foreign_answer_of_which_nothing_is_expected_may_lack_the_id() {
     assert!(!check(b"{}", false) && !check(br#"{"id":"8"}"#, true));
 }
 
-/// An answer in binary: JSON, then raw tensors.
+/// A binary response: JSON, then raw tensors.
 fn binary(id: &str, size: usize, raw: &[u8]) -> (Vec<u8>, usize) {
     let mut bytes = format!(
         r#"{{"id":"{id}","outputs":[{{"name":"y","datatype":"FP32","shape":[1],"parameters":{{"binary_data_size":{size}}}}}]}}"#

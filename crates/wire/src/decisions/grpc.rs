@@ -7,7 +7,7 @@ use bytestring::ByteString;
 use flyball_core::{DecisionDialect, Decisions, Dialect, Fault, RequestLimits, RowsAsk, TakeRows};
 use std::cell::OnceCell;
 
-/// One call for decisions. Which decision it is only its message tells, so that is `named` as soon as it is there.
+/// One decision call. Only its message names the decision, so `named` is called once it is received.
 #[derive(Clone, Debug, Default)]
 pub struct GrpcDecision {
     name: OnceCell<ByteString>,
@@ -20,7 +20,7 @@ impl GrpcDecision {
         GrpcDecision { name: OnceCell::new(), idempotency_key }
     }
 
-    /// The message has come. One that cannot be read is refused before anybody looks for its decision.
+    /// The message was received. A malformed one is rejected before its decision is looked up.
     pub fn named(&self, message: &Bytes) -> Result<(), Fault> {
         let _ = self.name.set(request::decision(message)?);
         Ok(())

@@ -1,4 +1,4 @@
-//! `POST /v1/decisions/{name}`: a JSON body in, a JSON answer or a problem out.
+//! `POST /v1/decisions/{name}`: a JSON body in, a JSON response or a problem out.
 
 use super::{answer, problem::CONTENT_TYPE, problem::Problem, rows};
 use crate::HttpReply;
@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 use flyball_core::{DecisionDialect, Decisions, Fault, RequestLimits, RowsAsk, TakeRows};
 
-/// One request for decisions over HTTP, as its head describes it.
+/// One decision request over HTTP, as its head describes it.
 #[derive(Clone, Debug)]
 pub struct HttpDecision {
     pub name: ByteString,
@@ -28,7 +28,7 @@ impl DecisionDialect for HttpDecision {
         let text = std::str::from_utf8(body)
             .map_err(|error| Fault::malformed(format!("the body is not UTF-8: {error}")))?;
         let ask = rows::read(text, limits, take)
-            .map_err(|error| Fault::malformed(format!("the body is not a request for decisions: {error}")))?;
+            .map_err(|error| Fault::malformed(format!("the body is not a decision request: {error}")))?;
         Ok(RowsAsk { idempotency_key: self.idempotency_key.clone(), ..ask })
     }
 

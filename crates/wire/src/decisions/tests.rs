@@ -1,4 +1,4 @@
-//! The two forms of a request give the same rows, and answers read back to what was decided.
+//! Both forms of a request give the same rows, and responses parse back to the decisions.
 
 mod answers;
 mod refusals;
@@ -37,7 +37,7 @@ impl From<Scalar<'_>> for Given {
     }
 }
 
-/// Rows as they came, with every field in its order.
+/// The received rows, with every field in order.
 #[derive(Debug, Default, PartialEq)]
 struct Taken(Vec<TakenRow>);
 
@@ -114,7 +114,7 @@ fn value() -> impl Strategy<Value = Given> {
         Just(Given::Null),
         any::<bool>().prop_map(Given::Bool),
         any::<i64>().prop_map(Given::Int),
-        // Whole doubles are written without a point, and are whole numbers then.
+        // Whole doubles are written without a point, and parse as whole numbers.
         proptest::num::f64::NORMAL
             .prop_filter("not whole", |number| number.fract() != 0.0)
             .prop_map(Given::Float),
@@ -154,7 +154,7 @@ fn message_of(fields: &Fields) -> std::collections::HashMap<String, proto::Value
     fields.iter().map(|(name, value)| (name.clone(), proto_of(value))).collect()
 }
 
-/// By name, for maps have no order in protobuf.
+/// By name, because protobuf maps have no order.
 fn sorted(mut taken: Taken) -> Taken {
     for (_, fields) in &mut taken.0 {
         fields.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -207,7 +207,7 @@ proptest! {
         let named = dialect.named(&Bytes::copy_from_slice(&bytes));
         let mine = read(&dialect, &bytes);
         prop_assert!(mine.is_err() || named.is_ok());
-        // What is taken, prost takes too.
+        // prost accepts everything that is accepted here.
         prop_assert!(mine.is_err() || proto::DecideRequest::decode(&*bytes).is_ok());
     }
 
@@ -221,7 +221,7 @@ proptest! {
     }
 }
 
-/// Takes the ways of rows too, as a server does that decides from files.
+/// Accepts routes of rows too, as a server for files does.
 #[derive(Default)]
 struct Offline(Vec<String>);
 

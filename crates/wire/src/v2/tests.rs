@@ -1,4 +1,4 @@
-//! What the three forms of V2 take, refuse and write; only through the public dialects.
+//! What the three forms of V2 accept, reject and write; only through the public dialects.
 
 mod dialects_agree;
 mod grpc;
@@ -30,7 +30,7 @@ fn parse_json(body: &str) -> Result<InferRequest, Fault> {
     parse(&http(None), &Bytes::copy_from_slice(body.as_bytes()))
 }
 
-/// Writes an answer with these outputs, each raw or not.
+/// Encodes a response with these outputs, each raw or not.
 fn answer<D: Dialect>(
     dialect: &D,
     id: Option<&str>,
@@ -46,7 +46,7 @@ fn answer<D: Dialect>(
     reply
 }
 
-/// A JSON part and the raw tensors behind it.
+/// A JSON part followed by raw tensors.
 fn parse_binary(json: &str, raw: &[u8]) -> Result<InferRequest, Fault> {
     let body = [json.as_bytes(), raw].concat();
     parse(&http(Some(json.len())), &body.into())

@@ -1,4 +1,4 @@
-//! The faults of what format 5 adds. Signatures themselves are not judged here: a reader of documents has no keys.
+//! Checks the keys that format 5 adds. Does not verify signatures: a reader of documents has no keys.
 
 use super::super::{GENERATION_MAX, PACKAGES_MAX, VERSION_NUMBER_MAX};
 use super::{Check, NAME_ALLOWED, join, sound_name};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::collections::HashSet;
 
 impl Check {
-    /// Where an index comes from, and what for.
+    /// Checks the registry and environment of an index.
     pub(super) fn origin(&mut self, root: &Map<String, Value>) {
         let environment = root.get("environment").filter(|value| !value.is_null());
         self.string("environment", environment, NAME_ALLOWED, sound_name);
@@ -35,7 +35,7 @@ impl Check {
         self.plain_object(&join(path, "release"), signed.get("release"));
     }
 
-    /// `taken` are the numbers of the deployment's own versions.
+    /// `taken` contains the numbers of the deployment's own versions.
     pub(super) fn candidate<'v>(&mut self, root: &'v Map<String, Value>, mut taken: HashSet<&'v str>) {
         let Some(candidate) = root.get("candidate").filter(|value| !value.is_null()) else { return };
         let keys = ["share", "shadow", "versions"];

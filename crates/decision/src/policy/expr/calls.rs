@@ -1,4 +1,4 @@
-//! The functions of the language, and `in`: what they take and what they give.
+//! The functions of the language and `in`: argument and result types.
 
 use super::check::{ALLOWED, Checked, Checker, a};
 use super::eval::whole;
@@ -8,7 +8,7 @@ use cel::common::ast::{Expr as Tree, IdedExpr};
 use regex::{Regex, RegexBuilder};
 use std::sync::Arc;
 
-/// Of a compiled pattern; patterns that need more would be slow as well.
+/// Maximum size of a compiled pattern; larger ones would also be slow.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 const FUNCTIONS: [&str; 5] = ["has", "size", "int", "double", "timestamp"];
@@ -68,7 +68,7 @@ impl Checker<'_> {
         }
         if let Some((_, part)) = TIME_PARTS.iter().find(|(known, _)| *known == name) {
             if !arguments.is_empty() {
-                return self.fault(tree, format!("{name}() takes nothing: times are told in UTC"));
+                return self.fault(tree, format!("{name}() takes no argument: times are in UTC"));
             }
             return match self.typed(target)? {
                 Typed::Time(of) => Ok(Typed::Int(Whole::Part(*part, of))),
@@ -109,7 +109,7 @@ impl Checker<'_> {
         };
         match compiled(&text) {
             Ok(regex) => Ok(Typed::Bool(Truth::Matches(Box::new((words, regex))))),
-            Err(why) => self.fault(pattern, format!("'{text}' is no pattern: {why}")),
+            Err(why) => self.fault(pattern, format!("'{text}' is not a valid pattern: {why}")),
         }
     }
 
@@ -129,7 +129,7 @@ impl Checker<'_> {
             Tree::List(list) if !list.elements.is_empty() && list.optional_indices.is_empty() => {
                 &list.elements
             }
-            _ => return self.fault(list, "after in stands a list with something in it: x in ['a', 'b']"),
+            _ => return self.fault(list, "in needs a list that is not empty: x in ['a', 'b']"),
         };
         Ok(Typed::Bool(match self.typed(of)? {
             Typed::Int(of) => {
@@ -159,15 +159,13 @@ impl Checker<'_> {
     fn each<T>(&self, list: &[IdedExpr], wanted: &str, take: fn(Typed) -> Option<T>) -> Checked<Vec<T>> {
         let taken = |element| match take(self.typed(element)?) {
             Some(value) => Ok(value),
-            None => {
-                self.fault(element, format!("each thing in this list must be {wanted} that is written out"))
-            }
+            None => self.fault(element, format!("each item of this list must be {wanted} literal")),
         };
         list.iter().map(taken).collect()
     }
 }
 
-/// A float that is whole is an int: they are equal in CEL too.
+/// A whole float is an int: they are equal in CEL too.
 fn int_literal(typed: Typed) -> Option<i64> {
     match typed {
         Typed::Int(Whole::Const(value)) => Some(value),
@@ -194,7 +192,7 @@ fn text_literal(typed: Typed) -> Option<Arc<str>> {
 fn compiled(pattern: &str) -> Result<Regex, String> {
     let regex =
         RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX).build();
-    // Its texts have several lines, of which the last says what is wrong.
+    // The message has several lines; the last one names the error.
     regex.map_err(|error| {
         error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
     })

@@ -1,5 +1,6 @@
-//! Checks CEL's syntax tree against the decision's names and gives the typed expression. Whatever is not part of the
-//! language is refused here, with a word on what is.
+//! Type-checks CEL's syntax tree against the decision's names.
+//!
+//! Rejects everything outside the language, naming the alternatives.
 
 use super::ExprFault;
 use super::node::{Calc, Instant, Pick, Real, Relation, Truth, Typed, Whole, Words};
@@ -13,9 +14,9 @@ use std::sync::Arc;
 
 /// Of operators, names and literals.
 const NODES_MAX: u32 = 1000;
-/// Evaluation goes down by recursion on the caller's stack.
+/// Evaluation recurses on the caller's stack.
 const DEPTH_MAX: u32 = 100;
-/// Longer lists of values would hide what is wrong.
+/// Longer lists of values would hide the fault.
 const VALUES_LISTED_MAX: usize = 8;
 
 pub(super) const ALLOWED: &str = "allowed are + - * / %, comparisons, && || !, a ? b : c, x in […], has(x), size(x), int(x), \
@@ -24,7 +25,7 @@ pub(super) const ALLOWED: &str = "allowed are + - * / %, comparisons, && || !, a
 
 pub(super) type Checked<T> = Result<T, ExprFault>;
 
-/// The expression, and the slots that it reads.
+/// The typed expression and the slots that it reads.
 pub(super) fn typed(
     tree: &IdedExpr,
     places: &SourceInfo,
@@ -54,21 +55,19 @@ impl Checker<'_> {
     pub(super) fn typed(&self, tree: &IdedExpr) -> Checked<Typed> {
         self.nodes.set(self.nodes.get() + 1);
         if self.nodes.get() > NODES_MAX {
-            return self.fault(tree, format!("it has more than {NODES_MAX} parts; make several rules of it"));
+            return self
+                .fault(tree, format!("it has more than {NODES_MAX} parts; split it into several rules"));
         }
         if self.depth.get() >= DEPTH_MAX {
-            return self.fault(
-                tree,
-                "it is too long a chain; put parts of it in parentheses or make several rules of it",
-            );
+            return self.fault(tree, "the chain is too long; use parentheses or split it into several rules");
         }
         self.depth.set(self.depth.get() + 1);
         let typed = match &tree.expr {
             Tree::Literal(literal) => self.literal(tree, literal),
             Tree::Ident(name) => self.name(tree, name),
             Tree::Call(call) => self.call(tree, call),
-            Tree::List(_) => self.fault(tree, "a list may only stand after in: x in ['a', 'b']"),
-            Tree::Select(_) => self.fault(tree, "fields have no parts; write a field's name alone"),
+            Tree::List(_) => self.fault(tree, "a list is only allowed after in: x in ['a', 'b']"),
+            Tree::Select(_) => self.fault(tree, "fields have no parts; write only the field's name"),
             _ => self.fault(tree, format!("this is not part of the language; {ALLOWED}")),
         };
         self.depth.set(self.depth.get() - 1);
@@ -81,7 +80,7 @@ impl Checker<'_> {
             LiteralValue::Int(value) => Typed::Int(Whole::Const(**value)),
             LiteralValue::Double(value) => Typed::Float(Real::Const(**value)),
             LiteralValue::String(text) => Typed::Text(Words::Const(text.inner().into())),
-            LiteralValue::Null => return self.fault(tree, "null is no value; ask has(x) or !has(x)"),
+            LiteralValue::Null => return self.fault(tree, "null is not a value; use has(x) or !has(x)"),
             LiteralValue::UInt(_) => return self.fault(tree, "write the number without u"),
             LiteralValue::Bytes(_) => return self.fault(tree, "write the text without b"),
         })
@@ -110,8 +109,9 @@ impl Checker<'_> {
                 Ok(known)
             }
             None if name == "score" && self.names.unscored => self.fault(tree, NO_SCORE),
-            None if name == "score" => self
-                .fault(tree, "score is not known yet where segments and features are told; use it in rules"),
+            None if name == "score" => {
+                self.fault(tree, "score is not available in segments and features; use it in rules")
+            }
             None => {
                 let near = did_you_mean(name, self.names.all());
                 self.fault(tree, format!("'{name}' is not a field or feature{near}"))
@@ -149,9 +149,7 @@ impl Checker<'_> {
     pub(super) fn truth(&self, tree: &IdedExpr) -> Checked<Truth> {
         match self.typed(tree)? {
             Typed::Bool(truth) => Ok(truth),
-            other => {
-                self.fault(tree, format!("{} stands where a condition must stand; compare it", a(&other)))
-            }
+            other => self.fault(tree, format!("expected a condition, found {}; compare it", a(&other))),
         }
     }
 
@@ -169,7 +167,7 @@ impl Checker<'_> {
             }
             (yes, no) => {
                 let text =
-                    format!("both sides of : must be of one kind; these are {} and {}", a(&yes), a(&no));
+                    format!("both sides of : must have the same type; these are {} and {}", a(&yes), a(&no));
                 return self.fault(tree, text);
             }
         })
@@ -181,7 +179,7 @@ impl Checker<'_> {
             Typed::Int(of) => Typed::Int(Whole::Negate(Box::new(of))),
             Typed::Float(Real::Const(value)) => Typed::Float(Real::Const(-value)),
             Typed::Float(of) => Typed::Float(Real::Negate(Box::new(of))),
-            other => return self.fault(tree, format!("{} has no negative", a(&other))),
+            other => return self.fault(tree, format!("{} cannot be negated", a(&other))),
         })
     }
 
@@ -254,7 +252,7 @@ impl Checker<'_> {
         Ok(if relation == Relation::Equal { same } else { Truth::Not(Box::new(same)) })
     }
 
-    /// The place of a text among the values of a category, which it must be one of.
+    /// The index of a text in the category's values; a fault if it is not one of them.
     pub(super) fn place(&self, tree: &IdedExpr, values: &[String], text: &str) -> Checked<usize> {
         match values.iter().position(|value| value == text) {
             Some(place) => Ok(place),
@@ -298,7 +296,7 @@ fn relation(operator: &str) -> Option<Relation> {
     })
 }
 
-/// An int literal beside a float is taken for a float, where that is exact: `amount > 5000` means what it says.
+/// Converts an int literal next to a float if that is exact, so that `amount > 5000` works.
 fn alike(left: Typed, right: Typed) -> (Typed, Typed) {
     let exact = |whole: i64| whole.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS;
     let float = |whole: i64| Typed::Float(Real::Const(whole as f64));
@@ -309,7 +307,7 @@ fn alike(left: Typed, right: Typed) -> (Typed, Typed) {
     }
 }
 
-/// With its article.
+/// The type's name with its article.
 pub(super) fn a(typed: &Typed) -> &'static str {
     match typed {
         Typed::Bool(_) => "a bool",

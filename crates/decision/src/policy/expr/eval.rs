@@ -1,5 +1,7 @@
-//! Evaluates a checked expression over one row. Nothing is allocated, nothing loops, and `None` is "cannot be told":
-//! a value is missing, or arithmetic has no finite answer.
+//! Evaluates a checked expression over one row.
+//!
+//! Allocates nothing and never loops. `None` means undefined: a value is missing, or arithmetic has no finite
+//! result.
 
 use super::node::{Calc, Instant, Pick, Real, Relation, TextTest, TimePart, Truth, Whole, Words};
 use crate::rows::Rows;
@@ -9,7 +11,7 @@ use jiff::civil::DateTime;
 use jiff::tz::Offset;
 use std::cmp::Ordering;
 
-/// Where an expression is evaluated.
+/// The row and score that an expression is evaluated on.
 #[derive(Clone, Copy)]
 pub(super) struct At<'a> {
     pub(super) rows: &'a Rows,
@@ -17,7 +19,7 @@ pub(super) struct At<'a> {
     pub(super) score: Option<f64>,
 }
 
-/// A text: of the row, or the expression's own.
+/// A text of the row, or of the expression.
 #[derive(Clone, Copy)]
 pub(super) enum Said<'e> {
     Kept(TextRef),
@@ -59,7 +61,7 @@ impl At<'_> {
         self.score.filter(|score| !score.is_nan())
     }
 
-    /// NaN is no value.
+    /// NaN counts as missing.
     fn has(&self, slot: usize) -> bool {
         match self.value(slot) {
             Value::Missing => false,
@@ -129,7 +131,7 @@ impl Truth {
     }
 }
 
-/// Kleene's `&&` (false decides) and `||` (true decides): one side that decides is enough, whatever the other.
+/// Kleene's `&&` (false decides) and `||` (true decides): one deciding side suffices.
 fn decided_by(decides: bool, of: &(Truth, Truth), at: &At<'_>) -> Option<bool> {
     let left = of.0.told(at);
     if left == Some(decides) {
@@ -188,7 +190,7 @@ impl Whole {
     }
 }
 
-/// Towards zero; none beyond 64 bits.
+/// Truncates; none beyond 64 bits.
 pub(super) fn whole(real: f64) -> Option<i64> {
     let whole = real.trunc();
     // `i64::MAX as f64` is 2^63, one too many; the lower end is exact.
@@ -265,6 +267,6 @@ impl TimePart {
 
 fn utc(nanoseconds: i64) -> DateTime {
     let time =
-        Timestamp::from_nanosecond(nanoseconds.into()).expect("64 bits of nanoseconds lie within its years");
+        Timestamp::from_nanosecond(nanoseconds.into()).expect("64 bits of nanoseconds are within its years");
     Offset::UTC.to_datetime(time)
 }

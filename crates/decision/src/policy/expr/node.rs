@@ -1,5 +1,6 @@
-//! A checked expression: one enum for each kind of value, so that an expression of wrong types cannot be built.
-//! Knows neither the text that it came from nor how it is evaluated.
+//! Typed expression nodes: one enum for each type, so that ill-typed expressions cannot be built.
+//!
+//! Knows neither the source text nor the evaluation.
 
 use regex::Regex;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub(super) struct Pick<T> {
     pub(super) no: T,
 }
 
-/// Slots are places in a row.
+/// A boolean expression. Slots are indexes in a row.
 #[derive(Clone, Debug)]
 pub(super) enum Truth {
     Const(bool),
@@ -41,7 +42,7 @@ pub(super) enum Truth {
     CategoryIs(usize, u32),
     /// Two slots with the same list of values.
     SameCategory(usize, usize),
-    /// By the place among the values.
+    /// By index among the values.
     CategoryIn(usize, Box<[bool]>),
     /// The lists are sorted.
     IntIn(Box<(Whole, Vec<i64>)>),
@@ -104,7 +105,7 @@ pub(super) enum Relation {
 }
 
 impl Relation {
-    /// The same with its sides exchanged.
+    /// The relation with its sides exchanged.
     pub(super) fn flipped(self) -> Relation {
         match self {
             Relation::Less => Relation::More,
@@ -135,8 +136,10 @@ pub(super) enum TextTest {
     Contains,
 }
 
-/// CEL's own, in UTC: months, days of the month, of the week (from Sunday) and of the year count from 0; `Date` is
-/// the day of the month from 1.
+/// CEL's time parts in UTC.
+///
+/// Months, days of the month, of the week (from Sunday) and of the year count from 0; `Date` is the day of
+/// the month from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimePart {
     FullYear,

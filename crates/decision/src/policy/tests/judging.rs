@@ -1,4 +1,4 @@
-//! The outcome of a row, against a reference that does it the long way.
+//! The outcome of a row against a naive reference.
 
 use super::*;
 use proptest::prelude::*;
@@ -154,7 +154,7 @@ fn any_rule() -> impl Strategy<Value = AnyRule> {
     )
 }
 
-/// Picks the next rule by looking at all of them, each time.
+/// Picks each next rule by scanning all of them.
 fn reference(rules: &[AnyRule], flags: [Option<bool>; 3], banded: Option<usize>) -> (usize, Vec<u16>) {
     let mut left: Vec<usize> = (0..rules.len()).collect();
     let (mut fired, mut outcomes) = (Vec::new(), Vec::from_iter(banded));

@@ -1,4 +1,4 @@
-//! What stands beside the log: a record that was acknowledged has its key and its long input, whatever fails.
+//! Side files: an acknowledged record has its key and its long input, whatever fails.
 
 use super::faults::{Story, gaps, opened_on, small};
 use super::*;
@@ -7,7 +7,7 @@ use crate::{Hash, Opened};
 use std::collections::HashSet;
 use std::os::unix::fs::FileExt;
 
-/// Each decision opens with its subject's key, and its long input is there.
+/// Each decision opens with its subject's key, and its long input exists.
 pub(super) fn check(folder: &Path, records: &[Record], told: &str) {
     let keys = Keys::read_only(folder, &KekPlace::own(folder)).unwrap();
     let blobs = Blobs::read_only(folder);
@@ -36,7 +36,7 @@ fn where_keys_or_long_inputs_cannot_be_written_nothing_is_acknowledged_without_t
         (1..60).for_each(|number| story.decide(&*lane, number));
         assert!(disk.failed() > 0 && story.acknowledged.is_empty(), "{failing:?}");
         let begun = Instant::now();
-        // The log itself can be written to, and says what is missing.
+        // The log itself is writable and counts what is missing.
         while gaps(&records(folder.path())) == 0 {
             assert!(begun.elapsed() < STUCK, "{failing:?}: no gap record was written");
             thread::yield_now();
@@ -48,7 +48,7 @@ fn where_keys_or_long_inputs_cannot_be_written_nothing_is_acknowledged_without_t
     }
 }
 
-/// The folder as it would be had the machine stopped now: what was not synced is not there.
+/// The directory after a simulated power cut: without unsynced data.
 fn power_cut(disk: &FaultyDisk, folder: &Path) -> tempfile::TempDir {
     let _held = disk.1.lock().unwrap();
     let copy = left::killed(folder);
@@ -183,7 +183,7 @@ fn how_a_decision_serves_is_written_again_until_it_is_on_the_disk() {
         let folder = tempfile::tempdir().unwrap();
         let disk = Arc::new(FaultyDisk::default());
         let journal = opened_on(&disk, folder.path()).unwrap();
-        // From some call on, for as long as two documents of one decision come and go.
+        // From some call on, while two documents of one decision come and go.
         disk.plan(Some(Plan::Span { first, calls: u64::MAX, failing: Failing::Io }));
         (1..3).for_each(|document| journal.served(served(document)));
         disk.plan(None);
@@ -287,7 +287,7 @@ fn with_as_many_subjects_as_there_may_be_nothing_more_is_kept() {
         }
         refused == Err(Unkept::Broken)
     });
-    // Longer than it takes until things are tried again.
+    // Longer than the retry interval.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_millis(100) {
         assert_eq!(lane.reserve(1), Err(Unkept::Broken));

@@ -1,8 +1,8 @@
-//! A folder that is deleted, moved or replaced under its writer: nothing is acknowledged that goes nowhere.
+//! A directory that is deleted, moved or replaced under its writer: nothing lost is acknowledged.
 
 use super::*;
 
-/// Until the journal says that it keeps nothing; the writer looks several times a second.
+/// Waits until the journal reports that it cannot store; the writer checks several times a second.
 fn wait_for(journal: &Journal, state: Option<Unkept>) {
     let begun = Instant::now();
     while journal.counts().available != state {
@@ -45,7 +45,7 @@ fn a_replaced_folder_is_left_alone_and_one_that_comes_back_is_written_to_again()
     let (_parent, folder, journal) = journal();
     let away = folder.with_extension("away");
     fs::rename(&folder, &away).unwrap();
-    // A copy: the same names, other files.
+    // A copy: same names, other files.
     fs::create_dir_all(folder.join("segments")).unwrap();
     for name in ["lock", "subjects", "segments/0000000000000001.fbj"] {
         fs::copy(away.join(name), folder.join(name)).unwrap();

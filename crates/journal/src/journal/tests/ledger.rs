@@ -1,4 +1,4 @@
-//! Erasures and holds: an erasure says what it did, a hold stops it, and `verify` sees when someone undoes it.
+//! Erasures and holds: an erasure reports its work, a hold blocks it, `verify` detects an undone one.
 
 use super::*;
 use crate::keys::Stored;
@@ -59,7 +59,7 @@ fn an_unknown_subject_is_refused_and_an_erasure_says_how_many_records_it_concern
     assert!(!unknown.to_string().contains("42"), "what was looked for is personal: {unknown}");
     assert_eq!(erase(&journal, "4242").unwrap().records, 3);
     assert!(matches!(erase(&journal, "4242"), Err(LedgerError::NoSubject { erased: 3 })));
-    // Rows that others keep are a subject too.
+    // Rows stored elsewhere count as a subject too.
     let rows = journal.erase(&erasure("42"), NOW_NS, || Ok(2)).unwrap();
     assert_eq!((rows.records, rows.rows), (0, 2));
     let failed = journal.erase(&erasure("4711"), NOW_NS, || Err("the disk is full".to_owned()));
@@ -128,7 +128,7 @@ fn a_hold_on_a_decision_that_is_neither_served_nor_recorded_is_refused() {
     let journal = opened(folder.path());
     journal.append(decided("4242", 1, "loan", NOW_NS)).unwrap();
     let misspelt = hold(&journal, held("case 7", Some("laon"), None)).unwrap_err().to_string();
-    assert_eq!(misspelt, "no decision 'laon' is served or recorded here; known: none");
+    assert_eq!(misspelt, "unknown decision 'laon': not served or recorded here; known: none");
     assert_eq!(journal.holds().unwrap(), []);
     hold(&journal, held("case 7", Some("loan"), None)).unwrap();
     journal.hold(held("case 8", Some("new"), None), NOW_NS, |name| name == "new").unwrap();
@@ -199,7 +199,7 @@ fn verify_names_the_key_of_an_erased_subject_that_was_restored() {
     journal.close();
     assert_eq!(verified(folder.path()), Vec::<String>::new());
     let after = fs::read(&subjects).unwrap();
-    // In its place, as a copy of the file would bring it back, or behind the others.
+    // In its old position, as a restored copy would have it, or after the others.
     let file = File::options().write(true).open(&subjects).unwrap();
     file.write_all_at(&before, 0).unwrap();
     assert!(verified(folder.path())[0].contains("KeyRestored"));
@@ -209,7 +209,7 @@ fn verify_names_the_key_of_an_erased_subject_that_was_restored() {
     fs::write(&subjects, appended).unwrap();
     let found = verified(folder.path());
     assert_eq!((found.len(), found[0].contains("KeyRestored")), (1, true), "{found:?}");
-    // Whoever comes again has a new key, which is none of these.
+    // A returning subject has a new key, none of these.
     fs::write(&subjects, &after).unwrap();
     let journal = opened(folder.path());
     journal.append(decided("4242", 3, "card", NOW_NS)).unwrap();
@@ -230,7 +230,7 @@ fn verify_names_keys_that_are_missing_or_were_deleted_without_a_record() {
     let keys = Keys::open(folder.path(), &KekPlace::own(folder.path()), false).unwrap();
     assert_eq!(keys.erase(b"4711").unwrap(), 1);
     assert!(verified(folder.path())[0].contains("ErasedUnrecorded"));
-    // A writer that was stopped between the two: erasing again records it.
+    // The writer stopped between the two steps: erasing again records it.
     let journal = opened(folder.path());
     assert_eq!(erase(&journal, "4711").unwrap().records, 1);
     journal.close();

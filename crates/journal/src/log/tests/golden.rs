@@ -1,5 +1,7 @@
-//! A small journal with fixed keys, checked in under `tests/golden/journal`: the format's page shows its bytes, and other
-//! implementations are tested against it. `FLYBALL_GOLDEN=write` makes it anew.
+//! A small journal with fixed keys in `tests/golden/journal`.
+//!
+//! The format's page shows its bytes, and other implementations are tested against it. `FLYBALL_GOLDEN=write`
+//! regenerates it.
 
 use super::Sample;
 use crate::format::Began;
@@ -27,7 +29,7 @@ fn decided(number: u128, outcome: &str) -> Vec<u8> {
     map.into_writer()
 }
 
-/// Two sealed segments, the second given up with its last frame, and an open one.
+/// Two sealed segments, the second abandoned with its last frame, and an open one.
 fn sample() -> Sample {
     let mut sample = Sample::new();
     sample.push(&decided(1, "accept"));

@@ -1,4 +1,4 @@
-//! What is no request is refused whole, with what to write instead.
+//! Malformed requests are rejected as a whole, with the correct form.
 
 use super::{GrpcDecision, LIMITS, http, proto, read};
 use crate::GrpcReply;

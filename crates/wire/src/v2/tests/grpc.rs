@@ -1,4 +1,4 @@
-//! V2 over gRPC: raw and typed contents, refusals, and answers.
+//! V2 over gRPC: raw and typed contents, errors, and responses.
 
 use super::{GrpcDialect, LIMITS, answer, fixed};
 use crate::proto::inference::infer_parameter::ParameterChoice;

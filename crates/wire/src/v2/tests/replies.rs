@@ -1,4 +1,4 @@
-//! What goes back over HTTP: answers in JSON and binary, and refusals.
+//! Replies over HTTP: responses in JSON and binary, and errors.
 
 use super::{HttpReply, answer, http};
 use crate::v2::{GrpcDialect, GrpcReply};

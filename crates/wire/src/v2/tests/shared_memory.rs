@@ -1,4 +1,4 @@
-//! Tensors in system shared memory, over HTTP and gRPC: what is read, what is written, and what is refused.
+//! Tensors in system shared memory over HTTP and gRPC: read, written and rejected.
 
 use super::{GrpcDialect, HttpDialect, fixed, http, parse};
 use crate::proto::inference::infer_parameter::ParameterChoice;
