@@ -40,16 +40,16 @@ impl fmt::Debug for DecisionId {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a decision id is a UUID: 32 hex digits with four dashes")]
-pub struct NoDecisionId;
+pub struct InvalidDecisionId;
 
 impl FromStr for DecisionId {
-    type Err = NoDecisionId;
+    type Err = InvalidDecisionId;
 
     /// Accepts only the canonical form, so that one id has one text.
-    fn from_str(text: &str) -> Result<DecisionId, NoDecisionId> {
+    fn from_str(text: &str) -> Result<DecisionId, InvalidDecisionId> {
         let digits: String = text.split('-').collect();
-        let id = u128::from_str_radix(&digits, 16).map(DecisionId).map_err(|_| NoDecisionId)?;
-        if id.to_string().eq_ignore_ascii_case(text) { Ok(id) } else { Err(NoDecisionId) }
+        let id = u128::from_str_radix(&digits, 16).map(DecisionId).map_err(|_| InvalidDecisionId)?;
+        if id.to_string().eq_ignore_ascii_case(text) { Ok(id) } else { Err(InvalidDecisionId) }
     }
 }
 
@@ -242,7 +242,7 @@ mod tests {
         for text in
             ["", "-", "0192f6c1", "0192f6c123457fffbfffffffffffffff", "+0192f6c-2345-7fff-bfff-ffffffffffff"]
         {
-            assert_eq!(text.parse::<DecisionId>(), Err(NoDecisionId), "{text}");
+            assert_eq!(text.parse::<DecisionId>(), Err(InvalidDecisionId), "{text}");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A protocol implements `Dialect`: it parses bytes into a neutral request and encodes a neutral response.
 //! The walk is written once against that trait; JSON and protobuf details live in the `wire` crate.
 
-use crate::{Decisions, Fault, Priority, RegionSpan, RequestLimits, TakeRows, Tensor};
+use crate::{Decisions, Fault, Priority, RegionSpan, RequestLimits, RowSink, Tensor};
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 use smallvec::SmallVec;
@@ -78,12 +78,12 @@ pub struct Answer<'a> {
     pub id: Option<&'a str>,
     pub outputs: &'a [Tensor],
     /// The outputs to return, in this order.
-    pub places: &'a [Place],
+    pub places: &'a [OutputSlot],
 }
 
 /// One output of a response: its index in the model and its encoding.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct OutputSlot {
     pub output: usize,
     pub raw: bool,
     /// The region that the dialect writes the tensor to. The response then contains only its header.
@@ -92,7 +92,7 @@ pub struct Place {
 
 impl<'a> Answer<'a> {
     /// The outputs to return, in order. Skips a slot without an output.
-    pub fn each(&self) -> impl Iterator<Item = (&'a Tensor, &'a Place)> + Clone {
+    pub fn each(&self) -> impl Iterator<Item = (&'a Tensor, &'a OutputSlot)> + Clone {
         let outputs = self.outputs;
         self.places.iter().filter_map(move |place| Some((outputs.get(place.output)?, place)))
     }
@@ -129,7 +129,7 @@ pub trait Dialect {
 
 /// The options of a decision request, without its rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RowsAsk {
+pub struct RowsOptions {
     /// A single row, not a list: the response is its decision.
     pub single: bool,
     /// Return reasons for every outcome.
@@ -155,7 +155,12 @@ pub trait DecisionDialect {
     /// Parses the rows and passes them to `take` one by one.
     ///
     /// `take` stores field faults with their row. The fault returned here concerns the whole request.
-    fn rows(&self, body: &Bytes, limits: &RequestLimits, take: &mut dyn TakeRows) -> Result<RowsAsk, Fault>;
+    fn rows(
+        &self,
+        body: &Bytes,
+        limits: &RequestLimits,
+        take: &mut dyn RowSink,
+    ) -> Result<RowsOptions, Fault>;
 
     /// Encodes a response into `out`, which is empty, and splits off what it wrote. The remaining capacity is
     /// reused.
@@ -179,7 +184,7 @@ mod tests {
             data: data.clone(),
         });
         let places =
-            [(2, true), (0, false), (7, true)].map(|(output, raw)| Place { output, raw, region: None });
+            [(2, true), (0, false), (7, true)].map(|(output, raw)| OutputSlot { output, raw, region: None });
         let answer = Answer { model: "m", version: "1", id: None, outputs: &outputs, places: &places };
         let each: Vec<_> = answer.each().map(|(tensor, place)| (&*tensor.name, place.raw)).collect();
         assert_eq!(each, [("c", true), ("a", false)]);

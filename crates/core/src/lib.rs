@@ -24,11 +24,12 @@ mod tensor;
 
 pub use clock::{Clock, Nanos, nanos};
 pub use decided::{
-    Decided, DecidedBy, DecidedRow, DecisionId, Decisions, FieldFault, NoDecisionId, Reason, Remedied,
+    Decided, DecidedBy, DecidedRow, DecisionId, Decisions, FieldFault, InvalidDecisionId, Reason, Remedied,
     Remedy, RowOutcome,
 };
 pub use dialect::{
-    Answer, DecisionDialect, Dialect, InferRequest, ModelRef, Place, Protocol, RequestedOutput, RowsAsk,
+    Answer, DecisionDialect, Dialect, InferRequest, ModelRef, OutputSlot, Protocol, RequestedOutput,
+    RowsOptions,
 };
 pub use digest::{Digest, DigestError};
 pub use fault::{Blame, Fault, FaultKind, GrpcCode, Outcome};
@@ -37,10 +38,12 @@ pub use printable::printable;
 pub use priority::Priority;
 pub use private::{private_file, private_folder};
 pub use record::{CallerIndex, DecisionRecord, Meters, RunRecord, Shadow, Shadowed, Sink, WalkRecord};
-pub use recorder::{Entry, EntryKind, LaneRecorder, Recorder, Registered, Served, Ticket, Unkept};
+pub use recorder::{
+    JournalRecord, JournalUnavailable, LaneRecorder, RecordKind, Recorder, Registered, Served, Ticket,
+};
 pub use region::{Region, RegionSpan};
-pub use rights::{Access, Granted, NoRight, Right, Verb};
-pub use rows::{Scalar, TakeRows, Way, WindowOp};
+pub use rights::{Access, Granted, InvalidRight, Right, Verb};
+pub use rows::{RowRoute, RowSink, Scalar, WindowOp};
 pub use stage::Stage;
 pub use statistics::{ModelStatistics, Timed};
 pub use tensor::{DataType, Shape, Tensor, TensorData, TensorSpec};

@@ -8,12 +8,12 @@ use std::fmt::Write;
 
 /// Returns the text with control characters written as JSON escapes.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(acts) {
+    if !text.contains(is_control) {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::with_capacity(text.len() + 16);
     for character in text.chars() {
-        if acts(character) {
+        if is_control(character) {
             // Writing to a string cannot fail.
             let _ = write!(escaped, "\\u{:04x}", u32::from(character));
         } else {
@@ -24,7 +24,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 }
 
 /// Matches controls (C0, DEL, C1), line and paragraph separators, and direction marks and overrides.
-fn acts(character: char) -> bool {
+fn is_control(character: char) -> bool {
     character.is_control()
         || matches!(
             character,

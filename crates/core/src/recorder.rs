@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 /// The reason why the journal cannot store records now; a bounded label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unkept {
+pub enum JournalUnavailable {
     /// The disk is full.
     Full,
     /// More records wait to be written than may be lost.
@@ -20,16 +20,22 @@ pub enum Unkept {
     Closed,
 }
 
-impl Unkept {
-    pub const ALL: [Unkept; 5] = [Unkept::Full, Unkept::Behind, Unkept::Broken, Unkept::Gone, Unkept::Closed];
+impl JournalUnavailable {
+    pub const ALL: [JournalUnavailable; 5] = [
+        JournalUnavailable::Full,
+        JournalUnavailable::Behind,
+        JournalUnavailable::Broken,
+        JournalUnavailable::Gone,
+        JournalUnavailable::Closed,
+    ];
 
     pub const fn label(self) -> &'static str {
         match self {
-            Unkept::Full => "full",
-            Unkept::Behind => "behind",
-            Unkept::Broken => "broken",
-            Unkept::Gone => "gone",
-            Unkept::Closed => "closed",
+            JournalUnavailable::Full => "full",
+            JournalUnavailable::Behind => "behind",
+            JournalUnavailable::Broken => "broken",
+            JournalUnavailable::Gone => "gone",
+            JournalUnavailable::Closed => "closed",
         }
     }
 
@@ -40,7 +46,7 @@ impl Unkept {
 
 /// The kind of a record. The labels are stored in the log under `kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EntryKind {
+pub enum RecordKind {
     /// A decided row.
     Decision,
     /// An admitted row without a decision.
@@ -66,44 +72,44 @@ pub enum EntryKind {
     Tensors,
 }
 
-impl EntryKind {
-    pub const ALL: [EntryKind; 12] = [
-        EntryKind::Decision,
-        EntryKind::Failed,
-        EntryKind::Shadow,
-        EntryKind::Undelivered,
-        EntryKind::Outcome,
-        EntryKind::Override,
-        EntryKind::Erased,
-        EntryKind::Hold,
-        EntryKind::Release,
-        EntryKind::Served,
-        EntryKind::Registry,
-        EntryKind::Tensors,
+impl RecordKind {
+    pub const ALL: [RecordKind; 12] = [
+        RecordKind::Decision,
+        RecordKind::Failed,
+        RecordKind::Shadow,
+        RecordKind::Undelivered,
+        RecordKind::Outcome,
+        RecordKind::Override,
+        RecordKind::Erased,
+        RecordKind::Hold,
+        RecordKind::Release,
+        RecordKind::Served,
+        RecordKind::Registry,
+        RecordKind::Tensors,
     ];
 
     pub const fn label(self) -> &'static str {
         match self {
-            EntryKind::Decision => "decision",
-            EntryKind::Failed => "failed",
-            EntryKind::Shadow => "shadow",
-            EntryKind::Undelivered => "undelivered",
-            EntryKind::Outcome => "outcome",
-            EntryKind::Override => "override",
-            EntryKind::Erased => "erased",
-            EntryKind::Hold => "hold",
-            EntryKind::Release => "release",
-            EntryKind::Served => "served",
-            EntryKind::Registry => "registry",
-            EntryKind::Tensors => "tensors",
+            RecordKind::Decision => "decision",
+            RecordKind::Failed => "failed",
+            RecordKind::Shadow => "shadow",
+            RecordKind::Undelivered => "undelivered",
+            RecordKind::Outcome => "outcome",
+            RecordKind::Override => "override",
+            RecordKind::Erased => "erased",
+            RecordKind::Hold => "hold",
+            RecordKind::Release => "release",
+            RecordKind::Served => "served",
+            RecordKind::Registry => "registry",
+            RecordKind::Tensors => "tensors",
         }
     }
 }
 
 /// A record on its way to the log. Its buffers are reused.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    pub kind: EntryKind,
+pub struct JournalRecord {
+    pub kind: RecordKind,
     pub id: DecisionId,
     /// The pairs of a CBOR map, without the map header, the kind and the id.
     pub pairs: Vec<u8>,
@@ -118,10 +124,10 @@ pub struct Entry {
     pub sync: bool,
 }
 
-impl Default for Entry {
-    fn default() -> Entry {
-        Entry {
-            kind: EntryKind::Decision,
+impl Default for JournalRecord {
+    fn default() -> JournalRecord {
+        JournalRecord {
+            kind: RecordKind::Decision,
             id: DecisionId(0),
             pairs: Vec::new(),
             pairs_count: 0,
@@ -133,9 +139,9 @@ impl Default for Entry {
     }
 }
 
-impl Entry {
+impl JournalRecord {
     pub fn clear(&mut self) {
-        let Entry { pairs, input, personal, subject, .. } = self;
+        let JournalRecord { pairs, input, personal, subject, .. } = self;
         [pairs, input, personal, subject].into_iter().for_each(Vec::clear);
         (self.pairs_count, self.sync) = (0, false);
     }
@@ -148,27 +154,28 @@ pub struct Ticket(pub u64);
 /// A lane's interface to the journal. Nothing here waits.
 pub trait LaneRecorder {
     /// Reserves this many slots, or none of them.
-    fn reserve(&self, entries: usize) -> Result<(), Unkept>;
+    fn reserve(&self, records: usize) -> Result<(), JournalUnavailable>;
 
     /// Releases reserved slots that were not used.
-    fn release(&self, entries: usize);
+    fn release(&self, records: usize);
 
     /// Returns an empty record.
-    fn blank(&self) -> Box<Entry>;
+    fn blank(&self) -> Box<JournalRecord>;
 
     /// Submits a record and uses one reserved slot.
-    fn offer(&self, entry: Box<Entry>) -> Ticket;
+    fn offer(&self, record: Box<JournalRecord>) -> Ticket;
 
     /// Completes when the record and all earlier records of the lane are on disk or failed.
     ///
     /// Returns the result of this record: earlier ones may have had a different result.
-    fn poll_kept(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<Result<(), Unkept>>;
+    fn poll_durable(&self, ticket: Ticket, context: &mut Context<'_>)
+    -> Poll<Result<(), JournalUnavailable>>;
 
     /// The caller no longer waits for this record. If it does not reach the disk, a gap record counts it.
     fn orphan(&self, ticket: Ticket);
 
     /// Counts decisions answered without a record. A gap record will contain them.
-    fn missed(&self, decisions: usize, why: Unkept);
+    fn missed(&self, decisions: usize, why: JournalUnavailable);
 }
 
 /// The documents of a serving decision, which its records reference by digest.

@@ -2,7 +2,7 @@
 //!
 //! One check for all transports. Knows neither how callers are authenticated nor where rights are stored.
 
-use crate::snapshot::sound_name;
+use crate::snapshot::is_valid_name;
 use crate::{Fault, FaultKind, Stage};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -74,25 +74,25 @@ impl Right {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a right")]
-pub struct NoRight;
+pub struct InvalidRight;
 
 impl FromStr for Right {
-    type Err = NoRight;
+    type Err = InvalidRight;
 
-    fn from_str(text: &str) -> Result<Right, NoRight> {
+    fn from_str(text: &str) -> Result<Right, InvalidRight> {
         let (verb, names) = match text.split_once(':') {
             None => (text, None),
             Some((verb, names)) => (verb, Some(names)),
         };
-        let verb = Verb::ALL.into_iter().find(|known| known.label() == verb).ok_or(NoRight)?;
+        let verb = Verb::ALL.into_iter().find(|known| known.label() == verb).ok_or(InvalidRight)?;
         let names = match names {
             None => Names::All,
-            Some(_) if !verb.takes_names() => return Err(NoRight),
+            Some(_) if !verb.takes_names() => return Err(InvalidRight),
             Some("*") => Names::All,
             Some(names) => match names.strip_suffix('*') {
-                Some(prefix) if sound_name(prefix) => Names::Prefix(prefix.into()),
-                None if sound_name(names) => Names::One(names.into()),
-                _ => return Err(NoRight),
+                Some(prefix) if is_valid_name(prefix) => Names::Prefix(prefix.into()),
+                None if is_valid_name(names) => Names::One(names.into()),
+                _ => return Err(InvalidRight),
             },
         };
         Ok(Right { verb, names })
@@ -147,7 +147,7 @@ impl Access {
     }
 
     /// Returns a fault without the right. The caller must be able to see `name`.
-    pub fn demand(&self, verb: Verb, name: &str) -> Result<(), Fault> {
+    pub fn require(&self, verb: Verb, name: &str) -> Result<(), Fault> {
         if self.may(verb, name) {
             return Ok(());
         }
@@ -155,7 +155,7 @@ impl Access {
     }
 
     /// Requires a right on the whole server.
-    pub fn demand_all(&self, verb: Verb) -> Result<(), Fault> {
+    pub fn require_all(&self, verb: Verb) -> Result<(), Fault> {
         if self.may_all(verb) {
             return Ok(());
         }
@@ -163,7 +163,7 @@ impl Access {
     }
 
     /// Requires any right: for pages that every known caller may read.
-    pub fn demand_any(&self) -> Result<(), Fault> {
+    pub fn require_any(&self) -> Result<(), Fault> {
         if self.any() {
             return Ok(());
         }
@@ -200,7 +200,7 @@ mod tests {
         assert!(!some.may(Verb::Infer, "pric") && !some.may(Verb::Infer, "Price"));
         assert!(some.may_all(Verb::Metrics) && !some.may_all(Verb::Infer) && some.may_some(Verb::Infer));
         assert!(some.sees("fraud") && some.sees("price-2") && !some.sees("other"));
-        let refused = some.demand(Verb::Infer, "fraud").unwrap_err();
+        let refused = some.require(Verb::Infer, "fraud").unwrap_err();
         assert_eq!(refused.kind, FaultKind::Forbidden);
         assert!(refused.text.contains("caller 'a'") && refused.text.contains("\"infer:fraud\""));
     }
@@ -210,7 +210,7 @@ mod tests {
         let all = access(&["infer", "control:*"]);
         assert!(all.may(Verb::Infer, "x") && all.may_all(Verb::Control) && all.sees("x"));
         for none in [access(&[]), Access::none()] {
-            assert!(!none.any() && !none.sees("x") && none.demand_any().is_err());
+            assert!(!none.any() && !none.sees("x") && none.require_any().is_err());
             assert!(Verb::ALL.into_iter().all(|verb| !none.may_all(verb) && !none.may(verb, "x")));
         }
         assert!(!access(&["metrics"]).sees("x"), "the page of metrics opens no model");
@@ -222,7 +222,7 @@ mod tests {
         for text in
             ["", "Infer", "infer:", "infer:a b", "infer:*a", "infer:a**", "metrics:x", "erase:*", "run", ":a"]
         {
-            assert_eq!(text.parse::<Right>(), Err(NoRight), "{text}");
+            assert_eq!(text.parse::<Right>(), Err(InvalidRight), "{text}");
         }
     }
 }

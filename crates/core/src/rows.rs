@@ -39,7 +39,7 @@ pub enum Scalar<'a> {
 }
 
 /// Receives the rows of a request. Faults stay with their row, so that the other rows go on.
-pub trait TakeRows {
+pub trait RowSink {
     /// Starts the next row. `id` is the caller's own name for it.
     fn row(&mut self, id: Option<&str>);
 
@@ -48,17 +48,17 @@ pub trait TakeRows {
     fn field(&mut self, name: &str, value: Scalar<'_>);
 
     /// Whether rows may choose their route. Only re-evaluated files may.
-    fn takes_ways(&self) -> bool {
+    fn accepts_routes(&self) -> bool {
         false
     }
 
     /// Sets the route of the current row.
-    fn way(&mut self, _way: Way<'_>) {}
+    fn route(&mut self, _route: RowRoute<'_>) {}
 }
 
 /// A route to a decision, chosen by the row itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way<'a> {
+pub enum RowRoute<'a> {
     /// The variant with this name, whatever its share.
     Variant(&'a str),
     /// The rules only, without a score.

@@ -19,7 +19,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt;
 
-pub use check::{sound_name, sound_version};
+pub use check::{is_valid_name, is_valid_version};
 pub use signed::{Candidate, Checkpoint, Package, Signed};
 pub use source::{Bundle, SIGNATURE_FILE, SourceError};
 pub use strict::parse as strict_json;
@@ -40,7 +40,7 @@ pub const SHARE_MAX: u64 = 10_000;
 /// The longest wait, run or deadline that a document may set: ten minutes.
 pub const TIME_MS_MAX: u64 = 600_000;
 /// The shortest run limit: the watchdog does not check more often.
-pub const RUN_MS_LEAST: u64 = 10;
+pub const RUN_MS_MIN: u64 = 10;
 pub const WINDOW_MS_MAX: u64 = 1000;
 /// Limits of labels: outputs of a deployment, labels of an output, characters of a label.
 pub const LABELLED_OUTPUTS_MAX: usize = 64;

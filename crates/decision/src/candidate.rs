@@ -18,7 +18,7 @@ impl DecisionDocument {
     ///
     /// The variant gets a `share` of the rows by the usual route; as a `shadow` it runs on all of them in the
     /// background and answers none.
-    pub fn trying(
+    pub fn with_candidate(
         &self,
         candidate: &DecisionDocument,
         share: f64,
@@ -31,24 +31,24 @@ impl DecisionDocument {
         }
         let champion = self.variants.first().filter(|_| faults.0.is_empty());
         let Some(champion) = champion else { return Err(SnapshotFaults(faults.0)) };
-        let mut trying = self.clone();
+        let mut with_candidate = self.clone();
         for name in &champion.models {
             match candidate.models.iter().find(|model| model.name == *name) {
-                Some(model) => trying.models.push(renamed(model, &champion.models)),
+                Some(model) => with_candidate.models.push(renamed(model, &champion.models)),
                 None => faults.tell(format!("models.{name}"), "required, for a variant has it; but missing"),
             }
         }
-        trying.variants.push(VariantDocument {
+        with_candidate.variants.push(VariantDocument {
             name: CANDIDATE.to_owned(),
             models: champion.models.iter().map(|name| tried(name)).collect(),
             weights: champion.weights.iter().map(|(name, weight)| (tried(name), *weight)).collect(),
         });
         if shadow {
-            trying.route.shadow.push(CANDIDATE.to_owned());
+            with_candidate.route.shadow.push(CANDIDATE.to_owned());
         } else if share > 0.0 {
-            trying.route.split.insert(CANDIDATE.to_owned(), share);
+            with_candidate.route.split.insert(CANDIDATE.to_owned(), share);
         }
-        if faults.0.is_empty() { Ok(trying) } else { Err(SnapshotFaults(faults.0)) }
+        if faults.0.is_empty() { Ok(with_candidate) } else { Err(SnapshotFaults(faults.0)) }
     }
 }
 

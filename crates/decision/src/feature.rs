@@ -88,7 +88,7 @@ pub(crate) fn features(
             Some(field) => field.pii,
             None => features.iter().any(|feature: &FeaturePlan| feature.slot == slot && feature.field.pii),
         };
-        field.pii = from.as_ref().is_some_and(|from| from.tells(&personal));
+        field.pii = from.as_ref().is_some_and(|from| from.reveals(&personal));
         // Only after compiling it: an expression sees earlier features, not itself.
         let slot = fields.len() + place;
         let entry = Name { slot, kind: field.kind, values: Arc::clone(&field.values), hidden: true };
@@ -122,7 +122,7 @@ pub(crate) fn features(
 impl FeatureFrom {
     /// Whether its values reveal those of the given slots: a window over such values does, one keyed by them
     /// does not.
-    pub(crate) fn tells(&self, such: &dyn Fn(usize) -> bool) -> bool {
+    pub(crate) fn reveals(&self, such: &dyn Fn(usize) -> bool) -> bool {
         match self {
             FeatureFrom::Window { of, .. } => of.as_ref().is_some_and(|of| such(of.slot)),
             FeatureFrom::Lookup { .. } => false,

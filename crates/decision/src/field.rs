@@ -53,7 +53,7 @@ impl Constant {
 }
 
 /// A converted value; texts still belong to the caller.
-enum Taken<'a> {
+enum Accepted<'a> {
     Plain(Value),
     Text(&'a str),
 }
@@ -82,20 +82,20 @@ impl Field {
     /// or seconds since 1970; a bool accepts bools; texts and categories accept texts.
     pub(crate) fn take(&self, value: Scalar<'_>, rows: &mut Rows) -> Option<Value> {
         self.fit(value).map(|taken| match taken {
-            Taken::Plain(value) => value,
-            Taken::Text(text) => Value::Text(rows.keep(text)),
+            Accepted::Plain(value) => value,
+            Accepted::Text(text) => Value::Text(rows.keep(text)),
         })
     }
 
     /// Converts a constant of the document.
     pub(crate) fn constant(&self, value: Scalar<'_>) -> Option<Constant> {
         self.fit(value).map(|taken| match taken {
-            Taken::Plain(value) => Constant::Plain(value),
-            Taken::Text(text) => Constant::Text(text.into()),
+            Accepted::Plain(value) => Constant::Plain(value),
+            Accepted::Text(text) => Constant::Text(text.into()),
         })
     }
 
-    fn fit<'a>(&self, value: Scalar<'a>) -> Option<Taken<'a>> {
+    fn fit<'a>(&self, value: Scalar<'a>) -> Option<Accepted<'a>> {
         let plain = match (self.kind, value) {
             (Kind::Bool, Scalar::Bool(value)) => Value::Bool(value),
             (Kind::Int, Scalar::Int(value)) => Value::Int(self.in_range(value as f64).map(|_| value)?),
@@ -105,11 +105,11 @@ impl Field {
             (Kind::Time, value) => Value::Time(self.time(value)?),
             (Kind::Category, Scalar::Text(text)) => Value::Category(self.place_of(text)?),
             (Kind::Text, Scalar::Text(text)) if text.len() <= self.length_max => {
-                return Some(Taken::Text(text));
+                return Some(Accepted::Text(text));
             }
             _ => return None,
         };
-        Some(Taken::Plain(plain))
+        Some(Accepted::Plain(plain))
     }
 
     /// The index of a category value, or of its replacement.

@@ -48,7 +48,7 @@ pub use reasons::{Ablation, AdverseEnd, Explainer, Linear, ReasonTable, Trees, W
 pub use record::RecordPlan;
 pub use remedy::{Remedies, Remedy};
 pub use route::{RoutePlan, Variant, unit};
-pub use rows::{FeatureFact, Origin, RowWay, Rows};
+pub use rows::{ChosenRoute, FeatureFact, Origin, Rows};
 pub use scores::Scores;
 pub use slot::{KeyBuffer, Slot};
 pub use tensors::row_numbers;

@@ -94,7 +94,7 @@ impl Policy {
     }
 
     /// Evaluates a row. Without a score, the rules alone decide.
-    pub fn judge(&self, rows: &Rows, row: usize, score: Option<f64>) -> Result<Verdict, GuardFault> {
+    pub fn evaluate(&self, rows: &Rows, row: usize, score: Option<f64>) -> Result<Verdict, GuardFault> {
         let mut told = None;
         if let Some(score) = score {
             self.guards.score(score)?;

@@ -5,12 +5,12 @@
 use crate::field::{Field, shown};
 use crate::nearest::did_you_mean;
 use crate::program::Program;
-use crate::rows::{FeatureFact, Origin, RowWay, Rows};
+use crate::rows::{ChosenRoute, FeatureFact, Origin, Rows};
 use crate::schema::NAME_BYTES_MAX;
 use crate::value::Value;
 use crate::{feature::FEATURES_MAX, schema::FIELDS_MAX};
 use bytestring::ByteString;
-use flyball_core::{FieldFault, Scalar, TakeRows, Way};
+use flyball_core::{FieldFault, RowRoute, RowSink, Scalar};
 
 /// Maximum faults reported for one row.
 const ROW_FAULTS_MAX: usize = 16;
@@ -102,7 +102,7 @@ impl<'r> RowReader<'r> {
     }
 }
 
-impl TakeRows for RowReader<'_> {
+impl RowSink for RowReader<'_> {
     fn row(&mut self, id: Option<&str>) {
         self.end_row();
         self.rows.push(id);
@@ -139,17 +139,17 @@ impl TakeRows for RowReader<'_> {
         }
     }
 
-    fn takes_ways(&self) -> bool {
+    fn accepts_routes(&self) -> bool {
         self.given
     }
 
-    fn way(&mut self, way: Way<'_>) {
+    fn route(&mut self, route: RowRoute<'_>) {
         let Some(row) = self.rows.len().checked_sub(1) else { return };
         let variants = &self.program.variants;
-        match way {
-            Way::Rules => self.rows.set_way(row, RowWay::Rules),
-            Way::Variant(name) => match variants.iter().position(|variant| *variant.name == *name) {
-                Some(variant) => self.rows.set_way(row, RowWay::Variant(variant)),
+        match route {
+            RowRoute::Rules => self.rows.set_route(row, ChosenRoute::Rules),
+            RowRoute::Variant(name) => match variants.iter().position(|variant| *variant.name == *name) {
+                Some(variant) => self.rows.set_route(row, ChosenRoute::Variant(variant)),
                 None => {
                     let near = did_you_mean(name, variants.iter().map(|variant| &*variant.name));
                     self.fault("as", shown(Scalar::Text(name)), format!("a variant of the decision{near}"));

@@ -110,8 +110,8 @@ fn masked_features(fields: &[bool], features: &[FeaturePlan]) -> Vec<bool> {
             Some(masked) => *masked,
             None => features.iter().zip(&masked).any(|(before, masked)| before.slot == slot && *masked),
         };
-        let tells = feature.from.tells(&such);
-        masked.push(tells);
+        let reveals = feature.from.reveals(&such);
+        masked.push(reveals);
     }
     masked
 }

@@ -44,7 +44,7 @@ pub struct FeatureFact {
 
 /// A route that a row chose itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowWay {
+pub enum ChosenRoute {
     Variant(usize),
     Rules,
 }
@@ -58,7 +58,7 @@ pub struct Rows {
     text: String,
     ids: Vec<Option<TextRef>>,
     /// Rows that chose a route, in row order.
-    ways: Vec<(u32, RowWay)>,
+    routes: Vec<(u32, ChosenRoute)>,
     /// In row order.
     faults: Vec<(u32, FieldFault)>,
 }
@@ -71,18 +71,18 @@ impl Rows {
         self.facts.clear();
         self.text.clear();
         self.ids.clear();
-        self.ways.clear();
+        self.routes.clear();
         self.faults.clear();
     }
 
-    pub(crate) fn set_way(&mut self, row: usize, way: RowWay) {
-        self.ways.push((row as u32, way));
+    pub(crate) fn set_route(&mut self, row: usize, route: ChosenRoute) {
+        self.routes.push((row as u32, route));
     }
 
     /// The route that a row chose itself.
-    pub fn way(&self, row: usize) -> Option<RowWay> {
-        let place = self.ways.partition_point(|&(of, _)| (of as usize) < row);
-        self.ways.get(place).filter(|(of, _)| *of as usize == row).map(|(_, way)| *way)
+    pub fn route(&self, row: usize) -> Option<ChosenRoute> {
+        let place = self.routes.partition_point(|&(of, _)| (of as usize) < row);
+        self.routes.get(place).filter(|(of, _)| *of as usize == row).map(|(_, route)| *route)
     }
 
     /// Adds a row with all values missing.

@@ -6,7 +6,7 @@
 use crate::model::{Feed, InputPlan, ModelPlan};
 use crate::rows::Rows;
 use crate::scores::Scores;
-use crate::transform::{Frame, Scratch, Transforms, Words};
+use crate::transform::{Frame, Scratch, TextPool, Transforms};
 use bytes::{BufMut, BytesMut};
 use flyball_core::{DataType, Fault, FaultKind, Shape, Stage, Tensor, TensorData};
 use half::{bf16, f16};
@@ -61,7 +61,7 @@ impl Source<'_> {
     ) {
         match &mut tensor.data {
             TensorData::Strings(texts) => {
-                let words = Words::new(self.transforms, self.rows, frame);
+                let words = TextPool::new(self.transforms, self.rows, frame);
                 for place in 0..which.len() {
                     texts.extend(input.columns.iter().map(|feed| match feed {
                         Feed::Text(column) => {

@@ -14,7 +14,7 @@ mod numbers;
 mod step;
 
 pub(crate) use build::{Column, Register};
-pub(crate) use frame::{Frame, Words};
+pub(crate) use frame::{Frame, TextPool};
 
 use crate::document::TransformDocument;
 use crate::faults::Faults;

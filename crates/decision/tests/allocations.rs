@@ -3,7 +3,7 @@
 //! Counted by the test binary's allocator, which forwards to the system's.
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test, and the line says enough")]
 
-use flyball_core::{DataType, Scalar, TakeRows, Tensor, TensorData, TensorSpec};
+use flyball_core::{DataType, RowSink, Scalar, Tensor, TensorData, TensorSpec};
 use flyball_decision::{DecisionDocument, ModelFacts, Program, Rows, Scores, Scratch};
 use serde_json::json;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -104,7 +104,7 @@ fn decide(program: &Program, memory: &mut Memory, answer: &[Tensor]) {
     for row in 0..2 {
         let variant = program.route.choose(rows, row, 7);
         let score = program.score(variant, row, scores);
-        program.policy.judge(rows, row, Some(score)).unwrap();
+        program.policy.evaluate(rows, row, Some(score)).unwrap();
     }
 }
 

@@ -80,11 +80,11 @@ fn judging_with_every_kind_of_rule_allocates_nothing() {
         rows.set(row, slot, value);
     }
     // The first use of a pattern allocates its memory.
-    let first = policy.judge(&rows, row, Some(0.4)).unwrap();
+    let first = policy.evaluate(&rows, row, Some(0.4)).unwrap();
     assert_eq!(first.fired.as_slice(), [1, 2, 3, 4]);
     let before = COUNT.get();
     policy.inputs_guarded(&rows, row).unwrap();
-    let again = policy.judge(&rows, row, Some(0.4)).unwrap();
+    let again = policy.evaluate(&rows, row, Some(0.4)).unwrap();
     assert_eq!(COUNT.get() - before, 0);
     assert_eq!(again, first);
 }

@@ -29,7 +29,7 @@ pub(crate) enum Denied {
 
 /// The memory of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct RunMemory {
     pub(crate) peak_bytes: u64,
     pub(crate) denied: Option<Denied>,
 }
@@ -55,7 +55,7 @@ thread_local! {
 
 /// Runs `work` within a budget and returns its memory use. Loads are not limited here: they are checked as a
 /// whole.
-pub(crate) fn within<T>(budget: MemoryBudget, work: impl FnOnce() -> T) -> (T, Taken) {
+pub(crate) fn within<T>(budget: MemoryBudget, work: impl FnOnce() -> T) -> (T, RunMemory) {
     RUN.with(|run| {
         run.budget.set(budget);
         run.used.set(0);
@@ -63,7 +63,7 @@ pub(crate) fn within<T>(budget: MemoryBudget, work: impl FnOnce() -> T) -> (T, T
         run.denied.set(None);
         let done = work();
         run.budget.set(MemoryBudget::UNLIMITED);
-        (done, Taken { peak_bytes: run.peak.get(), denied: run.denied.get() })
+        (done, RunMemory { peak_bytes: run.peak.get(), denied: run.denied.get() })
     })
 }
 

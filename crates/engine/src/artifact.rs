@@ -36,7 +36,7 @@ impl Artifact {
         let limits = ScanLimits::default();
         let opened = PlainFile::open(&path)?;
         limits.file(opened.size_bytes)?;
-        let beside = wanted.external_data.iter().map(|file| PlainFile::open_beside(&path, &file.name));
+        let beside = wanted.external_data.iter().map(|file| PlainFile::open_sibling(&path, &file.name));
         let beside = beside.filter_map(Result::ok).map(|file| file.size_bytes).sum::<u64>();
         memory.room_for(opened.size_bytes.saturating_add(beside))?;
         let model = verified(opened, &file_name(&path), &wanted.digest)?;
@@ -45,7 +45,7 @@ impl Artifact {
         for (name, &needs) in &facts.external_data {
             let listed = wanted.external_data.iter().find(|file| file.name == *name);
             let listed = listed.ok_or_else(|| Refusal::ExternalDataUnlisted(name.clone()))?;
-            let opened = PlainFile::open_beside(&path, name)?;
+            let opened = PlainFile::open_sibling(&path, name)?;
             reaches(name, opened.size_bytes, needs)?;
             external_data.push((name.clone(), verified(opened, name, &listed.digest)?.into()));
         }
@@ -78,7 +78,7 @@ pub fn digest_files(path: &Path) -> Result<(ArtifactFile, Vec<ArtifactFile>, Sca
         ArtifactFile { name: file_name(path), digest: Digest::of(&bytes), size_bytes: bytes.len() as u64 };
     let mut files = Vec::new();
     for (name, &needs) in &facts.external_data {
-        let opened = PlainFile::open_beside(path, name)?;
+        let opened = PlainFile::open_sibling(path, name)?;
         reaches(name, opened.size_bytes, needs)?;
         let digest = Digest::of_reader(opened.pieces()).map_err(|cause| opened.unreadable(cause))?;
         files.push(ArtifactFile { name: name.clone(), digest, size_bytes: opened.size_bytes });
@@ -90,14 +90,14 @@ pub fn digest_files(path: &Path) -> Result<(ArtifactFile, Vec<ArtifactFile>, Sca
 pub fn scan_file(path: &Path, limits: &ScanLimits) -> Result<ScanFacts, Refusal> {
     let (_, facts) = scanned(path, limits)?;
     for (name, &needs) in &facts.external_data {
-        reaches(name, PlainFile::open_beside(path, name)?.size_bytes, needs)?;
+        reaches(name, PlainFile::open_sibling(path, name)?.size_bytes, needs)?;
     }
     Ok(facts)
 }
 
 /// Copies an external data file of a model with the same checks as a load. Replaces `target`.
-pub fn copy_beside(model: &Path, name: &str, target: &Path) -> Result<(), Refusal> {
-    let opened = PlainFile::open_beside(model, name)?;
+pub fn copy_sibling(model: &Path, name: &str, target: &Path) -> Result<(), Refusal> {
+    let opened = PlainFile::open_sibling(model, name)?;
     let unwritable = |cause| Refusal::Unwritable { path: target.to_owned(), cause };
     let file = OpenOptions::new().write(true).create(true).truncate(true).open(target);
     std::io::copy(&mut opened.pieces(), &mut file.map_err(unwritable)?).map_err(unwritable)?;

@@ -5,7 +5,7 @@
 //! but it always gets some time, so it may hold a lock that a lane needs.
 
 /// Gives the calling thread the idle policy, if supported. It cannot be undone without a privilege.
-pub fn give_way() {
+pub fn set_idle_policy() {
     #[cfg(target_os = "linux")]
     // SAFETY: the call takes a policy and its own parameter block, changes only the calling thread's
     // scheduling, and has no effect if it fails.
@@ -16,7 +16,7 @@ pub fn give_way() {
 }
 
 /// Gives the calling thread the lowest nice priority, if supported.
-pub fn be_nice() {
+pub fn set_lowest_priority() {
     const NICEST: libc::c_int = 19;
     #[cfg(target_os = "linux")]
     // SAFETY: takes plain numbers; on Linux, process 0 is the calling thread alone. Has no effect if it
@@ -37,7 +37,7 @@ mod tests {
         let own = || unsafe { (libc::sched_getscheduler(0), libc::getpriority(libc::PRIO_PROCESS, 0)) };
         let before = own();
         let nice = std::thread::spawn(move || {
-            be_nice();
+            set_lowest_priority();
             own()
         });
         assert_eq!(nice.join().unwrap(), (libc::SCHED_OTHER, 19));
@@ -48,7 +48,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_thread_that_gives_way_has_the_idle_policy() {
         let policy = std::thread::spawn(|| {
-            give_way();
+            set_idle_policy();
             // SAFETY: queries the calling thread's own policy.
             unsafe { libc::sched_getscheduler(0) }
         });

@@ -17,7 +17,7 @@ mod serve;
 pub use hosted::{HostedModel, ReadModel};
 pub use process::HostError;
 pub use prove::{ModelHosts, ProbeLimits};
-pub(crate) use prove::{Proof, ProofAsk};
+pub(crate) use prove::{Proof, ProofRequest};
 pub use serve::serve_models;
 
 use std::ffi::OsString;

@@ -1,12 +1,12 @@
 //! Loading: verified bytes → sessions → probe → warm-up. Runs on a loader thread and must not touch a lane.
 
-use crate::host::{Proof, ProofAsk};
+use crate::host::{Proof, ProofRequest};
 use crate::latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 use crate::memory::{MemoryBudget, resident_bytes};
 use crate::probe::{Batching, probe};
-use crate::runner::{Runner, SessionOptions, Voice};
-use crate::sample::MadeUp;
-use crate::witness::{Witnesses, join};
+use crate::reference_rows::{ReferenceRows, join};
+use crate::runner::{LogLevel, Runner, SessionOptions};
+use crate::sample::SampleRows;
 use crate::{Artifact, ModelHosts, Refusal, Runtime, Signature, Stopper};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ impl Runtime {
         leaving: &dyn Fn() -> bool,
     ) -> Result<LoadedModel, Refusal> {
         let session = &SessionOptions::default();
-        let ask = ProofAsk { rows_max: options.rows_max, session, memory: options.memory, leaving };
+        let ask = ProofRequest { rows_max: options.rows_max, session, memory: options.memory, leaving };
         let proof = hosts.prove(self, &artifact, &ask)?;
         let runtime = self.clone();
         hosts.within(leaving, move || runtime.load_proven(&artifact, options, &proof))
@@ -57,7 +57,7 @@ impl Runtime {
         hosts: &ModelHosts,
     ) -> Result<Batching, Refusal> {
         let (session, memory) = (&SessionOptions::default(), MemoryBudget::UNLIMITED);
-        let ask = ProofAsk { rows_max, session, memory, leaving: &|| false };
+        let ask = ProofRequest { rows_max, session, memory, leaving: &|| false };
         hosts.prove(self, artifact, &ask).map(|proof| proof.batching())
     }
 
@@ -68,10 +68,10 @@ impl Runtime {
         proof: &Proof,
     ) -> Result<LoadedModel, Refusal> {
         let before = resident_bytes();
-        let prober = Runner::new(self, artifact, Voice::Warnings)?;
+        let prober = Runner::new(self, artifact, LogLevel::Warnings)?;
         proof.fits(prober.signature())?;
         let signature = Arc::clone(prober.signature());
-        let made_up = proof.rows().map(|(length, count)| MadeUp::of(&signature, length, count));
+        let sample_rows = proof.rows().map(|(length, count)| SampleRows::of(&signature, length, count));
         let session_bytes = resident_bytes().saturating_sub(before).max(artifact.size_bytes());
         let affordable = options.memory.sessions(artifact.size_bytes(), session_bytes);
         if affordable == 0 {
@@ -80,17 +80,17 @@ impl Runtime {
         let count = affordable.min(options.runners).max(1);
         let mut runners = Vec::with_capacity(count);
         for _ in 0..count {
-            let mut runner = Runner::new(self, artifact, Voice::ErrorsOnly)?;
-            if let Some(made_up) = &made_up {
-                join(&mut runner, &made_up.batch(1));
+            let mut runner = Runner::new(self, artifact, LogLevel::ErrorsOnly)?;
+            if let Some(sample_rows) = &sample_rows {
+                join(&mut runner, &sample_rows.batch(1));
                 let warm = runner.run(&mut Vec::new());
                 warm.map_err(|error| Refusal::Runtime(format!("the warm-up run failed: {error}")))?;
             }
             runners.push(runner);
         }
         let batching = proof.batching();
-        let row_elements = made_up.as_ref().and_then(|made_up| made_up.row_elements(&signature));
-        let surveyor = Surveyor { prober, made_up, rows_max: batching.rows_max };
+        let row_elements = sample_rows.as_ref().and_then(|sample_rows| sample_rows.row_elements(&signature));
+        let surveyor = Surveyor { prober, sample_rows, rows_max: batching.rows_max };
         let latency = LatencyTable::of(proof.points());
         Ok(LoadedModel { signature, batching, runners, latency, row_elements, surveyor })
     }
@@ -102,8 +102,8 @@ impl Runtime {
         rows_max: usize,
         options: &SessionOptions,
     ) -> Result<Probed, Refusal> {
-        let mut prober = Runner::with(self, artifact, Voice::Warnings, options)?;
-        let (witnesses, (batching, points)) = match Witnesses::find(&mut prober) {
+        let mut prober = Runner::with(self, artifact, LogLevel::Warnings, options)?;
+        let (witnesses, (batching, points)) = match ReferenceRows::find(&mut prober) {
             Ok(witnesses) => {
                 let probed = probe(&witnesses, &mut prober, rows_max);
                 (Some(witnesses), probed)
@@ -121,7 +121,7 @@ impl Runtime {
 /// The results of probing, and the session that was probed.
 pub(crate) struct Probed {
     pub(crate) prober: Runner,
-    pub(crate) witnesses: Option<Witnesses>,
+    pub(crate) witnesses: Option<ReferenceRows>,
     pub(crate) batching: Batching,
     pub(crate) points: Vec<LatencyPoint>,
 }
@@ -129,7 +129,7 @@ pub(crate) struct Probed {
 /// Fills a model's latency table in the background, on the probed session.
 pub struct Surveyor {
     prober: Runner,
-    made_up: Option<MadeUp>,
+    sample_rows: Option<SampleRows>,
     rows_max: usize,
 }
 
@@ -146,8 +146,8 @@ impl Surveyor {
 
     /// Measures runs of each size for [`LatencyTable::fill`]. None: a run failed, or `stop` returned true.
     pub fn survey(mut self, stop: &dyn Fn() -> bool) -> Option<Vec<LatencyPoint>> {
-        let made_up = self.made_up.take()?;
-        let measured = |rows| if stop() { None } else { measure(&mut self.prober, &made_up, rows) };
+        let sample_rows = self.sample_rows.take()?;
+        let measured = |rows| if stop() { None } else { measure(&mut self.prober, &sample_rows, rows) };
         sizes(self.rows_max).into_iter().map(measured).collect()
     }
 }
@@ -160,8 +160,8 @@ pub(crate) fn sizes(rows_max: usize) -> Vec<usize> {
     sizes
 }
 
-fn measure(runner: &mut Runner, made_up: &MadeUp, rows: usize) -> Option<LatencyPoint> {
-    join(runner, &made_up.batch(rows));
+fn measure(runner: &mut Runner, sample_rows: &SampleRows, rows: usize) -> Option<LatencyPoint> {
+    join(runner, &sample_rows.batch(rows));
     let mut outputs = Vec::new();
     let began = Instant::now();
     let mut runs_us = Vec::with_capacity(RUNS_MAX);

@@ -30,7 +30,7 @@ impl MemoryBudget {
         // Memory that counters miss: small blocks, socket buffers, page tables, and growth since the last
         // refresh.
         let spare = self.bytes_max / 16;
-        let used = BESIDE.load(Relaxed).saturating_add(LARGE.load(Relaxed));
+        let used = OTHER.load(Relaxed).saturating_add(LARGE.load(Relaxed));
         used.saturating_add(bytes) <= self.bytes_max - spare
     }
 
@@ -64,7 +64,7 @@ const LARGE_RUN_BYTES: u64 = 32 << 20;
 /// Bytes of the sessions' large blocks.
 static LARGE: AtomicU64 = AtomicU64::new(0);
 /// Other resident memory at the last refresh.
-static BESIDE: AtomicU64 = AtomicU64::new(0);
+static OTHER: AtomicU64 = AtomicU64::new(0);
 static LARGE_RUN_ENDED: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn count_large(bytes: u64) {
@@ -101,7 +101,7 @@ pub fn large_run_ended() -> bool {
 /// lane.
 pub fn look() -> u64 {
     let resident = resident_bytes();
-    BESIDE.store(resident.saturating_sub(LARGE.load(Relaxed)), Relaxed);
+    OTHER.store(resident.saturating_sub(LARGE.load(Relaxed)), Relaxed);
     resident
 }
 

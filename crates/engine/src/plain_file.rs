@@ -26,7 +26,7 @@ impl PlainFile {
 
     /// Opens a file next to the model, which the model chose. `name` is a plain file name; a link is
     /// rejected.
-    pub(crate) fn open_beside(model: &Path, name: &str) -> Result<PlainFile, Refusal> {
+    pub(crate) fn open_sibling(model: &Path, name: &str) -> Result<PlainFile, Refusal> {
         let folder = match model.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -95,10 +95,10 @@ mod tests {
         std::fs::write(folder.path().join("real.bin"), b"1234").unwrap();
         for (name, target) in [("inside", "real.bin"), ("outside", "/etc/passwd"), ("nowhere", "missing")] {
             symlink(target, folder.path().join(name)).unwrap();
-            let refused = PlainFile::open_beside(&model, name).err().expect("it is refused");
+            let refused = PlainFile::open_sibling(&model, name).err().expect("it is refused");
             assert!(matches!(refused, Refusal::ExternalDataLink(_)), "{name}: {refused}");
         }
-        assert_eq!(PlainFile::open_beside(&model, "real.bin").unwrap().read().unwrap(), b"1234");
+        assert_eq!(PlainFile::open_sibling(&model, "real.bin").unwrap().read().unwrap(), b"1234");
     }
 
     #[test]
@@ -108,7 +108,7 @@ mod tests {
         rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
         std::fs::create_dir(folder.path().join("sub")).unwrap();
         for name in ["pipe", "sub"] {
-            let refused = PlainFile::open_beside(&model, name).err().expect("it is refused");
+            let refused = PlainFile::open_sibling(&model, name).err().expect("it is refused");
             assert!(matches!(refused, Refusal::NotAFile(_)), "{name}: {refused}");
         }
         for path in [pipe.as_path(), Path::new("/dev/zero")] {
@@ -122,7 +122,7 @@ mod tests {
         let (folder, model) = folder();
         let data = folder.path().join("w.bin");
         std::fs::write(&data, b"good").unwrap();
-        let opened = PlainFile::open_beside(&model, "w.bin").unwrap();
+        let opened = PlainFile::open_sibling(&model, "w.bin").unwrap();
         std::fs::remove_file(&data).unwrap();
         symlink("/etc/passwd", &data).unwrap();
         assert_eq!(opened.read().unwrap(), b"good");
@@ -134,7 +134,7 @@ mod tests {
         for (name, later) in [("grows", b"123456".as_slice()), ("shrinks", b"1")] {
             let path = folder.path().join(name);
             std::fs::write(&path, b"1234").unwrap();
-            let opened = PlainFile::open_beside(&model, name).unwrap();
+            let opened = PlainFile::open_sibling(&model, name).unwrap();
             std::fs::write(&path, later).unwrap();
             assert!(matches!(opened.read(), Err(Refusal::Changing(_))), "{name}");
         }

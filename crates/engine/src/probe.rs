@@ -15,8 +15,8 @@
 //! shown a difference. They cannot all be tried; set `batch_rows_max` to 1 to be sure.
 
 use crate::latency::LatencyPoint;
+use crate::reference_rows::ReferenceRows;
 use crate::runner::Runner;
-use crate::witness::Witnesses;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::time::{Duration, Instant};
 
@@ -67,7 +67,7 @@ pub(crate) fn ran_out_of_time(reason: &str) -> bool {
 
 /// How many rows may share a run, and how long the probe's runs took.
 pub(crate) fn probe(
-    witnesses: &Witnesses,
+    witnesses: &ReferenceRows,
     runner: &mut Runner,
     rows_max: usize,
 ) -> (Batching, Vec<LatencyPoint>) {
@@ -87,7 +87,7 @@ pub(crate) fn probe(
 }
 
 fn every_size(
-    witnesses: &Witnesses,
+    witnesses: &ReferenceRows,
     runner: &mut Runner,
     rows_max: usize,
     points: &mut Vec<LatencyPoint>,
@@ -113,18 +113,19 @@ fn every_size(
 }
 
 /// Lowers the batch size to what other lengths of the free axes confirm.
-fn other_lengths(first: &Witnesses, runner: &mut Runner, mut batching: Batching) -> Batching {
+fn other_lengths(first: &ReferenceRows, runner: &mut Runner, mut batching: Batching) -> Batching {
     let began = Instant::now();
-    let elements_max = (batching.rows_max * first.made_up().elements()).max(LENGTHS_ELEMENTS);
-    for length in LENGTHS.into_iter().filter(|&length| length != first.made_up().length()) {
+    let elements_max = (batching.rows_max * first.sample_rows().elements()).max(LENGTHS_ELEMENTS);
+    for length in LENGTHS.into_iter().filter(|&length| length != first.sample_rows().length()) {
         if !batching.on() || began.elapsed() > LENGTHS_TIME_MAX {
             break;
         }
         // Some models do not run at every length. Then no result could change.
-        let Ok(witnesses) = Witnesses::of_length(runner, length) else { continue };
+        let Ok(witnesses) = ReferenceRows::of_length(runner, length) else { continue };
         let mut equal = 1;
         for rows in some_sizes(batching.rows_max) {
-            if began.elapsed() > LENGTHS_TIME_MAX || rows * witnesses.made_up().elements() > elements_max {
+            if began.elapsed() > LENGTHS_TIME_MAX || rows * witnesses.sample_rows().elements() > elements_max
+            {
                 break;
             }
             match witnesses.equal_at(runner, rows) {
@@ -146,9 +147,9 @@ fn some_sizes(rows_max: usize) -> impl Iterator<Item = usize> {
     [2, 3].into_iter().chain(doubling).take_while(move |&rows| rows < rows_max).chain([rows_max])
 }
 
-fn reason(runner: &Runner, witnesses: &Witnesses, rows: usize, found: &str) -> String {
+fn reason(runner: &Runner, witnesses: &ReferenceRows, rows: usize, found: &str) -> String {
     if runner.signature().has_free_axes() {
-        format!("with {rows} rows in a run and free axes of {}, {found}", witnesses.made_up().length())
+        format!("with {rows} rows in a run and free axes of {}, {found}", witnesses.sample_rows().length())
     } else {
         format!("with {rows} rows in a run, {found}")
     }

@@ -46,7 +46,7 @@ pub struct Runner {
 /// Lanes' sessions are quiet: some converted models warn at every run, and ONNX Runtime would format a line
 /// for each. The probing session logs everything.
 #[derive(Clone, Copy)]
-pub(crate) enum Voice {
+pub(crate) enum LogLevel {
     Warnings,
     ErrorsOnly,
 }
@@ -76,7 +76,7 @@ impl Runner {
     pub(crate) fn new(
         runtime: &Runtime,
         artifact: &crate::Artifact,
-        voice: Voice,
+        voice: LogLevel,
     ) -> Result<Runner, Refusal> {
         Runner::with(runtime, artifact, voice, &SessionOptions::default())
     }
@@ -84,7 +84,7 @@ impl Runner {
     pub(crate) fn with(
         runtime: &Runtime,
         artifact: &crate::Artifact,
-        voice: Voice,
+        voice: LogLevel,
         options: &SessionOptions,
     ) -> Result<Runner, Refusal> {
         let refuse = |error: ort::Error| Refusal::from_ort(&error);
@@ -175,12 +175,12 @@ pub const INTER_THREADS: usize = 1;
 fn session(
     runtime: &Runtime,
     artifact: &crate::Artifact,
-    voice: Voice,
+    voice: LogLevel,
     options: &SessionOptions,
 ) -> ort::Result<Session> {
     let level = match voice {
-        Voice::Warnings => ort::logging::LogLevel::Warning,
-        Voice::ErrorsOnly => ort::logging::LogLevel::Error,
+        LogLevel::Warnings => ort::logging::LogLevel::Warning,
+        LogLevel::ErrorsOnly => ort::logging::LogLevel::Error,
     };
     let graph = match options.graph {
         GraphLevel::Off => GraphOptimizationLevel::Disable,

@@ -31,24 +31,24 @@ impl Seeded {
 const SPREADS: [f64; 4] = [1.0, 100.0, 0.01, 7.0];
 
 /// Sample rows, equal in every process: derived from the signature, a length and their number.
-pub(crate) struct MadeUp {
+pub(crate) struct SampleRows {
     seeded: Seeded,
     length: i64,
     rows: Vec<Vec<Tensor>>,
 }
 
-impl MadeUp {
+impl SampleRows {
     /// No rows yet. Free axes other than the first get `length`.
-    pub(crate) fn new(length: i64) -> MadeUp {
-        MadeUp { seeded: Seeded::new(1), length, rows: Vec::new() }
+    pub(crate) fn new(length: i64) -> SampleRows {
+        SampleRows { seeded: Seeded::new(1), length, rows: Vec::new() }
     }
 
-    pub(crate) fn of(signature: &Signature, length: i64, count: usize) -> MadeUp {
-        let mut made_up = MadeUp::new(length);
+    pub(crate) fn of(signature: &Signature, length: i64, count: usize) -> SampleRows {
+        let mut sample_rows = SampleRows::new(length);
         for _ in 0..count {
-            made_up.add(signature);
+            sample_rows.add(signature);
         }
-        made_up
+        sample_rows
     }
 
     /// Generates one more row.

@@ -17,9 +17,9 @@ mod wire;
 use crate::Refusal;
 use crate::declared::{self, DeclaredTensor, ValueInfoProto};
 use functions::{Expansion, FunctionId};
-use graph::Inside;
+use graph::GraphContext;
 use prost::Message;
-use refusal::{At, Trouble};
+use refusal::{At, ScanError};
 pub use refusal::{Finding, ScanRefusal};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -117,7 +117,7 @@ struct Scan<'a> {
     facts: ScanFacts,
 }
 
-fn scan(bytes: &[u8], limits: &ScanLimits) -> Result<ScanFacts, Trouble> {
+fn scan(bytes: &[u8], limits: &ScanLimits) -> Result<ScanFacts, ScanError> {
     if bytes.is_empty() {
         return Err(Finding::malformed("the file is empty"));
     }
@@ -127,7 +127,7 @@ fn scan(bytes: &[u8], limits: &ScanLimits) -> Result<ScanFacts, Trouble> {
     let model = Model::read(Piece { bytes, at: 0 }, limits)?;
     let graph = model.graph.ok_or_else(|| Finding::malformed("it has no graph"))?;
     let mut scan = Scan { limits, functions: functions::named(&model.functions)?, facts: model.facts };
-    let mut inside = Inside::default();
+    let mut inside = GraphContext::default();
     scan.graph(graph, &mut inside)?;
     let bodies = model.functions.iter().enumerate();
     let bodies =
@@ -149,7 +149,7 @@ struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    fn read(piece: Piece<'a>, limits: &ScanLimits) -> Result<Model<'a>, Trouble> {
+    fn read(piece: Piece<'a>, limits: &ScanLimits) -> Result<Model<'a>, ScanError> {
         let mut model = Model { graph: None, functions: Vec::new(), facts: ScanFacts::default() };
         let (mut graph, mut entries) = (Once::default(), 0);
         let (mut producer, mut version) = (String::new(), String::new());
@@ -186,7 +186,7 @@ impl<'a> Model<'a> {
     }
 }
 
-fn opset(piece: Piece<'_>) -> Result<Opset, Trouble> {
+fn opset(piece: Piece<'_>) -> Result<Opset, ScanError> {
     let (mut domain, mut version) = (String::new(), 0);
     for field in piece.fields() {
         match field? {
@@ -199,7 +199,7 @@ fn opset(piece: Piece<'_>) -> Result<Opset, Trouble> {
 }
 
 /// `ort_config` contains session options, including libraries of custom operators, for servers that obey it.
-fn metadata(piece: Piece<'_>) -> Result<(), Trouble> {
+fn metadata(piece: Piece<'_>) -> Result<(), ScanError> {
     let (key, value) = tensor::entry(piece)?;
     let lower = key.to_ascii_lowercase();
     let library =
@@ -211,7 +211,7 @@ fn metadata(piece: Piece<'_>) -> Result<(), Trouble> {
 }
 
 /// Inputs and outputs, without the weights that older files list among the inputs.
-fn declare(graph: Piece<'_>, facts: &mut ScanFacts) -> Result<(), Trouble> {
+fn declare(graph: Piece<'_>, facts: &mut ScanFacts) -> Result<(), ScanError> {
     let (mut inputs, mut outputs, mut weights) = (Vec::new(), Vec::new(), HashSet::new());
     let inputs_max = facts.initialisers + DECLARED_MAX;
     for field in graph.fields() {
@@ -239,14 +239,14 @@ fn declare(graph: Piece<'_>, facts: &mut ScanFacts) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn declared(piece: Piece<'_>) -> Result<DeclaredTensor, Trouble> {
+fn declared(piece: Piece<'_>) -> Result<DeclaredTensor, ScanError> {
     let length = piece.bytes.len() as u64;
     over("bytes of an input's declaration", length, DECLARED_BYTES_MAX, "export the model again")?;
     let value = ValueInfoProto::decode(piece.bytes).map_err(|error| Finding::malformed(error.to_string()))?;
     Ok(declared::tensor(&value))
 }
 
-fn name(piece: Piece<'_>, wanted: u32) -> Result<Option<&str>, Trouble> {
+fn name(piece: Piece<'_>, wanted: u32) -> Result<Option<&str>, ScanError> {
     let mut found = None;
     for field in piece.fields() {
         let (number, value) = field?;
@@ -257,7 +257,7 @@ fn name(piece: Piece<'_>, wanted: u32) -> Result<Option<&str>, Trouble> {
     Ok(found)
 }
 
-fn over(what: &'static str, is: u64, most: u64, advice: &'static str) -> Result<(), Trouble> {
+fn over(what: &'static str, is: u64, most: u64, advice: &'static str) -> Result<(), ScanError> {
     if is <= most { Ok(()) } else { Err(Finding::OverLimit { what, is, most, advice }.into()) }
 }
 

@@ -3,7 +3,7 @@
 //! Expired records stay until evicted: a stale record may be better than none.
 
 use crate::counters::SourceCounters;
-use crate::{CacheDef, Record, Why};
+use crate::{CacheDef, LookupError, Record};
 use flyball_core::Nanos;
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, Lifecycle, UnitWeighter};
@@ -85,7 +85,7 @@ impl HotCache {
     }
 }
 
-pub(crate) type Fetched = Result<Entry, Why>;
+pub(crate) type Fetched = Result<Entry, LookupError>;
 
 /// Keys that are being fetched. A second caller waits for the first.
 #[derive(Default)]

@@ -5,7 +5,7 @@
 
 use crate::features::Features;
 use crate::source::SourceKind;
-use crate::window::kept::Keeper;
+use crate::window::persist::WindowStore;
 use crate::window::shared;
 use crate::{FeatureSettings, store};
 use std::collections::BTreeSet;
@@ -30,10 +30,10 @@ impl Features {
     /// Erases from all open windows, caches and stores, and from stored windows of former decisions.
     pub fn erase(&self, keys: &[String]) -> Result<ErasedRows, String> {
         let mut opened = self.lock();
-        if let (None, Some(folder)) = (&opened.keeper, &self.settings.folder)
-            && Keeper::file(folder).exists()
+        if let (None, Some(folder)) = (&opened.store, &self.settings.folder)
+            && WindowStore::file(folder).exists()
         {
-            opened.keeper = Some(Keeper::open(folder, self.settings.wall.now_ms())?);
+            opened.store = Some(WindowStore::open(folder, self.settings.wall.now_ms())?);
         }
         let windows: Vec<_> = opened.windows.iter().filter_map(Weak::upgrade).collect();
         let sources: Vec<_> = opened.sources.iter().filter_map(Weak::upgrade).collect();
@@ -42,8 +42,8 @@ impl Features {
             let mut tables: BTreeSet<String> = BTreeSet::new();
             let held = windows.iter().filter(|window| window.forget(key));
             tables.extend(held.map(|window| window.table.clone()));
-            if let Some(keeper) = &opened.keeper {
-                tables.extend(keeper.erase(key)?);
+            if let Some(store) = &opened.store {
+                tables.extend(store.erase(key)?);
             }
             erased.windows += tables.len() as u64;
             let token = self.tokens.token(key);

@@ -4,9 +4,9 @@ use crate::source::SourceState;
 use crate::store::StoreReader;
 use crate::tokens::Tokens;
 use crate::window::WindowState;
-use crate::window::kept::Keeper;
+use crate::window::persist::WindowStore;
 use crate::{
-    LaneFeatures, Source, SourceCounts, SourceDef, SourceKind, Wall, Window, WindowCounts, WindowDef,
+    LaneFeatures, Source, SourceCounts, SourceDef, SourceKind, WallClock, Window, WindowCounts, WindowDef,
 };
 use flyball_core::Clock;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub struct FeatureSettings {
     /// Maximum keys of one embedded window.
     pub window_keys_max: usize,
     pub clock: Clock,
-    pub wall: Wall,
+    pub wall: WallClock,
 }
 
 impl Default for FeatureSettings {
@@ -30,7 +30,7 @@ impl Default for FeatureSettings {
             folder: None,
             window_keys_max: 1_000_000,
             clock: Clock::system(),
-            wall: Wall::system(),
+            wall: WallClock::system(),
         }
     }
 }
@@ -39,17 +39,17 @@ pub struct Features {
     pub(crate) settings: FeatureSettings,
     /// Tokens of cached records, and of windows without a directory.
     pub(crate) tokens: Arc<Tokens>,
-    opened: Mutex<Opened>,
+    opened: Mutex<OpenState>,
 }
 
 /// Open sources and windows. Loads are rare and few, so lists suffice.
 #[derive(Default)]
-pub(crate) struct Opened {
+pub(crate) struct OpenState {
     pub(crate) sources: Vec<Weak<SourceState>>,
     pub(crate) windows: Vec<Weak<WindowState>>,
     reader: Weak<StoreReader>,
     /// Opened with the first window, so that a server without windows needs no directory.
-    pub(crate) keeper: Option<Keeper>,
+    pub(crate) store: Option<WindowStore>,
 }
 
 impl Features {
@@ -60,7 +60,7 @@ impl Features {
     /// Opens a source at load time. An unreachable source is not a fault: its lookups fail until it is back.
     pub fn open(&self, def: SourceDef) -> Result<Source, String> {
         let mut opened = self.lock();
-        let Opened { sources, reader, .. } = &mut *opened;
+        let OpenState { sources, reader, .. } = &mut *opened;
         sources.retain(|source| source.strong_count() > 0);
         let known = sources.iter().filter_map(Weak::upgrade).find(|source| source.def == def);
         if let Some(known) = known {
@@ -94,30 +94,30 @@ impl Features {
         if known.is_none() && opened.windows.len() >= OPENED_MAX {
             return Err(format!("a server can have at most {OPENED_MAX} windows"));
         }
-        if let (None, Some(folder), None) = (&opened.keeper, &self.settings.folder, &def.source) {
-            opened.keeper = Some(Keeper::open(folder, self.settings.wall.now_ms())?);
+        if let (None, Some(folder), None) = (&opened.store, &self.settings.folder, &def.source) {
+            opened.store = Some(WindowStore::open(folder, self.settings.wall.now_ms())?);
         }
         let window = match known {
             Some(known) => known,
             None => {
-                let keeper = opened.keeper.as_ref();
-                let tokens = Arc::clone(keeper.map_or(&self.tokens, |keeper| &keeper.tokens));
-                let made = WindowState::open(def, self.settings.window_keys_max, keeper, tokens)?;
+                let store = opened.store.as_ref();
+                let tokens = Arc::clone(store.map_or(&self.tokens, |store| &store.tokens));
+                let made = WindowState::open(def, self.settings.window_keys_max, store, tokens)?;
                 opened.windows.push(Arc::downgrade(&made));
                 made
             }
         };
-        if let Some(keeper) = &opened.keeper {
+        if let Some(store) = &opened.store {
             // Again if it is known: the store may just have released it.
-            keeper.adopt(&window);
+            store.adopt(&window);
         }
         Ok(Window(window))
     }
 
     /// Writes pending window changes and releases the directory. Call it at shutdown, once no lane reads.
     pub fn close(&self) {
-        let keeper = self.lock().keeper.take();
-        drop(keeper);
+        let store = self.lock().store.take();
+        drop(store);
     }
 
     /// For a lane's own thread.
@@ -141,7 +141,7 @@ impl Features {
         self.lock().windows.iter().filter_map(Weak::upgrade).map(|window| window.counts()).collect()
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Opened> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, OpenState> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,7 +4,7 @@ use crate::cache::{Entry, Fetched, Flight};
 use crate::link::Link;
 use crate::record::{KEY_BYTES_MAX, RECORD_BYTES_MAX};
 use crate::source::{SourceState, redis_key};
-use crate::{Event, Features, Lookup, Record, Source, SourceKind, Why, Window, Windowed};
+use crate::{Event, Features, Lookup, LookupError, Record, Source, SourceKind, Window, Windowed};
 use flyball_core::Nanos;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -47,7 +47,7 @@ impl LaneFeatures {
         match fetched {
             Ok(entry) if !late => found(entry, now, false),
             fetched => {
-                let why = fetched.err().unwrap_or(Why::Timeout);
+                let why = fetched.err().unwrap_or(LookupError::Timeout);
                 state.failed(why);
                 let stale = state.cache.stale(self.features.tokens.token(key).as_str(), now);
                 if stale.is_some() {
@@ -74,30 +74,32 @@ impl LaneFeatures {
             let link = self.link(&source.0)?;
             Some((source, link))
         }) else {
-            return state.failed(Why::Bad);
+            return state.failed(LookupError::Bad);
         };
         let until = self.until(&source.0, deadline);
         let left = until.since(self.now());
         if left.is_zero() {
-            return state.failed(Why::Timeout);
+            return state.failed(LookupError::Timeout);
         }
         let wall_ms = self.features.settings.wall.now_ms();
         let windowed = state.ask(&link, &event, wall_ms, left).await;
         match windowed {
             Windowed::Failed { .. } => windowed,
-            _ if deadline.is_some_and(|deadline| self.now() >= deadline) => state.failed(Why::Timeout),
+            _ if deadline.is_some_and(|deadline| self.now() >= deadline) => {
+                state.failed(LookupError::Timeout)
+            }
             _ => windowed,
         }
     }
 
     /// The time up to which a window has certainly counted events; none: no events. It may have some up to a
     /// bucket later.
-    pub async fn counted_until(&self, window: &Window) -> Result<Option<i64>, Why> {
+    pub async fn counted_until(&self, window: &Window) -> Result<Option<i64>, LookupError> {
         let state = &window.0;
         let newest = match (state.embedded(), &state.def.source) {
             (Some(embedded), _) => embedded.warmth.marks().map(|marks| marks.newest_ms),
             (None, Some(source)) => {
-                let link = self.link(&source.0).ok_or(Why::Bad)?;
+                let link = self.link(&source.0).ok_or(LookupError::Bad)?;
                 state.newest_shared(&link, source.0.timeout()).await?
             }
             (None, None) => None,
@@ -118,7 +120,7 @@ impl LaneFeatures {
     /// Fetches, or joins another lane's fetch.
     async fn fetch_once(&self, source: &Arc<SourceState>, key: &str, deadline: Option<Nanos>) -> Fetched {
         if key.len() > KEY_BYTES_MAX {
-            return Err(Why::Bad);
+            return Err(LookupError::Bad);
         }
         let (until, token) = (self.until(source, deadline), self.features.tokens.token(key));
         let token = token.as_str();
@@ -126,13 +128,13 @@ impl LaneFeatures {
             let now = self.now();
             let left = until.since(now);
             if left.is_zero() {
-                return Err(Why::Timeout);
+                return Err(LookupError::Timeout);
             }
             match source.flights.join(token) {
-                Flight::Full => return Err(Why::Busy),
+                Flight::Full => return Err(LookupError::Busy),
                 Flight::Second(mut first) => {
                     let Ok(told) = timeout(left, first.wait_for(Option::is_some)).await else {
-                        return Err(Why::Timeout);
+                        return Err(LookupError::Timeout);
                     };
                     if let Ok(Some(fetched)) = told.as_deref() {
                         return fetched.clone();
@@ -149,7 +151,8 @@ impl LaneFeatures {
                     if let Ok(entry) = &fetched {
                         source.cache.keep(token, entry.clone());
                     }
-                    let own_deadline = Some(until) == deadline && matches!(fetched, Err(Why::Timeout));
+                    let own_deadline =
+                        Some(until) == deadline && matches!(fetched, Err(LookupError::Timeout));
                     if !own_deadline {
                         lead.tell(&fetched);
                     }
@@ -162,7 +165,7 @@ impl LaneFeatures {
     async fn fetch(&self, source: &Arc<SourceState>, key: &str, limit: Duration) -> Fetched {
         let record = match (&source.reader, self.link(source)) {
             (Some(reader), _) => {
-                timeout(limit, reader.ask(source, key)).await.unwrap_or(Err(Why::Timeout))?
+                timeout(limit, reader.ask(source, key)).await.unwrap_or(Err(LookupError::Timeout))?
             }
             (None, Some(link)) => {
                 let mut command = redis::cmd("GETRANGE");
@@ -171,9 +174,9 @@ impl LaneFeatures {
                 let bytes: Vec<u8> =
                     link.ask(limit, async |connection| command.query_async(connection).await).await?;
                 let record = (!bytes.is_empty()).then(|| Record::read(&bytes));
-                record.transpose().map_err(|_| Why::Bad)?
+                record.transpose().map_err(|_| LookupError::Bad)?
             }
-            (None, None) => return Err(Why::Bad),
+            (None, None) => return Err(LookupError::Bad),
         };
         let wall_ms = self.features.settings.wall.now_ms();
         let written = record.as_ref().and_then(Record::written_at_ms);

@@ -3,7 +3,7 @@
 //! While it is known to be broken nothing waits: requests fail at once, and one attempt at a time runs in the
 //! background.
 
-use crate::Why;
+use crate::LookupError;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo, RedisError, RedisResult};
@@ -68,21 +68,21 @@ impl Link {
         self: &Rc<Self>,
         limit: Duration,
         command: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<T>,
-    ) -> Result<T, Why> {
+    ) -> Result<T, LookupError> {
         if self.asked.get() >= ASKED_MAX {
-            return Err(Why::Busy);
+            return Err(LookupError::Busy);
         }
-        let _place = Place::take(&self.asked);
+        let _place = WaitSlot::take(&self.asked);
         timeout(limit, self.answer(command)).await.unwrap_or_else(|_| {
             self.unanswered();
-            Err(Why::Timeout)
+            Err(LookupError::Timeout)
         })
     }
 
     async fn answer<T>(
         self: &Rc<Self>,
         command: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<T>,
-    ) -> Result<T, Why> {
+    ) -> Result<T, LookupError> {
         let mut connection = self.connection().await?;
         let generation = self.generation.get();
         if self.silent.get().is_none() {
@@ -91,7 +91,7 @@ impl Link {
         match command(&mut connection).await {
             Err(error) if error.is_unrecoverable_error() => {
                 self.broken(generation);
-                Err(Why::Down)
+                Err(LookupError::Down)
             }
             answered => {
                 self.silent.set(None);
@@ -109,7 +109,7 @@ impl Link {
         }
     }
 
-    async fn connection(self: &Rc<Self>) -> Result<MultiplexedConnection, Why> {
+    async fn connection(self: &Rc<Self>) -> Result<MultiplexedConnection, LookupError> {
         loop {
             // Created before the state is read: a change in between is not missed.
             let changed = self.changed.notified();
@@ -118,14 +118,14 @@ impl Link {
                 State::Idle => Some(State::First),
                 State::First => None,
                 State::Down { until } if Instant::now() >= *until => Some(State::Again),
-                State::Down { .. } | State::Again => return Err(Why::Down),
+                State::Down { .. } | State::Again => return Err(LookupError::Down),
             };
             if let Some(state) = begin {
                 let waits = matches!(state, State::First);
                 self.state.replace(state);
                 self.connect();
                 if !waits {
-                    return Err(Why::Down);
+                    return Err(LookupError::Down);
                 }
             }
             changed.await;
@@ -192,16 +192,16 @@ impl Link {
 }
 
 /// One of the waiting requests.
-struct Place<'a>(&'a Cell<usize>);
+struct WaitSlot<'a>(&'a Cell<usize>);
 
-impl Place<'_> {
-    fn take(asked: &Cell<usize>) -> Place<'_> {
+impl WaitSlot<'_> {
+    fn take(asked: &Cell<usize>) -> WaitSlot<'_> {
         asked.set(asked.get() + 1);
-        Place(asked)
+        WaitSlot(asked)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaitSlot<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
@@ -226,10 +226,10 @@ pub(crate) fn client(url: &str) -> Result<Client, String> {
 }
 
 /// It answered with an error.
-fn refused(error: &RedisError) -> Why {
+fn refused(error: &RedisError) -> LookupError {
     match error.code() {
         // It is starting, or its master is gone.
-        Some("LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN") => Why::Down,
-        _ => Why::Bad,
+        Some("LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN") => LookupError::Down,
+        _ => LookupError::Bad,
     }
 }

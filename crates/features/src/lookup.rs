@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Why a source did not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Why {
+pub enum LookupError {
     /// Not within the source's timeout, or the rest of the deadline.
     Timeout,
     /// Known to be unreachable; nothing waited.
@@ -17,13 +17,13 @@ pub enum Why {
     Busy,
 }
 
-impl Why {
+impl LookupError {
     pub const fn label(self) -> &'static str {
         match self {
-            Why::Timeout => "timeout",
-            Why::Down => "down",
-            Why::Bad => "bad",
-            Why::Busy => "busy",
+            LookupError::Timeout => "timeout",
+            LookupError::Down => "down",
+            LookupError::Bad => "bad",
+            LookupError::Busy => "busy",
         }
     }
 }
@@ -39,7 +39,7 @@ pub enum Lookup {
     /// The source has no such key.
     Absent,
     Failed {
-        why: Why,
+        why: LookupError,
         /// The last known record, however old.
         stale: Option<(Arc<Record>, Duration)>,
     },

@@ -3,7 +3,7 @@
 use crate::cache::{Flights, HotCache};
 use crate::counters::SourceCounters;
 use crate::store::StoreReader;
-use crate::{SourceCounts, Why, link};
+use crate::{LookupError, SourceCounts, link};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,13 +81,13 @@ impl SourceState {
         }
     }
 
-    pub(crate) fn failed(&self, why: Why) {
+    pub(crate) fn failed(&self, why: LookupError) {
         let counters = &self.counters;
         let counter = match why {
-            Why::Timeout => &counters.timeouts,
-            Why::Down => &counters.down,
-            Why::Bad => &counters.bad,
-            Why::Busy => &counters.busy,
+            LookupError::Timeout => &counters.timeouts,
+            LookupError::Down => &counters.down,
+            LookupError::Bad => &counters.bad,
+            LookupError::Busy => &counters.busy,
         };
         counter.add();
     }

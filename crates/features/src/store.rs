@@ -10,7 +10,7 @@ pub(crate) use write::{StoreWriter, erase};
 use crate::record::RECORD_BYTES_MAX;
 use crate::source::SourceState;
 use crate::tokens::Tokens;
-use crate::{Record, SourceKind, Why};
+use crate::{LookupError, Record, SourceKind};
 use redb::{Builder, ReadOnlyDatabase, ReadableDatabase, TableDefinition};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 const ASKED_MAX: usize = 4096;
 const CACHE_BYTES: usize = 64 << 20;
 
-type Answer = Result<Option<Record>, Why>;
+type Answer = Result<Option<Record>, LookupError>;
 
 struct Ask {
     source: Arc<SourceState>,
@@ -47,9 +47,9 @@ impl StoreReader {
         let (answer, answered) = oneshot::channel();
         let ask = Ask { source: Arc::clone(source), key: key.to_owned(), answer };
         match self.0.try_send(ask) {
-            Ok(()) => answered.await.unwrap_or(Err(Why::Down)),
-            Err(TrySendError::Full(_)) => Err(Why::Busy),
-            Err(TrySendError::Disconnected(_)) => Err(Why::Down),
+            Ok(()) => answered.await.unwrap_or(Err(LookupError::Down)),
+            Err(TrySendError::Full(_)) => Err(LookupError::Busy),
+            Err(TrySendError::Disconnected(_)) => Err(LookupError::Down),
         }
     }
 }
@@ -68,7 +68,7 @@ fn answer_all(asks: &Receiver<Ask>) {
 }
 
 fn answer(files: &mut HashMap<PathBuf, File>, path: &Path, set: &str, key: &str) -> Answer {
-    let identity = Identity::of(path).ok_or(Why::Down)?;
+    let identity = Identity::of(path).ok_or(LookupError::Down)?;
     let file = match files.get(path).filter(|file| file.identity == identity) {
         Some(file) => file,
         None => {
@@ -87,15 +87,15 @@ struct File {
 }
 
 impl File {
-    fn open(path: &Path, identity: Identity) -> Result<File, Why> {
+    fn open(path: &Path, identity: Identity) -> Result<File, LookupError> {
         let opened = Builder::new().set_cache_size(CACHE_BYTES).open_read_only(path);
         let database = opened.map_err(|error| {
             tracing::warn!(path = %path.display(), %error, "cannot open the embedded store; push it again");
-            Why::Bad
+            LookupError::Bad
         })?;
         let tokens = Tokens::read(&key_path(path)).map_err(|error| {
             tracing::warn!(%error, "cannot read the embedded store without its key; push it again");
-            Why::Bad
+            LookupError::Bad
         })?;
         Ok(File { identity, database, tokens })
     }
@@ -143,8 +143,8 @@ fn get(database: &ReadOnlyDatabase, set: &str, key: &str) -> Answer {
         let value = table.get(key)?;
         Ok(value.map(|value| value.value()[..value.value().len().min(RECORD_BYTES_MAX + 1)].to_vec()))
     };
-    let bytes = read().map_err(|_| Why::Bad)?;
-    bytes.map(|bytes| Record::read(&bytes)).transpose().map_err(|_| Why::Bad)
+    let bytes = read().map_err(|_| LookupError::Bad)?;
+    bytes.map(|bytes| Record::read(&bytes)).transpose().map_err(|_| LookupError::Bad)
 }
 
 /// One record, for inspection.

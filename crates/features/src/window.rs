@@ -5,7 +5,7 @@
 
 mod codec;
 mod embedded;
-pub(crate) mod kept;
+pub(crate) mod persist;
 pub(crate) mod shared;
 mod span;
 mod tally;
@@ -14,12 +14,12 @@ mod warmth;
 use crate::counters::WindowCounters;
 use crate::record::KEY_BYTES_MAX;
 use crate::tokens::Tokens;
-use crate::{Source, Why, WindowCounts};
+use crate::{LookupError, Source, WindowCounts};
 use embedded::Embedded;
 use flyball_core::WindowOp;
-use kept::Keeper;
+use persist::WindowStore;
 use sha2::{Digest as _, Sha256};
-use span::{Span, When};
+use span::{EventTime, Span};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use tally::{Gain, Total};
@@ -80,7 +80,7 @@ pub enum Windowed {
     /// A mean of no events.
     Empty,
     Failed {
-        why: Why,
+        why: LookupError,
     },
 }
 
@@ -99,7 +99,7 @@ impl WindowState {
     pub(crate) fn open(
         def: WindowDef,
         keys_max: usize,
-        keeper: Option<&Keeper>,
+        keeper: Option<&WindowStore>,
         tokens: Arc<Tokens>,
     ) -> Result<Arc<WindowState>, String> {
         let span = Span::new(def.last_ms)?;
@@ -152,14 +152,14 @@ impl WindowState {
     }
 
     /// The event's contribution; none: it does not count.
-    pub(crate) fn gain(&self, event: &Event<'_>) -> Result<Option<Gain>, Why> {
+    pub(crate) fn gain(&self, event: &Event<'_>) -> Result<Option<Gain>, LookupError> {
         if event.key.len() > KEY_BYTES_MAX {
-            return Err(Why::Bad);
+            return Err(LookupError::Bad);
         }
         match (self.def.op, event.value) {
             (WindowOp::Count, _) => Ok(Some(Gain::Number(0.0))),
             (_, WindowValue::None) => Ok(None),
-            (_, WindowValue::Number(number)) if !number.is_finite() => Err(Why::Bad),
+            (_, WindowValue::Number(number)) if !number.is_finite() => Err(LookupError::Bad),
             (WindowOp::Distinct, WindowValue::Number(number)) => {
                 // Zero has two signs but is one value.
                 Ok(Some(Gain::Value(self.value_digest(b"n", &(number + 0.0).to_le_bytes()))))
@@ -168,7 +168,7 @@ impl WindowState {
                 Ok(Some(Gain::Value(self.value_digest(b"t", text.as_bytes()))))
             }
             (_, WindowValue::Number(number)) if number.abs() <= NUMBER_MAX => Ok(Some(Gain::Number(number))),
-            _ => Err(Why::Bad),
+            _ => Err(LookupError::Bad),
         }
     }
 
@@ -213,7 +213,7 @@ impl WindowState {
     }
 
     /// Runs that are not real are not counted either.
-    pub(crate) fn count(&self, event: &Event<'_>, gain: Option<Gain>, when: When, late: bool) {
+    pub(crate) fn count(&self, event: &Event<'_>, gain: Option<Gain>, when: EventTime, late: bool) {
         if event.write && gain.is_some() {
             let counters = &self.counters;
             let counter = match (when.ahead, late) {
@@ -239,7 +239,7 @@ impl WindowState {
         Windowed::Value { value, saturated: total.saturated }
     }
 
-    pub(crate) fn failed(&self, why: Why) -> Windowed {
+    pub(crate) fn failed(&self, why: LookupError) -> Windowed {
         self.counters.failed.add();
         Windowed::Failed { why }
     }

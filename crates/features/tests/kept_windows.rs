@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test, and the line says enough")]
 
 use flyball_core::WindowOp;
-use flyball_features::{Event, FeatureSettings, Features, Wall, Window, WindowDef, WindowValue, Windowed};
+use flyball_features::{
+    Event, FeatureSettings, Features, WallClock, Window, WindowDef, WindowValue, Windowed,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +13,7 @@ const BASE_MS: i64 = 1_700_000_000_000;
 const LAST_MS: i64 = 600_000;
 
 fn open(folder: &Path) -> (Arc<Features>, Window, Window) {
-    let wall = Wall::manual(BASE_MS + 2 * LAST_MS);
+    let wall = WallClock::manual(BASE_MS + 2 * LAST_MS);
     let settings = FeatureSettings { folder: Some(folder.to_owned()), wall, ..FeatureSettings::default() };
     let features = Features::new(settings);
     let window = |op, name: &str| {
@@ -120,7 +122,7 @@ fn windows_without_an_event_for_long_are_forgotten() {
     let (features, sum, distinct) = open(folder.path());
     fill(&features, &sum, &distinct);
     drop((features, sum, distinct));
-    let wall = Wall::manual(BASE_MS + 30 * 24 * 3_600_000);
+    let wall = WallClock::manual(BASE_MS + 30 * 24 * 3_600_000);
     let features = Features::new(FeatureSettings {
         folder: Some(folder.path().to_owned()),
         wall,
@@ -151,7 +153,7 @@ fn windows_hold_no_key_in_the_open_and_an_erasure_removes_a_key_from_memory_and_
     let bytes = std::fs::read(folder.join("windows.redb")).unwrap();
     assert!(!bytes.windows(9).any(|part| part == b"card-4242"));
     // One window is open; the other, of a former decision, is not.
-    let wall = Wall::manual(BASE_MS + 2 * LAST_MS);
+    let wall = WallClock::manual(BASE_MS + 2 * LAST_MS);
     let settings = FeatureSettings { folder: Some(folder.clone()), wall, ..FeatureSettings::default() };
     let features = Features::new(settings);
     let def =

@@ -6,8 +6,8 @@ mod redis_server;
 
 use flyball_core::Scalar;
 use flyball_features::{
-    CacheDef, FeatureSettings, Features, LaneFeatures, Lookup, PushTarget, Pusher, Source, SourceDef,
-    SourceKind, Why, get,
+    CacheDef, FeatureSettings, Features, LaneFeatures, Lookup, LookupError, PushTarget, Pusher, Source,
+    SourceDef, SourceKind, get,
 };
 use lane::on_lane;
 use redis_server::RedisServer;
@@ -110,7 +110,7 @@ fn killed_and_back(mut server: RedisServer) {
         until(&lane, &source, Err("down")).await;
         // An outage is reported without waiting: no timer, no socket, just the one poll.
         let lookup = lane.lookup(&source, "a", None).await;
-        let Lookup::Failed { why: Why::Down, stale: Some((record, _)) } = lookup else {
+        let Lookup::Failed { why: LookupError::Down, stale: Some((record, _)) } = lookup else {
             panic!("{lookup:?}")
         };
         assert_eq!(record.get("limit"), Some(Scalar::Int(5)), "the old record is at hand");

@@ -6,8 +6,8 @@ mod redis_server;
 
 use flyball_core::WindowOp;
 use flyball_features::{
-    CacheDef, Event, FeatureSettings, Features, SourceDef, SourceKind, Wall, Why, Window, WindowDef,
-    WindowValue, Windowed,
+    CacheDef, Event, FeatureSettings, Features, LookupError, SourceDef, SourceKind, WallClock, Window,
+    WindowDef, WindowValue, Windowed,
 };
 use lane::on_lane;
 use proptest::prelude::*;
@@ -21,12 +21,12 @@ const LAST_MS: i64 = 3_600_000;
 
 struct Replica {
     features: Arc<Features>,
-    wall: Wall,
+    wall: WallClock,
 }
 
 impl Replica {
     fn new() -> Replica {
-        let wall = Wall::manual(BASE_MS);
+        let wall = WallClock::manual(BASE_MS);
         let settings = FeatureSettings { wall: wall.clone(), ..FeatureSettings::default() };
         Replica { features: Features::new(settings), wall }
     }
@@ -159,7 +159,7 @@ fn a_window_in_a_redis_that_is_gone_fails_and_begins_anew_when_it_is_back() {
     on_lane(async {
         let lane = replica.features.lane();
         assert!(lane.window_embedded(&window, event).is_none());
-        assert_eq!(lane.window(&window, event, None).await, Windowed::Failed { why: Why::Down });
+        assert_eq!(lane.window(&window, event, None).await, Windowed::Failed { why: LookupError::Down });
         server.run().unwrap();
         let end = Instant::now() + Duration::from_secs(20);
         while lane.window(&window, event, None).await != Windowed::Warming {

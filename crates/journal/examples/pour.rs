@@ -6,7 +6,7 @@
 //! `pour FOLDER [--rate 50000] [--seconds 60] [--lanes 2] [--subjects 10000] [--cost]`. Replaces the walk: it
 //! knows no decision, only that a record has about 1 KiB, partly personal.
 
-use flyball_core::{DecisionId, Entry, LaneRecorder, Recorder};
+use flyball_core::{DecisionId, JournalRecord, LaneRecorder, Recorder};
 use flyball_journal::{Journal, JournalCounts, JournalSettings};
 use minicbor::Encoder;
 use rustix::time::{ClockId, clock_gettime};
@@ -143,7 +143,7 @@ fn pairs() -> Vec<u8> {
     pairs
 }
 
-fn write(entry: &mut Entry, number: u64, subjects: u64, pairs: &[u8]) {
+fn write(entry: &mut JournalRecord, number: u64, subjects: u64, pairs: &[u8]) {
     // Spread over the subjects in pseudo-random order.
     let subject = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % subjects;
     entry.id = DecisionId::new(number >> 10, u128::from(number));
@@ -169,7 +169,7 @@ fn cost(recorder: &dyn LaneRecorder, options: &Options) -> serde_json::Value {
     let pairs = pairs();
     let mut parts = [0; 3];
     let mut number = 0;
-    let mut entries: Vec<Box<Entry>> = Vec::with_capacity(COST_BATCH);
+    let mut entries: Vec<Box<JournalRecord>> = Vec::with_capacity(COST_BATCH);
     for batch in 0..COST_BATCHES {
         let start = cpu_ns(ClockId::ThreadCPUTime);
         for _ in 0..COST_BATCH {

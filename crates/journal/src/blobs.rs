@@ -59,7 +59,7 @@ impl Blobs {
     pub fn put(&self, bytes: &[u8]) -> Result<Hash, BlobError> {
         let name = hash(bytes);
         let path = self.path(&name);
-        if used_again(&path, bytes) {
+        if touch_if_equal(&path, bytes) {
             return Ok(name);
         }
         let unfinished = self.folder.join(UNFINISHED);
@@ -114,7 +114,7 @@ impl Blobs {
 ///
 /// Retention moves aside files that were not touched recently and checks the time again before it removes
 /// them. A file that was touched while in its place is therefore safe.
-fn used_again(path: &Path, bytes: &[u8]) -> bool {
+fn touch_if_equal(path: &Path, bytes: &[u8]) -> bool {
     let same = || -> io::Result<bool> {
         let mut file = File::open(path)?;
         if file.metadata()?.len() != bytes.len() as u64 {

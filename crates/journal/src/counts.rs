@@ -1,29 +1,30 @@
 //! The counters of a journal. Each is an atomic, so that reading never waits.
 
-use flyball_core::{EntryKind, Unkept};
+use flyball_core::{JournalUnavailable, RecordKind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Record kinds that the journal writes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OwnKind {
+pub enum InternalKind {
     Recovered,
     Gap,
     Quarantined,
 }
 
-impl OwnKind {
-    pub const ALL: [OwnKind; 3] = [OwnKind::Recovered, OwnKind::Gap, OwnKind::Quarantined];
+impl InternalKind {
+    pub const ALL: [InternalKind; 3] =
+        [InternalKind::Recovered, InternalKind::Gap, InternalKind::Quarantined];
 
     pub const fn label(self) -> &'static str {
         match self {
-            OwnKind::Recovered => "recovered",
-            OwnKind::Gap => "gap",
-            OwnKind::Quarantined => "quarantined",
+            InternalKind::Recovered => "recovered",
+            InternalKind::Gap => "gap",
+            InternalKind::Quarantined => "quarantined",
         }
     }
 }
 
-pub(crate) const KINDS: usize = EntryKind::ALL.len() + OwnKind::ALL.len();
+pub(crate) const KINDS: usize = RecordKind::ALL.len() + InternalKind::ALL.len();
 
 /// Upper bounds of the fdatasync duration buckets; one more bucket counts longer calls.
 pub const SYNC_BOUNDS_NS: [u64; 15] = [
@@ -52,7 +53,7 @@ pub struct JournalCounts {
     /// Bytes of frames on disk.
     pub bytes: u64,
     /// Decisions answered without a record, by reason.
-    pub gap_decisions: [(Unkept, u64); Unkept::ALL.len()],
+    pub gap_decisions: [(JournalUnavailable, u64); JournalUnavailable::ALL.len()],
     /// Lost records of other kinds.
     pub lost_others: u64,
     /// Accepted records that are not on disk yet: the most that could be lost now.
@@ -69,14 +70,14 @@ pub struct JournalCounts {
     pub sync_buckets: [u64; SYNC_BOUNDS_NS.len() + 1],
     pub sync_ns_sum: u64,
     /// The reason why the journal cannot store records now.
-    pub available: Option<Unkept>,
+    pub available: Option<JournalUnavailable>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) kinds: [AtomicU64; KINDS],
     pub(crate) bytes: AtomicU64,
-    pub(crate) gap_decisions: [AtomicU64; Unkept::ALL.len()],
+    pub(crate) gap_decisions: [AtomicU64; JournalUnavailable::ALL.len()],
     pub(crate) lost_others: AtomicU64,
     /// Records taken from the rings that are not on disk.
     pub(crate) pending: AtomicU64,
@@ -98,11 +99,14 @@ impl Counters {
     /// Reads the counters; leaves the caller's fields at zero.
     pub(crate) fn read(&self) -> JournalCounts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let labels = EntryKind::ALL.map(EntryKind::label).into_iter().chain(OwnKind::ALL.map(OwnKind::label));
+        let labels = RecordKind::ALL
+            .map(RecordKind::label)
+            .into_iter()
+            .chain(InternalKind::ALL.map(InternalKind::label));
         JournalCounts {
             records: labels.zip(self.kinds.iter().map(read)).collect(),
             bytes: read(&self.bytes),
-            gap_decisions: Unkept::ALL.map(|why| (why, read(&self.gap_decisions[why.index()]))),
+            gap_decisions: JournalUnavailable::ALL.map(|why| (why, read(&self.gap_decisions[why.index()]))),
             lost_others: read(&self.lost_others),
             unsynced_records: read(&self.pending),
             unsynced_ns: 0,

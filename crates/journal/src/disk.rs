@@ -67,11 +67,11 @@ pub(crate) trait Disk: Debug + Send + Sync {
 
 /// Writes a small file atomically: after a crash it is old, absent or complete.
 pub(crate) fn write_whole(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let beside = path.with_extension("tmp");
-    let file = disk.create(&beside, 0)?;
+    let side_files = path.with_extension("tmp");
+    let file = disk.create(&side_files, 0)?;
     disk.write_all_at(&file, bytes, 0)?;
     disk.fdatasync(&file)?;
-    disk.rename(&beside, path)?;
+    disk.rename(&side_files, path)?;
     path.parent().map_or(Ok(()), |folder| disk.sync_dir(folder))
 }
 

@@ -69,7 +69,7 @@ impl Folder {
     }
 
     /// A quarantined piece of the checkpoint file, by its offset.
-    pub(crate) fn quarantined_note(&self, at: usize) -> PathBuf {
+    pub(crate) fn quarantined_notes(&self, at: usize) -> PathBuf {
         self.0.join("quarantine").join(format!("checkpoints-{at:016}"))
     }
 

@@ -53,7 +53,7 @@ impl fmt::Debug for Hash {
 /// The reason why a segment was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Began {
+pub enum StartReason {
     /// The log is new.
     First = 1,
     /// The previous one was full or old enough.
@@ -67,11 +67,17 @@ pub enum Began {
     Abandoned = 5,
 }
 
-impl Began {
-    fn of(byte: u8) -> Option<Began> {
-        [Began::First, Began::Rotated, Began::Reopened, Began::Recovered, Began::Abandoned]
-            .into_iter()
-            .find(|began| *began as u8 == byte)
+impl StartReason {
+    fn of(byte: u8) -> Option<StartReason> {
+        [
+            StartReason::First,
+            StartReason::Rotated,
+            StartReason::Reopened,
+            StartReason::Recovered,
+            StartReason::Abandoned,
+        ]
+        .into_iter()
+        .find(|began| *began as u8 == byte)
     }
 }
 
@@ -93,7 +99,7 @@ pub struct Header {
     /// Frames that count in the previous segment.
     pub prev_frames: u64,
     pub created_unix_ns: i64,
-    pub began: Began,
+    pub began: StartReason,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -156,7 +162,7 @@ impl Header {
         }
         let [began, ..] = take::<4>(&mut rest);
         Ok(Header {
-            began: Began::of(began).ok_or(FormatError::HeaderBroken)?,
+            began: StartReason::of(began).ok_or(FormatError::HeaderBroken)?,
             node: take(&mut rest),
             boot: take(&mut rest),
             key: take(&mut rest),
@@ -251,7 +257,7 @@ mod tests {
             prev_root: Hash([7; 32]),
             prev_frames: 8,
             created_unix_ns: 9,
-            began: Began::Rotated,
+            began: StartReason::Rotated,
         }
     }
 

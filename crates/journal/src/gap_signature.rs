@@ -25,7 +25,7 @@ pub(crate) fn is_signed(payload: &[u8], prev: &Hash, key: &[u8; 32]) -> bool {
 }
 
 /// Signs the record for another position: one that was lost is written again after another frame.
-pub(crate) fn sign_anew(
+pub(crate) fn sign_again(
     payload: &mut [u8],
     prev: &Hash,
     sign: impl FnOnce(&[u8]) -> ring::signature::Signature,

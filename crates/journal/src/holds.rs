@@ -4,9 +4,9 @@
 //! records; the holds in force follow from them. Reads the log, so a lane must not call it.
 
 use crate::format::Hash;
-use crate::gist::Gist;
 use crate::keys::{Stored, walk_subjects};
 use crate::log::{Log, LogError, head_of_record};
+use crate::record_facts::RecordFacts;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,16 +28,16 @@ pub struct Hold {
 }
 
 impl Hold {
-    fn of(gist: Gist) -> Hold {
+    fn of(record: RecordFacts) -> Hold {
         Hold {
-            name: gist.name.unwrap_or_default(),
-            by: gist.by.unwrap_or_default(),
-            why: gist.why.unwrap_or_default(),
-            decision: gist.decision,
-            from: gist.from,
-            to: gist.to,
-            at: gist.at.unwrap_or_default(),
-            seq: gist.seq,
+            name: record.name.unwrap_or_default(),
+            by: record.by.unwrap_or_default(),
+            why: record.why.unwrap_or_default(),
+            decision: record.decision,
+            from: record.from,
+            to: record.to,
+            at: record.at.unwrap_or_default(),
+            seq: record.seq,
         }
     }
 
@@ -65,7 +65,7 @@ impl Log {
     /// The holds in force, oldest first.
     pub fn holds(&mut self) -> Result<Vec<Hold>, LogError> {
         let mut holds = Vec::new();
-        self.gists(&is_hold, &mut |gist| follow(&mut holds, gist))?;
+        self.record_facts(&is_hold, &mut |record| follow(&mut holds, record))?;
         Ok(holds)
     }
 
@@ -76,9 +76,9 @@ impl Log {
         let mut erasures = BTreeMap::new();
         // A copy without keys cannot tell, so read all records.
         if any || walked.is_err() {
-            self.gists(&|payload| is_kind(payload, &["erased"]), &mut |gist| {
-                if let ("erased", Some(subject)) = (gist.kind.as_str(), gist.subject) {
-                    erasures.insert(subject, gist.seq);
+            self.record_facts(&|payload| is_kind(payload, &["erased"]), &mut |record| {
+                if let ("erased", Some(subject)) = (record.kind.as_str(), record.subject) {
+                    erasures.insert(subject, record.seq);
                 }
             })?;
         }
@@ -90,9 +90,9 @@ impl Log {
         let mut decisions = BTreeSet::new();
         let names = |payload: &[u8]| payload.windows(name.len()).any(|part| part == name.as_bytes());
         let wanted = |payload: &[u8]| is_kind(payload, &["served"]) || (!name.is_empty() && names(payload));
-        self.gists(&wanted, &mut |gist| {
-            if matches!(gist.kind.as_str(), "served" | "decision" | "failed" | "tensors") {
-                decisions.extend(gist.decision);
+        self.record_facts(&wanted, &mut |record| {
+            if matches!(record.kind.as_str(), "served" | "decision" | "failed" | "tensors") {
+                decisions.extend(record.decision);
             }
         })?;
         Ok(decisions)
@@ -101,12 +101,15 @@ impl Log {
     pub(crate) fn subject(&mut self, token: &Hash) -> Result<SubjectFacts, LogError> {
         let names = |payload: &[u8]| payload.windows(32).any(|part| part == token.0);
         let (mut holds, mut records, mut erased) = (Vec::new(), Vec::new(), 0);
-        self.gists(&|payload| is_hold(payload) || names(payload), &mut |gist| match gist.kind.as_str() {
-            "erased" if gist.subject == Some(*token) => erased += records.drain(..).count() as u64,
-            "decision" | "failed" if gist.subject == Some(*token) => {
-                records.push((gist.decision, gist.at));
+        self.record_facts(&|payload| is_hold(payload) || names(payload), &mut |record| match record
+            .kind
+            .as_str()
+        {
+            "erased" if record.subject == Some(*token) => erased += records.drain(..).count() as u64,
+            "decision" | "failed" if record.subject == Some(*token) => {
+                records.push((record.decision, record.at));
             }
-            _ => follow(&mut holds, gist),
+            _ => follow(&mut holds, record),
         })?;
         let covers = |hold: &Hold| records.iter().any(|(decision, at)| hold.covers(decision.as_deref(), *at));
         holds.retain(covers);
@@ -123,11 +126,11 @@ fn is_kind(payload: &[u8], kinds: &[&str]) -> bool {
 }
 
 /// Updates the holds in force with one record.
-fn follow(holds: &mut Vec<Hold>, gist: Gist) {
-    if gist.holds() {
-        holds.retain(|hold| Some(&hold.name) != gist.name.as_ref());
-        if gist.kind == "hold" {
-            holds.push(Hold::of(gist));
+fn follow(holds: &mut Vec<Hold>, record: RecordFacts) {
+    if record.holds() {
+        holds.retain(|hold| Some(&hold.name) != record.name.as_ref());
+        if record.kind == "hold" {
+            holds.push(Hold::of(record));
         }
     }
 }

@@ -7,15 +7,15 @@ use crate::counts::JournalCounts;
 use crate::disk::{Disk, RealDisk};
 use crate::error::JournalError;
 use crate::folder::Folder;
-use crate::keys::{KekPlace, Keys};
+use crate::keys::{KekSource, Keys};
 use crate::lane::JournalLane;
 use crate::node::Node;
-use crate::opening::{self, Notes};
-use crate::payload::{self, Beside};
+use crate::payload::{self, SideFiles};
+use crate::recovery::{self, Notes};
 use crate::settings::JournalSettings;
-use crate::shared::{Letter, Shared};
-use crate::writer::{SealThen, Sealed, Start, Writer};
-use flyball_core::{Entry, LaneRecorder, Recorder, Registered, Served, Unkept};
+use crate::shared::{Shared, WriterRequest};
+use crate::writer::{SealCallback, Sealed, Start, Writer};
+use flyball_core::{JournalRecord, JournalUnavailable, LaneRecorder, Recorder, Registered, Served};
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,18 +49,18 @@ impl Journal {
         let folder = Folder::make(&path).map_err(at())?;
         let lock = folder.lock().map_err(at())?.ok_or_else(|| JournalError::Locked(path.clone()))?;
         let node = Node::open(&*disk, &folder, settings.key.as_deref())?;
-        let kek = settings.kek.clone().unwrap_or_else(|| KekPlace::own(&path));
+        let kek = settings.kek.clone().unwrap_or_else(|| KekSource::own(&path));
         let keys = Arc::new(Keys::open_on(Arc::clone(&disk), &path, &kek, true)?);
-        let beside = Beside::new(Arc::clone(&keys), Blobs::open_on(Arc::clone(&disk), &path)?);
+        let side_files = SideFiles::new(Arc::clone(&keys), Blobs::open_on(Arc::clone(&disk), &path)?);
         let notes = Notes::read(&*disk, &folder).map_err(at())?;
-        let mut tail = opening::find_tail(&*disk, &folder, &notes)?;
+        let mut tail = recovery::find_tail(&*disk, &folder, &notes)?;
         tail.reports.extend(notes.report());
-        let sealed = opening::roots(&*disk, &folder, &tail.before).map_err(at())?;
+        let sealed = recovery::roots(&*disk, &folder, &tail.before).map_err(at())?;
         let roots = disk.open(&folder.file("roots")).map_err(at())?;
         let unix_ns = settings.wall.unix_ns();
         let start = Start {
             node,
-            beside,
+            side_files,
             sealed,
             roots,
             lock,
@@ -73,7 +73,7 @@ impl Journal {
         };
         let shared = Arc::new(Shared::new(&settings));
         let writer = Writer::begin(start, settings, Arc::clone(&shared)).map_err(at())?;
-        opening::forget_cut(&*disk, &folder).map_err(at())?;
+        recovery::forget_cut(&*disk, &folder).map_err(at())?;
         notes.set_aside(&*disk, &folder).map_err(at())?;
         let watched = Arc::clone(&shared);
         let thread = thread::Builder::new().name("journal".into()).spawn(move || {
@@ -99,18 +99,18 @@ impl Journal {
     /// Waits until all offered records are in the file or counted as lost. Not for a lane: waits for the
     /// disk.
     pub(crate) fn flush(&self) -> Result<(), JournalError> {
-        self.ask(Letter::Flush).map(drop)
+        self.ask(WriterRequest::Flush).map(drop)
     }
 
     /// Appends a record and waits until it is on disk. Returns its sequence number. Not for a lane.
-    pub fn append(&self, entry: Entry) -> Result<u64, JournalError> {
-        self.ask(|reply| Letter::Entry(Box::new(entry), reply))
+    pub fn append(&self, record: JournalRecord) -> Result<u64, JournalError> {
+        self.ask(|reply| WriterRequest::Append(Box::new(record), reply))
     }
 
     /// Seals the open segment now, if it has a record. Not for a lane: waits for the disk.
     pub fn seal(&self) -> Result<Sealed, JournalError> {
         self.ask(|reply: SyncSender<_>| {
-            Letter::Seal(SealThen::new(move |sealed| {
+            WriterRequest::Seal(SealCallback::new(move |sealed| {
                 let _ = reply.try_send(sealed);
             }))
         })
@@ -119,9 +119,9 @@ impl Journal {
     /// Seals without waiting: calls `then` on the writer's thread, where it must not block.
     pub fn seal_then(
         &self,
-        then: impl FnOnce(Result<Sealed, Unkept>) + Send + 'static,
-    ) -> Result<(), Unkept> {
-        self.shared.post(Letter::Seal(SealThen::new(then)))
+        then: impl FnOnce(Result<Sealed, JournalUnavailable>) + Send + 'static,
+    ) -> Result<(), JournalUnavailable> {
+        self.shared.post(WriterRequest::Seal(SealCallback::new(then)))
     }
 
     pub fn counts(&self) -> JournalCounts {
@@ -139,15 +139,15 @@ impl Journal {
 
     fn ask<T>(
         &self,
-        letter: impl FnOnce(SyncSender<Result<T, Unkept>>) -> Letter,
+        letter: impl FnOnce(SyncSender<Result<T, JournalUnavailable>>) -> WriterRequest,
     ) -> Result<T, JournalError> {
         let (reply, answer) = sync_channel(1);
-        if let Some(why) = self.shared.unkept() {
-            return Err(JournalError::Unkept(why));
+        if let Some(why) = self.shared.unavailable() {
+            return Err(JournalError::JournalUnavailable(why));
         }
-        self.shared.post(letter(reply)).map_err(JournalError::Unkept)?;
+        self.shared.post(letter(reply)).map_err(JournalError::JournalUnavailable)?;
         match answer.recv_timeout(ANSWER_MAX) {
-            Ok(kept) => kept.map_err(JournalError::Unkept),
+            Ok(kept) => kept.map_err(JournalError::JournalUnavailable),
             Err(_) => Err(JournalError::NoAnswer),
         }
     }
@@ -168,9 +168,12 @@ impl Recorder for Journal {
     fn served(&self, served: Served) {
         let decision = served.decision.clone();
         let (reply, answer) = sync_channel(1);
-        let posted = self.shared.post(Letter::Served(Box::new(served), reply)).map_err(JournalError::Unkept);
+        let posted = self
+            .shared
+            .post(WriterRequest::Served(Box::new(served), reply))
+            .map_err(JournalError::JournalUnavailable);
         let kept = posted.and_then(|()| match answer.recv_timeout(ANSWER_MAX) {
-            Ok(kept) => kept.map_err(JournalError::Unkept),
+            Ok(kept) => kept.map_err(JournalError::JournalUnavailable),
             Err(_) => Err(JournalError::NoAnswer),
         });
         if let Err(error) = kept {
@@ -180,8 +183,8 @@ impl Recorder for Journal {
 
     /// Not retried: the next snapshot names a later event.
     fn registered(&self, registered: Registered) {
-        let entry = payload::registered(&registered, self.shared.wall.unix_ns());
-        if let Err(error) = self.append(entry) {
+        let record = payload::registered(&registered, self.shared.wall.unix_ns());
+        if let Err(error) = self.append(record) {
             let sequence = registered.sequence;
             tracing::error!(sequence, %error, "the journal does not contain the registry event that serves now");
         }

@@ -6,7 +6,7 @@
 mod value;
 
 use crate::format::Hash;
-use crate::keys::{Keys, Opened};
+use crate::keys::{Keys, Unsealed};
 use flyball_core::{DecisionId, Stage};
 use minicbor::Decoder;
 use minicbor::decode::Error;
@@ -75,16 +75,16 @@ pub fn render(payload: &[u8], keys: Option<&Keys>) -> Result<Value, RenderError>
 /// Puts decrypted personal data back in its place, or states why it cannot.
 fn reveal(
     record: &mut Map<String, Value>,
-    opened: Option<Result<Opened, crate::KeyError>>,
+    opened: Option<Result<Unsealed, crate::KeyError>>,
 ) -> Result<(), RenderError> {
     let state = match opened {
         None => "sealed",
-        Some(Ok(Opened::Erased)) => "erased",
+        Some(Ok(Unsealed::Erased)) => "erased",
         Some(Err(error)) => {
             record.insert("personal_error".to_owned(), json!(error.to_string()));
             "sealed"
         }
-        Some(Ok(Opened::Plain(plain))) => {
+        Some(Ok(Unsealed::Plain(plain))) => {
             let mut decoder = Decoder::new(&plain);
             for _ in 0..map_of(&mut decoder)? {
                 match decoder.str()? {

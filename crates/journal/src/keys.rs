@@ -4,20 +4,20 @@
 //! everything recorded of that subject, and the hash chain stays valid. Knows keys, tokens and ciphertexts;
 //! not records nor which data is personal.
 
-mod place;
+mod kek_source;
 mod seal;
 mod subjects;
 
-pub use place::KekPlace;
-pub(crate) use place::mode_refused;
-pub use seal::Opened;
+pub use kek_source::KekSource;
+pub(crate) use kek_source::mode_refused;
+pub use seal::Unsealed;
 pub(crate) use subjects::{Stored, walk as walk_subjects};
 
 use crate::Hash;
 use crate::disk::{Disk, RealDisk};
 use crate::folder::segment_numbers;
 use flyball_core::DecisionId;
-use place::Kek;
+use kek_source::Kek;
 use quick_cache::sync::Cache;
 use seal::{Dek, Secrets};
 use std::io;
@@ -68,14 +68,14 @@ impl Keys {
     /// Opens the keys for the journal's one writer.
     ///
     /// `create` generates the directory's own key-encryption key if that is the source and none exists yet.
-    pub fn open(folder: &Path, place: &KekPlace, create: bool) -> Result<Keys, KeyError> {
+    pub fn open(folder: &Path, place: &KekSource, create: bool) -> Result<Keys, KeyError> {
         Keys::open_on(Arc::new(RealDisk), folder, place, create)
     }
 
     pub(crate) fn open_on(
         disk: Arc<dyn Disk>,
         folder: &Path,
-        place: &KekPlace,
+        place: &KekSource,
         create: bool,
     ) -> Result<Keys, KeyError> {
         let path = subjects::path(folder);
@@ -95,13 +95,13 @@ impl Keys {
     }
 
     /// Opens the keys for reading, also next to a writer.
-    pub fn read_only(folder: &Path, place: &KekPlace) -> Result<Keys, KeyError> {
+    pub fn read_only(folder: &Path, place: &KekSource) -> Result<Keys, KeyError> {
         let kek: Kek = place.read(None)?;
         let subjects = Subjects::open(Arc::new(RealDisk), &subjects::path(folder), false)?;
         Keys::with(Secrets::of(&kek), subjects, place)
     }
 
-    fn with(secrets: Secrets, mut subjects: Subjects, place: &KekPlace) -> Result<Keys, KeyError> {
+    fn with(secrets: Secrets, mut subjects: Subjects, place: &KekSource) -> Result<Keys, KeyError> {
         if !secrets.fits(&subjects.first()?) {
             return Err(KeyError::OtherKek { path: subjects.path.clone(), place: place.to_string() });
         }
@@ -153,7 +153,7 @@ impl Keys {
     }
 
     /// Decrypts sealed data, unless its key was erased.
-    pub fn open_personal(&self, token: &Hash, id: DecisionId, sealed: &[u8]) -> Result<Opened, KeyError> {
+    pub fn open_personal(&self, token: &Hash, id: DecisionId, sealed: &[u8]) -> Result<Unsealed, KeyError> {
         let mut subjects = self.subjects();
         for again in [false, true] {
             if again && !subjects.refresh()? {
@@ -161,13 +161,13 @@ impl Keys {
             }
             let dek = subjects.live(token)?.and_then(|entry| self.secrets.unwrap(&entry));
             if let Some(plain) = dek.and_then(|dek| dek.open(token, id, sealed)) {
-                return Ok(Opened::Plain(plain));
+                return Ok(Unsealed::Plain(plain));
             }
         }
         match subjects.state(token) {
             State::Unknown => Err(KeyError::NoKey(*token)),
             // The subject may have returned after the erasure, under a new key.
-            State::Known { erased_once: true, .. } => Ok(Opened::Erased),
+            State::Known { erased_once: true, .. } => Ok(Unsealed::Erased),
             State::Known { erased_once: false, .. } => Err(KeyError::Changed),
         }
     }

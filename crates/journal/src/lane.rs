@@ -3,16 +3,16 @@
 //! It makes no system call except to wake a sleeping writer. It takes a lock, for a few comparisons, only for
 //! losses and orphans.
 
-use crate::ring::{RING_BYTES_MAX, RING_ENTRIES};
+use crate::ring::{RING_BYTES_MAX, RING_RECORDS};
 use crate::shared::{Lane, Shared};
-use flyball_core::{Entry, LaneRecorder, Ticket, Unkept};
+use flyball_core::{JournalRecord, JournalUnavailable, LaneRecorder, Ticket};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 /// The ticket of a record without a slot: none was reserved, or the journal is closed.
-const NO_PLACE: Ticket = Ticket(u64::MAX);
+const NO_SLOT: Ticket = Ticket(u64::MAX);
 
 pub(crate) struct JournalLane {
     shared: Arc<Shared>,
@@ -32,69 +32,75 @@ impl JournalLane {
 }
 
 impl LaneRecorder for JournalLane {
-    fn reserve(&self, entries: usize) -> Result<(), Unkept> {
+    fn reserve(&self, records: usize) -> Result<(), JournalUnavailable> {
         if self.shared.closing.load(Ordering::Relaxed) {
-            return Err(Unkept::Closed);
+            return Err(JournalUnavailable::Closed);
         }
-        if let Some(why) = self.shared.unkept() {
+        if let Some(why) = self.shared.unavailable() {
             return Err(why);
         }
         let ring = &self.own().ring;
-        let held = self.held.get() + entries;
-        if ring.len() + held > RING_ENTRIES || ring.bytes() > RING_BYTES_MAX || self.shared.behind(ring) {
-            return Err(Unkept::Behind);
+        let held = self.held.get() + records;
+        if ring.len() + held > RING_RECORDS || ring.bytes() > RING_BYTES_MAX || self.shared.behind(ring) {
+            return Err(JournalUnavailable::Behind);
         }
         self.held.set(held);
         Ok(())
     }
 
-    fn release(&self, entries: usize) {
-        self.held.set(self.held.get().saturating_sub(entries));
+    fn release(&self, records: usize) {
+        self.held.set(self.held.get().saturating_sub(records));
     }
 
-    fn blank(&self) -> Box<Entry> {
+    fn blank(&self) -> Box<JournalRecord> {
         self.own().ring.blank()
     }
 
-    fn offer(&self, entry: Box<Entry>) -> Ticket {
+    fn offer(&self, record: Box<JournalRecord>) -> Ticket {
         self.held.set(self.held.get().saturating_sub(1));
         if self.shared.ended.load(Ordering::Relaxed) {
-            self.shared.lose(&entry, Unkept::Closed);
-            return NO_PLACE;
+            self.shared.lose(&record, JournalUnavailable::Closed);
+            return NO_SLOT;
         }
-        let sync = entry.sync;
-        match self.own().ring.push(entry, || self.shared.now_ns()) {
+        let sync = record.sync;
+        match self.own().ring.push(record, || self.shared.now_ns()) {
             Ok(number) => {
                 self.shared.wake(sync);
                 Ticket(number)
             }
-            Err(entry) => {
-                self.shared.lose(&entry, Unkept::Behind);
-                NO_PLACE
+            Err(record) => {
+                self.shared.lose(&record, JournalUnavailable::Behind);
+                NO_SLOT
             }
         }
     }
 
-    fn poll_kept(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<Result<(), Unkept>> {
-        if ticket == NO_PLACE {
-            return Poll::Ready(Err(self.shared.unkept().unwrap_or(Unkept::Behind)));
+    fn poll_durable(
+        &self,
+        ticket: Ticket,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), JournalUnavailable>> {
+        if ticket == NO_SLOT {
+            return Poll::Ready(Err(self.shared.unavailable().unwrap_or(JournalUnavailable::Behind)));
         }
         match self.own().tickets.poll(ticket.0, context) {
             // The record came after the writer's last round.
-            Poll::Pending if self.shared.ended.load(Ordering::SeqCst) => Poll::Ready(Err(Unkept::Closed)),
+            Poll::Pending if self.shared.ended.load(Ordering::SeqCst) => {
+                Poll::Ready(Err(JournalUnavailable::Closed))
+            }
             polled => polled,
         }
     }
 
     fn orphan(&self, ticket: Ticket) {
-        if ticket == NO_PLACE {
-            self.shared.miss(1, self.shared.unkept().unwrap_or(Unkept::Behind));
+        if ticket == NO_SLOT {
+            self.shared.miss(1, self.shared.unavailable().unwrap_or(JournalUnavailable::Behind));
         } else if let Err(why) = self.own().tickets.orphan(ticket.0) {
             self.shared.miss(1, why);
         }
     }
 
-    fn missed(&self, decisions: usize, why: Unkept) {
+    fn missed(&self, decisions: usize, why: JournalUnavailable) {
         self.shared.miss(decisions as u64, why);
     }
 }

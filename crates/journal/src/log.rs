@@ -7,13 +7,13 @@ mod find;
 mod listing;
 
 pub(crate) use crate::folder::segment_path;
-pub use find::{Finds, Kept, head_of_record, time_of_record};
+pub use find::{FoundRecords, StoredFrame, head_of_record, time_of_record};
 pub(crate) use listing::notes_path;
 pub use listing::{Durable, Retired, SegmentFacts};
 
 use crate::format::{FormatError, Frame, Hash};
 use crate::frames::{Frames, Step};
-use crate::recover::Broken;
+use crate::segment_scan::Broken;
 use listing::Listing;
 use std::fs::File;
 use std::io;
@@ -54,7 +54,7 @@ impl LogError {
 
 /// A frame and its position.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Placed<'a> {
+pub struct LocatedFrame<'a> {
     pub segment: u64,
     /// The index within its segment, from zero.
     pub index: u64,
@@ -66,7 +66,7 @@ pub struct Placed<'a> {
 
 /// The position where reading ended.
 #[derive(Debug)]
-pub struct Reached {
+pub struct ReadPosition {
     /// Continue with this number.
     pub next_seq: u64,
     /// The visitor stopped; otherwise there is nothing more to read.
@@ -129,8 +129,8 @@ impl Log {
         &self,
         from_seq: u64,
         durable_only: bool,
-        mut visit: impl FnMut(&Placed<'_>) -> ControlFlow<()>,
-    ) -> Result<Reached, LogError> {
+        mut visit: impl FnMut(&LocatedFrame<'_>) -> ControlFlow<()>,
+    ) -> Result<ReadPosition, LogError> {
         let (mut next_seq, mut offset) = (from_seq, 0);
         for place in self.listing.first_with(from_seq)..self.listing.segments.len() {
             self.listing.gap_before(place, from_seq)?;
@@ -141,13 +141,13 @@ impl Log {
             self.hole_after(place, &reached)?;
             (next_seq, offset) = (reached.next_seq, reached.offset);
         }
-        Ok(Reached { next_seq, stopped: false, offset })
+        Ok(ReadPosition { next_seq, stopped: false, offset })
     }
 
     /// Detects a hole: records at a segment's end that do not count though the next segment starts after
     /// them.
-    fn hole_after(&self, place: usize, reached: &Reached) -> Result<(), LogError> {
-        let Reached { next_seq, offset, .. } = *reached;
+    fn hole_after(&self, place: usize, reached: &ReadPosition) -> Result<(), LogError> {
+        let ReadPosition { next_seq, offset, .. } = *reached;
         let listed = &self.listing.segments[place];
         match self.listing.next(place) {
             Some(next) if next.first_seq > next_seq => Err(LogError::Broken {
@@ -166,8 +166,8 @@ impl Log {
         place: usize,
         from_seq: u64,
         durable_only: bool,
-        visit: &mut dyn FnMut(&Placed<'_>) -> ControlFlow<()>,
-    ) -> Result<Reached, LogError> {
+        visit: &mut dyn FnMut(&LocatedFrame<'_>) -> ControlFlow<()>,
+    ) -> Result<ReadPosition, LogError> {
         let listed = &self.listing.segments[place];
         let (segment, header) = (listed.number, listed.header()?);
         let path = segment_path(&self.folder, segment);
@@ -189,8 +189,8 @@ impl Log {
                     }
                     let leaf = frame.leaf();
                     prev = Some(leaf);
-                    if visit(&Placed { segment, index, offset: at, frame, leaf }).is_break() {
-                        return Ok(Reached { next_seq: seq + 1, stopped: true, offset: at });
+                    if visit(&LocatedFrame { segment, index, offset: at, frame, leaf }).is_break() {
+                        return Ok(ReadPosition { next_seq: seq + 1, stopped: true, offset: at });
                     }
                 }
                 Step::End { at } if self.listing.may_end(place, at) => break,
@@ -202,7 +202,7 @@ impl Log {
             index += 1;
         }
         let next_seq = from_seq.max(header.first_seq + index);
-        Ok(Reached { next_seq, stopped: false, offset: frames.at() })
+        Ok(ReadPosition { next_seq, stopped: false, offset: frames.at() })
     }
 }
 

@@ -17,14 +17,14 @@ pub fn leaf_of_segment(root: &Hash) -> Hash {
 }
 
 pub fn root(leaves: &[Hash]) -> Hash {
-    let mut growing = Growing::default();
+    let mut growing = MerkleTree::default();
     leaves.iter().for_each(|leaf| growing.push(leaf));
     growing.root()
 }
 
 /// The sibling hashes from a leaf up to the root, lowest first. None: no such leaf.
 pub fn path(leaves: &[Hash], index: u64) -> Option<Vec<Hash>> {
-    let mut path = PathOf::new(index);
+    let mut path = PathBuilder::new(index);
     leaves.iter().for_each(|leaf| path.push(leaf));
     path.finish()
 }
@@ -35,18 +35,18 @@ pub fn climb(leaf: &Hash, index: u64, count: u64, path: &[Hash]) -> Option<Hash>
         return None;
     }
     let (mut place, mut last, mut hash) = (index, count - 1, *leaf);
-    for beside in path {
+    for side_files in path {
         if last == 0 {
             return None;
         }
         if place & 1 == 1 || place == last {
-            hash = Hash::node(beside, &hash);
+            hash = Hash::node(side_files, &hash);
             // At the right edge of an incomplete tree, skip levels without a right half.
             while place & 1 == 0 && place != 0 {
                 (place, last) = (place >> 1, last >> 1);
             }
         } else {
-            hash = Hash::node(&hash, beside);
+            hash = Hash::node(&hash, side_files);
         }
         (place, last) = (place >> 1, last >> 1);
     }
@@ -55,19 +55,19 @@ pub fn climb(leaf: &Hash, index: u64, count: u64, path: &[Hash]) -> Option<Hash>
 
 /// A tree that grows leaf by leaf.
 #[derive(Clone, Debug, Default)]
-pub struct Growing {
+pub struct MerkleTree {
     count: u64,
     /// Roots of its complete subtrees, largest first: one for each set bit of the count.
     peaks: Vec<Hash>,
 }
 
-impl Growing {
+impl MerkleTree {
     pub fn count(&self) -> u64 {
         self.count
     }
 
     pub fn push(&mut self, leaf: &Hash) {
-        self.push_seen(leaf, |_, _, _| ());
+        self.push_observed(leaf, |_, _, _| ());
     }
 
     pub fn root(&self) -> Hash {
@@ -77,7 +77,7 @@ impl Growing {
     }
 
     /// `joined` observes each merge of two subtrees: their height and both roots.
-    fn push_seen(&mut self, leaf: &Hash, mut joined: impl FnMut(u32, &Hash, &Hash)) {
+    fn push_observed(&mut self, leaf: &Hash, mut joined: impl FnMut(u32, &Hash, &Hash)) {
         let mut hash = *leaf;
         for height in 0..self.count.trailing_ones() {
             let left = self.peaks.pop().expect("each set bit has a peak");
@@ -91,21 +91,21 @@ impl Growing {
 
 /// Collects one leaf's path while its tree grows.
 #[derive(Clone, Debug)]
-pub struct PathOf {
+pub struct PathBuilder {
     index: u64,
-    tree: Growing,
+    tree: MerkleTree,
     path: Vec<Hash>,
 }
 
-impl PathOf {
-    pub fn new(index: u64) -> PathOf {
-        PathOf { index, tree: Growing::default(), path: Vec::new() }
+impl PathBuilder {
+    pub fn new(index: u64) -> PathBuilder {
+        PathBuilder { index, tree: MerkleTree::default(), path: Vec::new() }
     }
 
     pub fn push(&mut self, leaf: &Hash) {
-        let PathOf { index, tree, path } = self;
+        let PathBuilder { index, tree, path } = self;
         let newest = tree.count;
-        tree.push_seen(leaf, |height, left, right| {
+        tree.push_observed(leaf, |height, left, right| {
             if *index <= newest && *index >> (height + 1) == newest >> (height + 1) {
                 path.push(if *index >> height & 1 == 1 { *left } else { *right });
             }
@@ -118,7 +118,7 @@ impl PathOf {
 
     /// None: the tree never had the leaf.
     pub fn finish(mut self) -> Option<Vec<Hash>> {
-        let Growing { count, peaks } = self.tree;
+        let MerkleTree { count, peaks } = self.tree;
         if self.index >= count {
             return None;
         }

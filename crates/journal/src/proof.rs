@@ -5,17 +5,17 @@
 //! the segment's current root, which is not signed yet.
 
 use crate::format::{Frame, Hash};
-use crate::log::{Kept, Log, LogError, notes_path};
-use crate::merkle::{PathOf, climb, leaf_of_segment};
+use crate::log::{Log, LogError, StoredFrame, notes_path};
+use crate::merkle::{PathBuilder, climb, leaf_of_segment};
 use crate::note::{Checkpoint, NoteError};
-use crate::verify::{NoteFile, noted_root};
+use crate::verify::{NoteReader, noted_root};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::ops::ControlFlow;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    pub record: Kept,
+    pub record: StoredFrame,
     /// The path from the frame's leaf, which follows those of the header and the earlier frames.
     pub path: Vec<Hash>,
     /// Leaves of the segment's tree: the header and each frame.
@@ -48,14 +48,14 @@ impl Log {
         let listed = self.listing.segments.get(place).ok_or(LogError::NoRecord(seq))?;
         let header = listed.header()?;
         let index = seq.checked_sub(header.first_seq).ok_or(LogError::NoRecord(seq))?;
-        let mut tree = PathOf::new(index + 1);
+        let mut tree = PathBuilder::new(index + 1);
         tree.push(&header.leaf());
         let (mut record, mut leaves) = (None, 1);
         self.read_segment(place, header.first_seq, false, &mut |placed| {
             tree.push(&placed.leaf);
             leaves += 1;
             if placed.frame.seq == seq {
-                record = Some(Kept::from(placed));
+                record = Some(StoredFrame::from(placed));
             }
             ControlFlow::Continue(())
         })?;
@@ -72,7 +72,7 @@ impl Log {
             return Ok(None);
         };
         let noted = File::open(self.folder().join("roots")).ok();
-        let mut tree = PathOf::new(segment - 1);
+        let mut tree = PathBuilder::new(segment - 1);
         for number in 1..=checkpoint.sealed {
             let next = self.listing.segment(number + 1).and_then(|next| next.header.as_ref().ok());
             let root = next
@@ -99,7 +99,7 @@ impl Log {
     /// All whole notes of the directory, oldest first.
     pub fn each_note(&self, mut visit: impl FnMut(String)) -> Result<(), LogError> {
         let path = notes_path(self.folder());
-        let mut file = NoteFile::open(&path, self.listing.notes_bytes).map_err(LogError::at(&path))?;
+        let mut file = NoteReader::open(&path, self.listing.notes_bytes).map_err(LogError::at(&path))?;
         while let Some(noted) = file.next().map_err(LogError::at(&path))? {
             noted.text.into_iter().for_each(&mut visit);
         }
@@ -111,7 +111,7 @@ impl Proof {
     /// Returns every failed check. Without a key, the signature is not verified.
     pub fn verify(&self, key: Option<&[u8; 32]>) -> Vec<ProofError> {
         let mut errors = Vec::new();
-        let Kept { seq, prev, payload, index, segment, .. } = &self.record;
+        let StoredFrame { seq, prev, payload, index, segment, .. } = &self.record;
         let leaf = Frame { seq: *seq, prev: *prev, payload }.leaf();
         let place = index.checked_add(1);
         if place.and_then(|place| climb(&leaf, place, self.leaves, &self.path)) != Some(self.root) {
@@ -135,7 +135,7 @@ impl Proof {
 
     pub fn to_json(&self, key: Option<&[u8; 32]>) -> Value {
         let texts = |path: &[Hash]| path.iter().map(Hash::to_string).collect::<Vec<_>>();
-        let Kept { segment, index, seq, prev, leaf, .. } = &self.record;
+        let StoredFrame { segment, index, seq, prev, leaf, .. } = &self.record;
         json!({
             "seq": seq,
             "segment": segment,
@@ -155,7 +155,7 @@ impl Proof {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::Began;
+    use crate::format::StartReason;
     use crate::log::Sample;
 
     fn sample() -> Sample {
@@ -164,7 +164,7 @@ mod tests {
             for frame in 0..7u8 {
                 sample.push(&[segment, frame]);
             }
-            sample.begin(Began::Rotated, 0);
+            sample.begin(StartReason::Rotated, 0);
             sample.checkpoint();
         }
         sample.push(b"open");

@@ -1,6 +1,6 @@
 //! The settings of a journal: its directory and limits. Knows nothing of configuration files.
 
-use crate::keys::KekPlace;
+use crate::keys::KekSource;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ pub struct JournalSettings {
     /// The seed file of the signing key; none: in the directory.
     pub key: Option<PathBuf>,
     /// The source of the key-encryption key; none: in the directory.
-    pub kek: Option<KekPlace>,
-    pub wall: Wall,
+    pub kek: Option<KekSource>,
+    pub wall: WallClock,
 }
 
 impl JournalSettings {
@@ -37,18 +37,18 @@ impl JournalSettings {
             checkpoint_every: Duration::from_secs(60),
             key: None,
             kek: None,
-            wall: Wall::default(),
+            wall: WallClock::default(),
         }
     }
 }
 
 /// The time of day, in nanoseconds since 1970.
 #[derive(Clone)]
-pub struct Wall(Arc<dyn Fn() -> i64 + Send + Sync>);
+pub struct WallClock(Arc<dyn Fn() -> i64 + Send + Sync>);
 
-impl Wall {
-    pub fn new(read: impl Fn() -> i64 + Send + Sync + 'static) -> Wall {
-        Wall(Arc::new(read))
+impl WallClock {
+    pub fn new(read: impl Fn() -> i64 + Send + Sync + 'static) -> WallClock {
+        WallClock(Arc::new(read))
     }
 
     pub fn unix_ns(&self) -> i64 {
@@ -56,16 +56,16 @@ impl Wall {
     }
 }
 
-impl Default for Wall {
-    fn default() -> Wall {
-        Wall::new(|| {
+impl Default for WallClock {
+    fn default() -> WallClock {
+        WallClock::new(|| {
             let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
         })
     }
 }
 
-impl fmt::Debug for Wall {
+impl fmt::Debug for WallClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Wall")
     }

@@ -5,10 +5,10 @@
 
 use crate::counts::{Counters, JournalCounts};
 use crate::ring::Ring;
-use crate::settings::{JournalSettings, Wall};
+use crate::settings::{JournalSettings, WallClock};
 use crate::tickets::Tickets;
-use crate::writer::SealThen;
-use flyball_core::{Entry, EntryKind, Served, Unkept};
+use crate::writer::SealCallback;
+use flyball_core::{JournalRecord, JournalUnavailable, RecordKind, Served};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::mpsc::SyncSender;
@@ -31,35 +31,35 @@ pub(crate) struct Lane {
 
 /// A request of another thread to the writer.
 #[derive(Debug)]
-pub(crate) enum Letter {
-    Entry(Box<Entry>, SyncSender<Result<u64, Unkept>>),
-    Served(Box<Served>, SyncSender<Result<u64, Unkept>>),
-    Flush(SyncSender<Result<u64, Unkept>>),
-    Seal(SealThen),
+pub(crate) enum WriterRequest {
+    Append(Box<JournalRecord>, SyncSender<Result<u64, JournalUnavailable>>),
+    Served(Box<Served>, SyncSender<Result<u64, JournalUnavailable>>),
+    Flush(SyncSender<Result<u64, JournalUnavailable>>),
+    Seal(SealCallback),
 }
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) counters: Counters,
-    pub(crate) wall: Wall,
+    pub(crate) wall: WallClock,
     pub(crate) loss_max_ns: u64,
     begun: Instant,
     /// One more than the index of the reason; zero: available.
-    unkept: AtomicU8,
+    unavailable: AtomicU8,
     /// The arrival of the oldest record taken from a ring and not on disk; zero: none.
     pub(crate) pending_since_ns: AtomicU64,
     pub(crate) closing: AtomicBool,
     /// The writer has ended.
     pub(crate) ended: AtomicBool,
-    inbox: Mutex<VecDeque<Letter>>,
+    inbox: Mutex<VecDeque<WriterRequest>>,
     inbox_length: AtomicUsize,
     writer: OnceLock<Thread>,
     sleep: AtomicU8,
     /// A caller waits for a record in a ring.
     urgent: AtomicBool,
-    missed: [AtomicU64; Unkept::ALL.len()],
-    missed_others: [AtomicU64; EntryKind::ALL.len()],
+    missed: [AtomicU64; JournalUnavailable::ALL.len()],
+    missed_others: [AtomicU64; RecordKind::ALL.len()],
     missed_first: AtomicI64,
     missed_last: AtomicI64,
 }
@@ -67,8 +67,8 @@ pub(crate) struct Shared {
 /// Decisions without a record, and other lost records, since the last query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Missed {
-    pub(crate) by_why: [u64; Unkept::ALL.len()],
-    pub(crate) others: [u64; EntryKind::ALL.len()],
+    pub(crate) by_why: [u64; JournalUnavailable::ALL.len()],
+    pub(crate) others: [u64; RecordKind::ALL.len()],
     pub(crate) first_unix_ns: i64,
     pub(crate) last_unix_ns: i64,
 }
@@ -81,7 +81,7 @@ impl Shared {
             wall: settings.wall.clone(),
             loss_max_ns: nanoseconds(settings.loss_max),
             begun: Instant::now(),
-            unkept: AtomicU8::new(0),
+            unavailable: AtomicU8::new(0),
             pending_since_ns: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -102,14 +102,14 @@ impl Shared {
         nanoseconds(self.begun.elapsed()) + 1
     }
 
-    pub(crate) fn unkept(&self) -> Option<Unkept> {
-        let index = self.unkept.load(Ordering::Relaxed).checked_sub(1)?;
-        Unkept::ALL.get(usize::from(index)).copied()
+    pub(crate) fn unavailable(&self) -> Option<JournalUnavailable> {
+        let index = self.unavailable.load(Ordering::Relaxed).checked_sub(1)?;
+        JournalUnavailable::ALL.get(usize::from(index)).copied()
     }
 
-    pub(crate) fn set_unkept(&self, unkept: Option<Unkept>) {
-        let state = unkept.map_or(0, |why| why.index() as u8 + 1);
-        self.unkept.store(state, Ordering::Relaxed);
+    pub(crate) fn set_unavailable(&self, unavailable: Option<JournalUnavailable>) {
+        let state = unavailable.map_or(0, |why| why.index() as u8 + 1);
+        self.unavailable.store(state, Ordering::Relaxed);
     }
 
     /// Whether a record in the file or in this ring waits longer than allowed.
@@ -132,14 +132,14 @@ impl Shared {
         counts.unsynced_records += self.lanes.iter().map(|lane| lane.ring.len() as u64).sum::<u64>();
         counts.unsynced_ns = oldest.map_or(0, |since| now.saturating_sub(since));
         counts.loss_max_ns = self.loss_max_ns;
-        counts.available = self.unkept();
+        counts.available = self.unavailable();
         counts
     }
 }
 
 /// Decisions answered without a record.
 impl Shared {
-    pub(crate) fn miss(&self, decisions: u64, why: Unkept) {
+    pub(crate) fn miss(&self, decisions: u64, why: JournalUnavailable) {
         self.miss_now();
         self.counters.gap_decisions[why.index()].fetch_add(decisions, Ordering::Relaxed);
         self.missed[why.index()].fetch_add(decisions, Ordering::Release);
@@ -147,7 +147,7 @@ impl Shared {
     }
 
     /// Records other than decisions.
-    pub(crate) fn miss_others(&self, others: &[u64; EntryKind::ALL.len()]) {
+    pub(crate) fn miss_others(&self, others: &[u64; RecordKind::ALL.len()]) {
         let count = others.iter().sum();
         if count == 0 {
             return;
@@ -171,21 +171,21 @@ impl Shared {
     }
 
     /// A record is lost. A waiting caller is notified and counts it; otherwise it is counted here.
-    pub(crate) fn lose(&self, entry: &Entry, why: Unkept) {
-        if entry.sync {
+    pub(crate) fn lose(&self, record: &JournalRecord, why: JournalUnavailable) {
+        if record.sync {
             return;
         }
-        if is_decision(entry.kind) {
+        if is_decision(record.kind) {
             self.miss(1, why);
         } else {
-            let mut others = [0; EntryKind::ALL.len()];
-            others[entry.kind as usize] = 1;
+            let mut others = [0; RecordKind::ALL.len()];
+            others[record.kind as usize] = 1;
             self.miss_others(&others);
         }
     }
 
     /// Marks all unsettled records of a lane up to `last` as lost, and counts the orphans.
-    pub(crate) fn lose_tickets(&self, lane: &Lane, last: u64, why: Unkept) {
+    pub(crate) fn lose_tickets(&self, lane: &Lane, last: u64, why: JournalUnavailable) {
         let orphans = lane.tickets.lose(last, why);
         if orphans > 0 {
             self.miss(orphans, why);
@@ -208,13 +208,13 @@ impl Shared {
 
 /// Requests of other threads than lanes.
 impl Shared {
-    pub(crate) fn post(&self, letter: Letter) -> Result<(), Unkept> {
+    pub(crate) fn post(&self, letter: WriterRequest) -> Result<(), JournalUnavailable> {
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         if self.closing.load(Ordering::Acquire) {
-            return Err(Unkept::Closed);
+            return Err(JournalUnavailable::Closed);
         }
         if inbox.len() >= INBOX_MAX {
-            return Err(Unkept::Behind);
+            return Err(JournalUnavailable::Behind);
         }
         inbox.push_back(letter);
         self.inbox_length.store(inbox.len(), Ordering::Relaxed);
@@ -223,7 +223,7 @@ impl Shared {
         Ok(())
     }
 
-    pub(crate) fn take_letter(&self) -> Option<Letter> {
+    pub(crate) fn take_request(&self) -> Option<WriterRequest> {
         if self.inbox_length.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -236,18 +236,20 @@ impl Shared {
     /// The writer ended, normally or not: notifies waiting threads and rejects new requests.
     pub(crate) fn end(&self) {
         self.close();
-        self.set_unkept(Some(Unkept::Closed));
+        self.set_unavailable(Some(JournalUnavailable::Closed));
         self.ended.store(true, Ordering::SeqCst);
         for lane in &self.lanes {
-            lane.ring.drain(usize::MAX, 0, |entry| self.lose(&entry, Unkept::Closed));
-            self.lose_tickets(lane, lane.ring.offered(), Unkept::Closed);
+            lane.ring.drain(usize::MAX, 0, |record| self.lose(&record, JournalUnavailable::Closed));
+            self.lose_tickets(lane, lane.ring.offered(), JournalUnavailable::Closed);
         }
-        while let Some(letter) = self.take_letter() {
+        while let Some(letter) = self.take_request() {
             match letter {
-                Letter::Entry(_, reply) | Letter::Served(_, reply) | Letter::Flush(reply) => {
-                    let _ = reply.try_send(Err(Unkept::Closed));
+                WriterRequest::Append(_, reply)
+                | WriterRequest::Served(_, reply)
+                | WriterRequest::Flush(reply) => {
+                    let _ = reply.try_send(Err(JournalUnavailable::Closed));
                 }
-                Letter::Seal(then) => then.tell(Err(Unkept::Closed)),
+                WriterRequest::Seal(then) => then.tell(Err(JournalUnavailable::Closed)),
             }
         }
     }
@@ -310,8 +312,8 @@ impl Shared {
 }
 
 /// Gap records count these; failed rows are not decisions and are counted among the others.
-pub(crate) fn is_decision(kind: EntryKind) -> bool {
-    kind == EntryKind::Decision
+pub(crate) fn is_decision(kind: RecordKind) -> bool {
+    kind == RecordKind::Decision
 }
 
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {

@@ -3,9 +3,9 @@
 //! The writer settles and wakes one waiting future; that one, on the lane's thread, wakes the others, so that
 //! a commit costs a lane one cross-thread wake-up. Knows numbers and wakers, not records or files.
 
-use crate::ring::RING_ENTRIES;
+use crate::ring::RING_RECORDS;
 use crossbeam_queue::ArrayQueue;
-use flyball_core::Unkept;
+use flyball_core::JournalUnavailable;
 use std::collections::VecDeque;
 use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// Two for each waiting record: a future can return with another waker.
-const WAITING_MAX: usize = 2 * RING_ENTRIES;
+const WAITING_MAX: usize = 2 * RING_RECORDS;
 /// Maximum separate spans of lost records; beyond it, the oldest two are merged.
 const LOST_MAX: usize = 1024;
 
@@ -27,12 +27,12 @@ pub(crate) struct Tickets {
     /// The last lost record; a query for a later one takes no lock.
     last_lost: AtomicU64,
     any_orphans: AtomicBool,
-    fates: Mutex<Fates>,
+    losses: Mutex<Losses>,
 }
 
 /// Lost and orphaned records.
 #[derive(Debug, Default)]
-struct Fates {
+struct Losses {
     lost: VecDeque<Lost>,
     /// Unsettled records without a waiting caller. Bounded by the records in flight.
     orphans: Vec<u64>,
@@ -43,7 +43,7 @@ struct Fates {
 struct Lost {
     first: u64,
     last: u64,
-    why: Unkept,
+    why: JournalUnavailable,
 }
 
 impl Default for Tickets {
@@ -54,7 +54,7 @@ impl Default for Tickets {
             waiting: ArrayQueue::new(WAITING_MAX),
             last_lost: AtomicU64::new(0),
             any_orphans: AtomicBool::new(false),
-            fates: Mutex::default(),
+            losses: Mutex::default(),
         }
     }
 }
@@ -71,26 +71,26 @@ impl Tickets {
             self.settle(last);
         }
         if self.any_orphans.load(Ordering::Relaxed) {
-            self.forget_orphans(&mut self.fates(), last);
+            self.forget_orphans(&mut self.losses(), last);
         }
     }
 
-    fn forget_orphans(&self, fates: &mut Fates, last: u64) {
-        fates.orphans.retain(|ticket| *ticket > last);
-        self.any_orphans.store(!fates.orphans.is_empty(), Ordering::Relaxed);
+    fn forget_orphans(&self, losses: &mut Losses, last: u64) {
+        losses.orphans.retain(|ticket| *ticket > last);
+        self.any_orphans.store(!losses.orphans.is_empty(), Ordering::Relaxed);
     }
 
     /// Marks all unsettled ones up to `last` as lost. Returns how many were orphans.
     #[must_use]
-    pub(crate) fn lose(&self, last: u64, why: Unkept) -> u64 {
+    pub(crate) fn lose(&self, last: u64, why: JournalUnavailable) -> u64 {
         let first = self.settled() + 1;
         if last < first {
             return 0;
         }
-        let mut fates = self.fates();
-        let orphans = fates.orphans.iter().filter(|ticket| (first..=last).contains(ticket)).count();
-        self.forget_orphans(&mut fates, last);
-        let lost = &mut fates.lost;
+        let mut losses = self.losses();
+        let orphans = losses.orphans.iter().filter(|ticket| (first..=last).contains(ticket)).count();
+        self.forget_orphans(&mut losses, last);
+        let lost = &mut losses.lost;
         match lost.back_mut() {
             Some(before) if before.last + 1 == first && before.why == why => before.last = last,
             _ => lost.push_back(Lost { first, last, why }),
@@ -105,7 +105,7 @@ impl Tickets {
         self.last_lost.store(last, Ordering::Release);
         // Under the lock: an orphan is either counted here or sees that it is lost.
         self.settled.store(last, Ordering::Release);
-        drop(fates);
+        drop(losses);
         self.settle(last);
         orphans as u64
     }
@@ -130,14 +130,14 @@ impl Tickets {
 }
 
 impl Tickets {
-    fn fates(&self) -> MutexGuard<'_, Fates> {
-        self.fates.lock().unwrap_or_else(PoisonError::into_inner)
+    fn losses(&self) -> MutexGuard<'_, Losses> {
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Fates {
+impl Losses {
     /// The result of a settled ticket.
-    fn of(&self, ticket: u64) -> Result<(), Unkept> {
+    fn of(&self, ticket: u64) -> Result<(), JournalUnavailable> {
         let found = self.lost.iter().rev().find(|lost| (lost.first..=lost.last).contains(&ticket));
         found.map_or(Ok(()), |lost| Err(lost.why))
     }
@@ -145,21 +145,25 @@ impl Fates {
 
 /// The lane's side.
 impl Tickets {
-    pub(crate) fn poll(&self, ticket: u64, context: &mut Context<'_>) -> Poll<Result<(), Unkept>> {
-        self.tell_others(ticket);
+    pub(crate) fn poll(
+        &self,
+        ticket: u64,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), JournalUnavailable>> {
+        self.wake_others(ticket);
         if let Some(settled) = self.state(ticket) {
             return Poll::Ready(settled);
         }
         if let Err(waits) = self.waiting.push((ticket, context.waker().clone())) {
-            self.once_each(waits);
+            self.drop_stale_wakers(waits);
         }
         fence(Ordering::SeqCst);
-        self.tell_others(ticket);
+        self.wake_others(ticket);
         self.state(ticket).map_or(Poll::Pending, Poll::Ready)
     }
 
     /// Removes duplicate wakers of futures that were polled repeatedly: their last waker counts.
-    fn once_each(&self, newest: (u64, Waker)) {
+    fn drop_stale_wakers(&self, newest: (u64, Waker)) {
         let mut all: Vec<_> =
             iter::from_fn(|| self.waiting.pop()).take(WAITING_MAX).chain([newest]).collect();
         all.reverse();
@@ -173,29 +177,29 @@ impl Tickets {
         }
     }
 
-    fn state(&self, ticket: u64) -> Option<Result<(), Unkept>> {
+    fn state(&self, ticket: u64) -> Option<Result<(), JournalUnavailable>> {
         if self.settled.load(Ordering::Acquire) < ticket {
             return None;
         }
         if ticket > self.last_lost.load(Ordering::Acquire) {
             return Some(Ok(()));
         }
-        Some(self.fates().of(ticket))
+        Some(self.losses().of(ticket))
     }
 
     /// The caller no longer waits; if the record is lost, the writer counts it. Error: already lost.
-    pub(crate) fn orphan(&self, ticket: u64) -> Result<(), Unkept> {
-        let mut fates = self.fates();
+    pub(crate) fn orphan(&self, ticket: u64) -> Result<(), JournalUnavailable> {
+        let mut losses = self.losses();
         if self.settled.load(Ordering::Acquire) >= ticket {
-            return fates.of(ticket);
+            return losses.of(ticket);
         }
-        fates.orphans.push(ticket);
+        losses.orphans.push(ticket);
         self.any_orphans.store(true, Ordering::Relaxed);
         Ok(())
     }
 
     /// Wakes all settled ones except the caller.
-    fn tell_others(&self, asks: u64) {
+    fn wake_others(&self, asks: u64) {
         loop {
             let settled = self.settled.load(Ordering::Acquire);
             if self.seen.load(Ordering::Relaxed) == settled {

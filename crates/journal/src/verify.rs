@@ -3,22 +3,22 @@
 //! Reports every failure, not only the first. Reads each byte once, in order, and stores only a few hashes.
 //! Changes nothing.
 
-mod beside;
 mod finding;
 mod frames;
 mod notes;
 mod retired;
 mod segment;
+mod side_files;
 
-pub use finding::{Finding, NotePlace, What};
+pub use finding::{Finding, FindingKind, NoteOrigin};
 pub use frames::verify_frames;
-pub(crate) use notes::NoteFile;
+pub(crate) use notes::NoteReader;
 
 use crate::format::{Hash, Header};
 use crate::log::{Log, LogError, notes_path};
-use crate::merkle::{Growing, leaf_of_segment};
-use beside::Beside;
+use crate::merkle::{MerkleTree, leaf_of_segment};
 use notes::Streams;
+use side_files::SideFiles;
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -129,7 +129,7 @@ struct Run<'a> {
     verified: Verified,
     notes: Streams,
     /// The tree over the first segments' roots. None: one of them is unknown.
-    roots: Option<Growing>,
+    roots: Option<MerkleTree>,
     /// The writer's root file, for segments that are missing.
     noted_roots: Option<File>,
     /// The last fully read segment, and its root.
@@ -138,7 +138,7 @@ struct Run<'a> {
     live: bool,
     /// Also check side files: not if a single segment is selected.
     whole: bool,
-    beside: Beside,
+    side_files: SideFiles,
 }
 
 impl<'a> Run<'a> {
@@ -146,10 +146,10 @@ impl<'a> Run<'a> {
         let mut verified = Verified { retired: log.retired().len() as u64, ..Verified::default() };
         let notes = Streams::open(log, options, &mut verified)?;
         let noted_roots = File::open(log.folder().join("roots")).ok();
-        let (roots, walked) = (Some(Growing::default()), None);
-        let (live, beside) = (is_live(log.folder()), Beside::default());
+        let (roots, walked) = (Some(MerkleTree::default()), None);
+        let (live, side_files) = (is_live(log.folder()), SideFiles::default());
         let whole = options.segment.is_none();
-        Ok(Run { log, verified, notes, roots, noted_roots, walked, live, whole, beside })
+        Ok(Run { log, verified, notes, roots, noted_roots, walked, live, whole, side_files })
     }
 
     /// Reports missing numbers between this segment and the previous one.
@@ -172,7 +172,8 @@ impl<'a> Run<'a> {
         let mut from = first;
         for number in inside.chain([end]) {
             if from < number {
-                let what = What::Missing { until: number - 1, quarantined: quarantined(log.folder(), from) };
+                let what =
+                    FindingKind::Missing { until: number - 1, quarantined: quarantined(log.folder(), from) };
                 self.verified.add(Finding::of_segment(from, what));
             }
             from = number + 1;
@@ -191,7 +192,7 @@ impl<'a> Run<'a> {
         while let Some((place, note)) = self.notes.pop_before(u64::MAX, &mut self.verified) {
             self.verified.note(&note);
             if note.open > until {
-                let what = What::Missing { until: note.open, quarantined: false };
+                let what = FindingKind::Missing { until: note.open, quarantined: false };
                 self.verified.add(Finding { note: Some(place), ..Finding::of_segment(until + 1, what) });
                 until = note.open;
             }
@@ -206,7 +207,7 @@ impl<'a> Run<'a> {
     fn unsigned(&mut self, last: u64) {
         let signed = self.verified.signed.map_or(0, |signed| signed.segment);
         if signed + 1 < last {
-            let what = What::Unsigned { until: last - 1 };
+            let what = FindingKind::Unsigned { until: last - 1 };
             self.verified.add(Finding::of_segment(signed.max(1), what));
         }
     }
@@ -218,9 +219,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn check_roots(&mut self, place: NotePlace, note: &crate::Checkpoint) {
+    fn check_roots(&mut self, place: NoteOrigin, note: &crate::Checkpoint) {
         if note.sealed.checked_add(1) != Some(note.open) {
-            self.verified.add(Finding::of_note(note, place, What::NoteShape));
+            self.verified.add(Finding::of_note(note, place, FindingKind::NoteShape));
             return;
         }
         self.verified.note(note);
@@ -232,14 +233,14 @@ impl<'a> Run<'a> {
             let (fits, sealed) = (self.notes.fits, note.sealed);
             // Once: every later note has the same fault.
             self.roots = None;
-            let what = What::NoteRoot { fits, sealed };
+            let what = FindingKind::NoteRoot { fits, sealed };
             self.verified.add(Finding { note: Some(place), ..Finding::of_segment(fits + 1, what) });
         }
     }
 
     fn grow_to(&mut self, count: u64) {
         while self.roots.as_ref().is_some_and(|roots| roots.count() < count) {
-            let number = self.roots.as_ref().map_or(0, Growing::count) + 1;
+            let number = self.roots.as_ref().map_or(0, MerkleTree::count) + 1;
             match (self.root_of(number), &mut self.roots) {
                 (Some(root), Some(roots)) => roots.push(&leaf_of_segment(&root)),
                 (_, roots) => *roots = None,

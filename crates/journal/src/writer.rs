@@ -6,29 +6,29 @@
 
 mod checkpoint;
 mod fault;
+pub(crate) mod folder_check;
 mod gap;
-pub(crate) mod gone;
 mod group;
 mod rotate;
 mod seal;
 mod segment;
 
-pub(crate) use seal::SealThen;
+pub(crate) use seal::SealCallback;
 pub use seal::Sealed;
-pub(crate) use segment::Before;
+pub(crate) use segment::PreviousSegment;
 
-use crate::counts::OwnKind;
+use crate::counts::InternalKind;
 use crate::disk::Disk;
 use crate::folder::Folder;
-use crate::format::{Began, FRAME_HEAD_BYTES};
-use crate::merkle::Growing;
+use crate::format::{FRAME_HEAD_BYTES, StartReason};
+use crate::merkle::MerkleTree;
 use crate::node::Node;
-use crate::payload::Beside;
+use crate::payload::SideFiles;
 use crate::settings::JournalSettings;
-use crate::shared::{Letter, Shared, nanoseconds};
+use crate::shared::{Shared, WriterRequest, nanoseconds};
 use checkpoint::Checkpoints;
 use fault::Fault;
-use flyball_core::{Entry, EntryKind, Served, Unkept};
+use flyball_core::{JournalRecord, JournalUnavailable, RecordKind, Served};
 use gap::Gap;
 use group::{Group, Reply};
 use segment::Segment;
@@ -45,7 +45,7 @@ const NAPS_MAX: u32 = 100;
 /// Maximum sleep: periodic work is checked then.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 /// Maximum records from one lane in one round, so that every lane gets a turn.
-const ROUND_ENTRIES: usize = 2048;
+const ROUND_RECORDS: usize = 2048;
 /// Maximum bytes held in memory for rewriting after a disk failure.
 const GROUP_BYTES_MAX: usize = 16 << 20;
 /// The end of a segment is reserved for gap records.
@@ -61,10 +61,10 @@ pub(crate) struct Writer {
     folder: Folder,
     settings: JournalSettings,
     node: Node,
-    beside: Beside,
+    side_files: SideFiles,
     segment: Segment,
     /// The tree over the roots of all earlier segments.
-    sealed: Growing,
+    sealed: MerkleTree,
     roots: File,
     /// The next segment's file, if there was space for it.
     next: Option<File>,
@@ -89,14 +89,14 @@ pub(crate) struct Start {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) folder: Folder,
     pub(crate) node: Node,
-    pub(crate) beside: Beside,
-    pub(crate) before: Before,
-    pub(crate) began: Began,
-    pub(crate) sealed: Growing,
+    pub(crate) side_files: SideFiles,
+    pub(crate) before: PreviousSegment,
+    pub(crate) began: StartReason,
+    pub(crate) sealed: MerkleTree,
     pub(crate) roots: File,
     pub(crate) checkpoints_bytes: u64,
     /// Records that report the recovery.
-    pub(crate) reports: Vec<(OwnKind, Vec<u8>)>,
+    pub(crate) reports: Vec<(InternalKind, Vec<u8>)>,
     pub(crate) lock: File,
 }
 
@@ -107,7 +107,7 @@ impl Writer {
             disk,
             folder,
             node,
-            beside,
+            side_files,
             before,
             began,
             sealed,
@@ -129,7 +129,7 @@ impl Writer {
             folder,
             settings,
             node,
-            beside,
+            side_files,
             segment,
             sealed,
             roots,
@@ -153,10 +153,10 @@ impl Writer {
         Ok(writer)
     }
 
-    fn report(&mut self, reports: &[(OwnKind, Vec<u8>)]) -> io::Result<()> {
+    fn report(&mut self, reports: &[(InternalKind, Vec<u8>)]) -> io::Result<()> {
         for (kind, payload) in reports {
             // The segment is new and has space.
-            let _ = self.add_own(*kind, payload);
+            let _ = self.add_internal(*kind, payload);
         }
         if self.commit() {
             Ok(())
@@ -172,10 +172,10 @@ impl Writer {
         loop {
             self.shared.begin_round();
             let closing = self.shared.closing.load(Ordering::Acquire);
-            let taken = self.take_rings() + self.take_letters();
+            let taken = self.take_rings() + self.take_requests();
             self.write_or_commit();
-            self.tend();
-            if taken >= ROUND_ENTRIES {
+            self.run_periodic();
+            if taken >= ROUND_RECORDS {
                 continue;
             }
             if taken == 0 && closing {
@@ -209,16 +209,16 @@ impl Writer {
             if self.group.since_ns == 0 {
                 shared.pending_since_ns.store(since_ns, Ordering::Relaxed);
             }
-            let taken = lane.ring.drain(ROUND_ENTRIES, shared.now_ns(), |entry| {
-                match self.add(&entry, None) {
+            let taken = lane.ring.drain(ROUND_RECORDS, shared.now_ns(), |record| {
+                match self.add(&record, None) {
                     // Not earlier: a commit on the way must not include it.
                     Ok(()) => self.taken[number] += 1,
-                    Err(why) => self.lose_one(number, &entry, why),
+                    Err(why) => self.lose_one(number, &record, why),
                 }
                 if self.group.frames.len() > GROUP_BYTES_MAX {
                     self.commit();
                 }
-                lane.ring.give_back(entry);
+                lane.ring.give_back(record);
             });
             most = most.max(taken);
         }
@@ -226,26 +226,26 @@ impl Writer {
         most
     }
 
-    fn take_letters(&mut self) -> usize {
+    fn take_requests(&mut self) -> usize {
         let mut taken = 0;
-        while taken < ROUND_ENTRIES
-            && let Some(letter) = self.shared.take_letter()
+        while taken < ROUND_RECORDS
+            && let Some(letter) = self.shared.take_request()
         {
             taken += 1;
             self.since_ns = self.shared.now_ns();
             match letter {
-                Letter::Entry(entry, reply) => {
-                    if let Err(why) = self.add(&entry, Some(reply.clone())) {
+                WriterRequest::Append(record, reply) => {
+                    if let Err(why) = self.add(&record, Some(reply.clone())) {
                         let _ = reply.try_send(Err(why));
                     }
                 }
-                Letter::Seal(then) => then.tell(self.seal()),
-                Letter::Flush(reply) => {
+                WriterRequest::Seal(then) => then.tell(self.seal()),
+                WriterRequest::Flush(reply) => {
                     self.take_rings();
                     let kept = self.commit();
-                    let _ = reply.try_send(if kept { Ok(0) } else { Err(Unkept::Broken) });
+                    let _ = reply.try_send(if kept { Ok(0) } else { Err(JournalUnavailable::Broken) });
                 }
-                Letter::Served(served, reply) => {
+                WriterRequest::Served(served, reply) => {
                     if let Err(why) = self.add_served(*served, Some(reply.clone())) {
                         let _ = reply.try_send(Err(why));
                     }
@@ -258,21 +258,21 @@ impl Writer {
 
     /// Adds a serving document. The group holds it until it is on disk; if it cannot be written now, it is
     /// later.
-    fn add_served(&mut self, served: Served, reply: Option<Reply>) -> Result<(), Unkept> {
-        let entry = self.beside.served(&served, self.shared.wall.unix_ns());
-        let added = match entry {
-            Ok(entry) => self.add(&entry, reply),
-            Err(error) => Err(self.note_beside(&error)),
+    fn add_served(&mut self, served: Served, reply: Option<Reply>) -> Result<(), JournalUnavailable> {
+        let record = self.side_files.served(&served, self.shared.wall.unix_ns());
+        let added = match record {
+            Ok(record) => self.add(&record, reply),
+            Err(error) => Err(self.note_side_fault(&error)),
         };
         match added {
             Ok(()) => self.group.served.push(served),
-            Err(_) => self.serve_later([served]),
+            Err(_) => self.defer_served([served]),
         }
         added
     }
 
     /// Records also refer to documents that no longer serve, so each is written.
-    fn serve_later(&mut self, served: impl IntoIterator<Item = Served>) {
+    fn defer_served(&mut self, served: impl IntoIterator<Item = Served>) {
         for served in served {
             let named = |served: &Served| (served.decision.clone(), served.document);
             self.unserved.retain(|other| named(other) != named(&served));
@@ -285,17 +285,17 @@ impl Writer {
     }
 
     /// Adds a record as a frame.
-    fn add(&mut self, entry: &Entry, reply: Option<Reply>) -> Result<(), Unkept> {
+    fn add(&mut self, record: &JournalRecord, reply: Option<Reply>) -> Result<(), JournalUnavailable> {
         if let Some(why) = self.fault.given_up {
             return Err(why);
         }
         let mut payload = std::mem::take(&mut self.payload);
-        let made = self.beside.payload(entry, &mut payload);
+        let made = self.side_files.payload(record, &mut payload);
         self.payload = payload;
-        made.map_err(|error| self.note_beside(&error))?;
+        made.map_err(|error| self.note_side_fault(&error))?;
         self.make_room(self.payload.len(), GAP_ROOM_BYTES)?;
         let seq = self.segment.push(&mut self.group.frames, &self.payload);
-        self.group.note_entry(entry, self.since_ns);
+        self.group.note_record(record, self.since_ns);
         if let Some(reply) = reply {
             self.group.urgent = true;
             self.group.replies.push((seq, reply));
@@ -304,19 +304,19 @@ impl Writer {
     }
 
     /// Adds a record of the journal itself.
-    fn add_own(&mut self, kind: OwnKind, payload: &[u8]) -> Result<(), Unkept> {
+    fn add_internal(&mut self, kind: InternalKind, payload: &[u8]) -> Result<(), JournalUnavailable> {
         if let Some(why) = self.fault.given_up {
             return Err(why);
         }
         self.make_room(payload.len(), 0)?;
         self.segment.push(&mut self.group.frames, payload);
-        self.group.note(EntryKind::ALL.len() + kind as usize, self.shared.now_ns());
+        self.group.note(RecordKind::ALL.len() + kind as usize, self.shared.now_ns());
         self.group.urgent = true;
         Ok(())
     }
 
     /// Ensures a segment with space for the payload and `spare` more bytes. An empty one accepts any size.
-    fn make_room(&mut self, payload: usize, spare: u64) -> Result<(), Unkept> {
+    fn make_room(&mut self, payload: usize, spare: u64) -> Result<(), JournalUnavailable> {
         let fits = |segment: &Segment| {
             segment.is_empty() || segment.room() >= (FRAME_HEAD_BYTES + payload) as u64 + spare
         };
@@ -327,7 +327,7 @@ impl Writer {
         match self.fault.given_up {
             Some(why) => Err(why),
             None if fits(&self.segment) => Ok(()),
-            None => Err(self.fault.rotation.unwrap_or(Unkept::Full)),
+            None => Err(self.fault.rotation.unwrap_or(JournalUnavailable::Full)),
         }
     }
 
@@ -343,8 +343,8 @@ impl Writer {
         if self.group.is_empty() {
         } else if self.group.urgent || due {
             self.commit();
-        } else if let Err(error) = self.beside.flush() {
-            self.forgo(&error);
+        } else if let Err(error) = self.side_files.flush() {
+            self.drop_dependent(&error);
         } else if let Err(error) = self.write_out() {
             self.abandon(&error);
         }
@@ -367,10 +367,10 @@ impl Writer {
         }
         // After an error, pending keys are written again, so a second attempt is meaningful. A gap needs
         // none.
-        if self.group.beside
-            && let Err(error) = self.beside.sync().or_else(|_| self.beside.sync())
+        if self.group.side_files
+            && let Err(error) = self.side_files.sync().or_else(|_| self.side_files.sync())
         {
-            self.forgo(&error);
+            self.drop_dependent(&error);
             return false;
         }
         match self.write_out().and_then(|()| self.sync_segment()) {
@@ -423,19 +423,19 @@ impl Writer {
     }
 
     /// Runs periodic work.
-    fn tend(&mut self) {
-        self.look_for_folder();
+    fn run_periodic(&mut self) {
+        self.check_folder();
         self.retry();
         self.rotate_by_age();
         self.prepare_next();
         self.prepare_keys();
-        self.tend_gap(false);
-        self.tend_checkpoint(false);
-        self.serve_unserved();
-        self.tell_state();
+        self.write_due_gap(false);
+        self.write_due_checkpoint(false);
+        self.write_deferred();
+        self.publish_state();
     }
 
-    fn serve_unserved(&mut self) {
+    fn write_deferred(&mut self) {
         if self.unserved.is_empty() || self.fault.state(&self.segment, self.next.is_some()).is_some() {
             return;
         }
@@ -448,14 +448,14 @@ impl Writer {
 
     /// Finishes. The lanes are gone or will see that the journal is closed.
     fn finish(mut self) {
-        self.shared.set_unkept(Some(Unkept::Closed));
+        self.shared.set_unavailable(Some(JournalUnavailable::Closed));
         self.take_rings();
         self.commit();
         self.retry_now();
-        self.serve_unserved();
-        self.tend_gap(true);
+        self.write_deferred();
+        self.write_due_gap(true);
         self.seal_last();
-        self.tend_checkpoint(true);
+        self.write_due_checkpoint(true);
         self.cut_last();
     }
 }

@@ -8,12 +8,12 @@ use tokio::time::Instant;
 pub(crate) struct Control {
     pub(crate) ended_requests: AtomicU64,
     threads_left: AtomicUsize,
-    course: watch::Sender<Course>,
+    course: watch::Sender<RunState>,
 }
 
 /// What all threads must agree on; each part is set once.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Course {
+pub(crate) struct RunState {
     /// Threads that still open their connections.
     opening: usize,
     pub(crate) measured_from: Option<Instant>,
@@ -57,7 +57,7 @@ impl Control {
         Control {
             ended_requests: AtomicU64::new(0),
             threads_left: AtomicUsize::new(threads),
-            course: watch::Sender::new(Course { opening: threads, ..Course::default() }),
+            course: watch::Sender::new(RunState { opening: threads, ..RunState::default() }),
         }
     }
 
@@ -86,7 +86,7 @@ impl Control {
     /// The start of measuring; `None` if the run ends before.
     pub(crate) async fn measured_from(&self) -> Option<Instant> {
         let mut watched = self.course.subscribe();
-        let known = |course: &Course| course.measured_from.is_some() || course.ended.is_some();
+        let known = |course: &RunState| course.measured_from.is_some() || course.ended.is_some();
         // The sender outlives this borrow.
         let course = watched.wait_for(known).await.ok()?;
         course.measured_from
@@ -98,7 +98,7 @@ impl Control {
         let _ = watched.wait_for(|course| course.ended.is_some()).await;
     }
 
-    pub(crate) fn course(&self) -> Course {
+    pub(crate) fn course(&self) -> RunState {
         self.course.borrow().clone()
     }
 

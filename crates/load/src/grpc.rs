@@ -47,8 +47,8 @@ impl Client for Caller<'_> {
         exchange(self.session, self.channel, &self.uri, body).await
     }
 
-    fn judge(&self, ticket: Ticket, answer: &Answer) -> Ending {
-        judge(self.session, ticket, answer)
+    fn check(&self, ticket: Ticket, answer: &Answer) -> Ending {
+        check(self.session, ticket, answer)
     }
 }
 
@@ -126,7 +126,7 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for LocalExecutor 
     }
 }
 
-fn judge(session: &Session, ticket: Ticket, answer: &Answer) -> Ending {
+fn check(session: &Session, ticket: Ticket, answer: &Answer) -> Ending {
     let header = |name| answer.status.get(name).and_then(|value| value.to_str().ok());
     let code = header("grpc-status").and_then(|code| code.parse::<u16>().ok());
     let text = || header("grpc-message").unwrap_or_default().to_owned();

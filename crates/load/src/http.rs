@@ -91,7 +91,7 @@ impl Client for Connection<'_> {
         Ok(answer)
     }
 
-    fn judge(&self, ticket: Ticket, answer: &Answer) -> Ending {
+    fn check(&self, ticket: Ticket, answer: &Answer) -> Ending {
         let body = self.received.get(answer.body.clone()).unwrap_or_default();
         if answer.status == 200 {
             let json_length = answer.json_length.unwrap_or(body.len());

@@ -1,6 +1,6 @@
 //! The result of a run, in the form that is passed to Python.
 
-use crate::control::Course;
+use crate::control::RunState;
 use crate::drive::Part;
 use crate::generator::{Effort, bottleneck};
 use crate::histogram::{self, LatencyUs};
@@ -83,7 +83,7 @@ pub struct WarmedUp {
 
 impl Outcome {
     /// Merges the results of a run's threads. `None` without threads.
-    pub(crate) fn of(plan: &Plan, course: &Course, parts: Vec<Part>) -> Option<Outcome> {
+    pub(crate) fn of(plan: &Plan, course: &RunState, parts: Vec<Part>) -> Option<Outcome> {
         let start = parts.iter().map(|part| part.start).min()?;
         let end = parts.iter().map(|part| part.end).max()?;
         let measured = end.saturating_duration_since(start);

@@ -14,7 +14,7 @@ pub(crate) const BACKLOG_MAX: usize = 65_536;
 pub(crate) struct Queue {
     backlog: VecDeque<Ticket>,
     backlog_max: usize,
-    seats: Vec<Seat>,
+    seats: Vec<Slot>,
     /// Slots of free connections, longest first.
     free: VecDeque<usize>,
     closed: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Queue {
 
 /// A connection's slot: its request, and how to wake it.
 #[derive(Debug, Default)]
-struct Seat {
+struct Slot {
     ticket: Option<Ticket>,
     waker: Option<Waker>,
     waits: bool,
@@ -33,7 +33,7 @@ impl Queue {
         Queue {
             backlog: VecDeque::new(),
             backlog_max,
-            seats: (0..seats).map(|_| Seat::default()).collect(),
+            seats: (0..seats).map(|_| Slot::default()).collect(),
             free: VecDeque::with_capacity(seats),
             closed: false,
         }

@@ -17,7 +17,7 @@ pub(crate) trait Client {
     async fn exchange(&mut self, ticket: Ticket) -> Result<Self::Answer, Problem>;
 
     /// Separate from the exchange, so that checking a response does not count as waiting for it.
-    fn judge(&self, ticket: Ticket, answer: &Self::Answer) -> Ending;
+    fn check(&self, ticket: Ticket, answer: &Self::Answer) -> Ending;
 }
 
 /// Sends requests until there are no more.
@@ -37,7 +37,7 @@ pub(crate) async fn work(session: &Session, seat: usize, mut client: impl Client
         let ended = Instant::now();
         let unreachable = matches!(&answer, Some(Err(problem)) if problem.origin == Origin::Connect);
         let ending = match answer {
-            Some(Ok(answer)) => client.judge(ticket, &answer),
+            Some(Ok(answer)) => client.check(ticket, &answer),
             Some(Err(problem)) => Ending::Failed(problem),
             None => Ending::TimedOut,
         };

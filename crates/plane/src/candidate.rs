@@ -43,7 +43,7 @@ pub(crate) fn decision(
     let Some(candidate) = &deployment.candidate else { return Ok(document) };
     let Some(theirs) = &candidate.decision else { return Err(UNLIKE.to_owned()) };
     let theirs = read(theirs).map_err(|why| format!("candidate: {why}"))?;
-    let trying = document.trying(&theirs, candidate.share, candidate.shadow);
+    let trying = document.with_candidate(&theirs, candidate.share, candidate.shadow);
     trying.map_err(|faults| format!("candidate: {faults}"))
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn route_drawn<M>(
     draw: impl FnOnce() -> u64,
 ) -> Result<Tensors<M>, Fault> {
     let deployment = exposed(routes, access, &wanted.name)?;
-    access.demand(Verb::Infer, &wanted.name)?;
+    access.require(Verb::Infer, &wanted.name)?;
     let model = match deployment.trial.as_ref().filter(|_| wanted.version.is_none()) {
         Some(trial) if trial.takes(draw()) => Arc::clone(&trial.model),
         _ => version(deployment, wanted)?,

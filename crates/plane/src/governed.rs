@@ -27,7 +27,7 @@ use crate::{Decision, Lane, Model};
 use answers::{Claim, Turn};
 use bytes::Bytes;
 use case::Case;
-use flyball_core::{DecisionDialect, Decisions, Digest, Fault, FaultKind, RowsAsk, Sink, Stage, Verb};
+use flyball_core::{DecisionDialect, Decisions, Digest, Fault, FaultKind, RowsOptions, Sink, Stage, Verb};
 use flyball_decision::Remedy;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,7 +102,7 @@ impl<D: DecisionDialect> Governed<'_, D> {
     /// The decision, where the caller may ask for it.
     fn found<S: Sink>(&self, lane: &Lane<S>, walk: &Walk<S>) -> Result<Arc<Decision<S::Model>>, Fault> {
         let found = find(&lane.plane.routes.load(), &walk.access, self.0.decision())?;
-        walk.access.demand(Verb::Decide, &found.name).map(|()| found)
+        walk.access.require(Verb::Decide, &found.name).map(|()| found)
     }
 
     fn parse<S: Sink>(
@@ -111,7 +111,7 @@ impl<D: DecisionDialect> Governed<'_, D> {
         decision: &Decision<S::Model>,
         body: &Bytes,
         work: &mut Work,
-    ) -> Result<RowsAsk, Fault> {
+    ) -> Result<RowsOptions, Fault> {
         let program = &decision.program;
         program.begin(&mut work.rows);
         let mut reader = if lane.plane.means.offline {
@@ -169,7 +169,7 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 async fn claim<S: Sink>(
     lane: &Lane<S>,
     decision: &Decision<S::Model>,
-    ask: &RowsAsk,
+    ask: &RowsOptions,
     body: &Bytes,
     walk: &Walk<S>,
 ) -> Result<Before, Fault> {

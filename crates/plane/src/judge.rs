@@ -7,7 +7,7 @@ use arc_swap::ArcSwapOption;
 use flyball_core::Digest;
 use flyball_core::snapshot::{self, Bundle, Signed};
 use flyball_decision::{DecisionDocument, Digests};
-use flyball_features::Wall;
+use flyball_features::WallClock;
 use flyball_signing::{Manifest, Refused, Release, Trust};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub struct Judge {
     environment: String,
     /// What nobody signed is served too.
     allow_unsigned: bool,
-    wall: Wall,
+    wall: WallClock,
     /// The newest signed index that was taken.
     taken: Mutex<Option<Taken>>,
     /// Keeps it over restarts.
@@ -104,7 +104,7 @@ struct Released<'d> {
 
 impl Judge {
     /// Without `trust` nothing is taken but what is unsigned, where that is allowed.
-    pub fn new(trust: Option<Trust>, environment: &str, allow_unsigned: bool, wall: Wall) -> Judge {
+    pub fn new(trust: Option<Trust>, environment: &str, allow_unsigned: bool, wall: WallClock) -> Judge {
         let trust = ArcSwapOption::from(trust.map(Arc::new));
         let environment = environment.to_owned();
         Judge { trust, environment, allow_unsigned, wall, taken: Mutex::default(), keep: None }
@@ -118,7 +118,7 @@ impl Judge {
 
     /// Whoever trusts nobody, and serves everything.
     pub fn of_nobody() -> Judge {
-        Judge::new(None, "production", true, Wall::system())
+        Judge::new(None, "production", true, WallClock::system())
     }
 
     pub fn environment(&self) -> &str {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     fn judge(allow_unsigned: bool) -> Judge {
-        Judge::new(None, "production", allow_unsigned, Wall::manual(0))
+        Judge::new(None, "production", allow_unsigned, WallClock::manual(0))
     }
 
     #[test]

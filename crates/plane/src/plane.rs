@@ -13,7 +13,7 @@ use crate::watchdog::Runs;
 use arc_swap::ArcSwap;
 use flyball_core::{Clock, Nanos, Priority, Recorder, RequestLimits, nanos};
 use flyball_engine::{MemoryBudget, thread_cpu_time};
-use flyball_features::{FeatureSettings, Features, Wall};
+use flyball_features::{FeatureSettings, Features, WallClock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct PlaneLimits {
 #[derive(Clone)]
 pub struct Means {
     pub features: Arc<Features>,
-    pub wall: Wall,
+    pub wall: WallClock,
     /// Rows come from files: they may bring features along, and windows are only read.
     pub offline: bool,
     pub recorder: Option<Arc<dyn Recorder>>,
@@ -50,7 +50,7 @@ pub struct Build {
 
 impl Means {
     /// By these clocks, with windows in memory alone and nobody who records.
-    pub fn in_memory(clock: Clock, wall: Wall) -> Means {
+    pub fn in_memory(clock: Clock, wall: WallClock) -> Means {
         let settings =
             FeatureSettings { folder: None, window_keys_max: WINDOW_KEYS_MAX, clock, wall: wall.clone() };
         let (features, build) = (Features::new(settings), Build::default());

@@ -12,7 +12,7 @@ use flyball_core::{
     Tensor, TensorData, TensorSpec, WalkRecord,
 };
 use flyball_engine::{Batching, LatencyPoint, LatencyTable, MemoryBudget, RunError, Signature};
-use flyball_features::Wall;
+use flyball_features::WallClock;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -199,7 +199,7 @@ pub(crate) fn lanes_by(
         memory: MemoryBudget::UNLIMITED,
     };
     let clock = Clock::manual();
-    let mut means = Means::in_memory(clock.clone(), Wall::manual(WALL_MS));
+    let mut means = Means::in_memory(clock.clone(), WallClock::manual(WALL_MS));
     edit(&mut means);
     let (plane, mut inboxes) =
         Plane::with_thread_time(Lanes { sockets, compute: sockets }, limits, clock, means, || Duration::ZERO);

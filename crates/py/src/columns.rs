@@ -4,7 +4,7 @@
 //! to train models. Runs the walk's own code; the model need not exist.
 
 use crate::error::{Failure, guarded, json};
-use flyball_core::{DataType, Scalar, TakeRows, TensorSpec};
+use flyball_core::{DataType, RowSink, Scalar, TensorSpec};
 use flyball_decision::{
     DecisionDocument, FeatureFrom, FeaturePlan, ModelFacts, Program, Rows, Scores, Scratch, Value as Held,
 };

@@ -5,7 +5,7 @@ use flyball_core::snapshot::{Deployment, Document, Index};
 use flyball_core::{Digest, TensorSpec};
 use flyball_engine::{
     Artifact, ArtifactFile, Batching, Ceiling, DeclaredTensor, HostCommand, LatencyPoint, LatencyTable,
-    LoadOptions, MemoryBudget, ModelHosts, Opset, ProbeLimits, Refusal, Runtime, ScanLimits, copy_beside,
+    LoadOptions, MemoryBudget, ModelHosts, Opset, ProbeLimits, Refusal, Runtime, ScanLimits, copy_sibling,
     digest_files, scan_file,
 };
 use pyo3::prelude::*;
@@ -78,7 +78,7 @@ pub(crate) fn copy_external_data(
     name: String,
     target: PathBuf,
 ) -> PyResult<()> {
-    guarded(py, || copy_beside(&model, &name, &target).map_err(refused))
+    guarded(py, || copy_sibling(&model, &name, &target).map_err(refused))
 }
 
 #[pyfunction]

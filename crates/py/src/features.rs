@@ -2,9 +2,9 @@
 
 use crate::columns::scalar;
 use crate::error::{Failure, guarded, json};
-use flyball_core::TakeRows;
+use flyball_core::RowSink;
 use flyball_decision::DecisionDocument;
-use flyball_features::{PushFault, PushTarget, Pushed, Pusher, Wall};
+use flyball_features::{PushFault, PushTarget, Pushed, Pusher, WallClock};
 use flyball_plane::{Backfill, BackfillFault, Filled};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -53,7 +53,7 @@ impl FeaturePush {
     fn new(py: Python<'_>, options: &[u8]) -> PyResult<FeaturePush> {
         guarded(py, || {
             let (target, set) = Options::read(options)?;
-            let pusher = Pusher::begin(target, &set, Wall::system().now_ms()).map_err(failed)?;
+            let pusher = Pusher::begin(target, &set, WallClock::system().now_ms()).map_err(failed)?;
             Ok(FeaturePush(Mutex::new(Some(pusher))))
         })
     }

@@ -4,8 +4,8 @@ use crate::error::{Failure, guarded, json as bytes_of};
 use flyball_core::{DecisionId, FaultKind};
 use flyball_features::{ErasedRows, erase_kept};
 use flyball_journal::{
-    Blobs, Erasure, Frame, Hash, JournalError, JournalSettings, KekPlace, Kept, Keys, LedgerError, Log,
-    LogError, Placed, SegmentFacts, Told, VerifyOptions, Wall, head_of_record, unhex,
+    Annotation, Blobs, Erasure, Frame, Hash, JournalError, JournalSettings, KekSource, Keys, LegalError,
+    LocatedFrame, Log, LogError, SegmentFacts, StoredFrame, VerifyOptions, WallClock, head_of_record, unhex,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -91,8 +91,8 @@ impl JournalLog {
     fn frames<'py>(&self, py: Python<'py>, from_seq: u64, most: usize) -> PyResult<Vec<PyFrame<'py>>> {
         let kept = guarded(py, || {
             let (mut kept, mut bytes) = (Vec::new(), 0);
-            let visit = |placed: &Placed<'_>| {
-                kept.push(Kept::from(placed));
+            let visit = |placed: &LocatedFrame<'_>| {
+                kept.push(StoredFrame::from(placed));
                 bytes += placed.frame.payload.len();
                 stop_if(kept.len() >= most || bytes >= FRAMES_BYTES_MAX)
             };
@@ -102,7 +102,7 @@ impl JournalLog {
             Ok(kept)
         })?;
         let bytes = |hash: &Hash| PyBytes::new(py, &hash.0);
-        let tuple = |kept: &Kept| {
+        let tuple = |kept: &StoredFrame| {
             let payload = PyBytes::new(py, &kept.payload);
             (kept.seq, bytes(&kept.prev), bytes(&kept.leaf), payload, kept.segment)
         };
@@ -215,10 +215,10 @@ impl JournalLog {
         options: &RecordOptions,
     ) -> Result<(Vec<u8>, u64, bool), Failure> {
         let (mut lines, mut given, mut looked_at, mut fault) = (Vec::new(), 0, 0, None);
-        let visit = |placed: &Placed<'_>| {
+        let visit = |placed: &LocatedFrame<'_>| {
             looked_at += 1;
             if options.want(placed.frame.payload) {
-                match self.placed(&Kept::from(placed)) {
+                match self.placed(&StoredFrame::from(placed)) {
                     Ok(record) if options.wants_decision(&record) => {
                         given += 1;
                         lines.extend_from_slice(record.to_string().as_bytes());
@@ -240,7 +240,7 @@ impl JournalLog {
     }
 
     /// A record with its position in the log.
-    fn placed(&self, kept: &Kept) -> Result<Value, Failure> {
+    fn placed(&self, kept: &StoredFrame) -> Result<Value, Failure> {
         let mut record = self.rendered(&kept.payload)?;
         record["seq"] = kept.seq.into();
         record["segment"] = kept.segment.into();
@@ -311,11 +311,11 @@ impl Journal {
             let all: Vec<String> = std::iter::once(subject.clone()).chain(keys).collect();
             let mut rows = ErasedRows::default();
             let order = Erasure { subject, by, why, caller: None };
-            let done = self.journal()?.erase(&order, Wall::default().unix_ns(), || {
+            let done = self.journal()?.erase(&order, WallClock::default().unix_ns(), || {
                 rows = erase_kept(features_folder, &stores, &all)?;
                 Ok(rows.total())
             });
-            let done = done.map_err(|error| unledgered(&error))?;
+            let done = done.map_err(|error| unrecorded(&error))?;
             let ErasedRows { windows, cached, stored } = rows;
             let records = done.records;
             Ok(
@@ -344,17 +344,17 @@ impl Journal {
         self.open().clone().ok_or_else(|| refused("the journal is closed; open it again"))
     }
 
-    fn tell(&self, told: Told) -> Result<u64, Failure> {
-        let (journal, now) = (self.journal()?, Wall::default().unix_ns());
+    fn tell(&self, told: Annotation) -> Result<u64, Failure> {
+        let (journal, now) = (self.journal()?, WallClock::default().unix_ns());
         let kept = match told {
-            Told::Hold(held) => journal.hold(held, now, |_name| false),
-            Told::Release(held) => journal.release(held, now),
+            Annotation::Hold(held) => journal.hold(held, now, |_name| false),
+            Annotation::Release(held) => journal.release(held, now),
             told => {
-                let entry = told.entry(now).map_err(refused)?;
+                let entry = told.record(now).map_err(refused)?;
                 return journal.append(entry).map_err(|error| unwritten(&error));
             }
         };
-        kept.map_err(|error| unledgered(&error))
+        kept.map_err(|error| unrecorded(&error))
     }
 }
 
@@ -372,15 +372,15 @@ struct EraseOptions {
 }
 
 /// Why an erasure or a hold was not recorded.
-fn unledgered(error: &LedgerError) -> Failure {
+fn unrecorded(error: &LegalError) -> Failure {
     let kind = match error {
-        LedgerError::NoSubject { .. } | LedgerError::NoHold { .. } | LedgerError::NoDecision { .. } => {
+        LegalError::NoSubject { .. } | LegalError::NoHold { .. } | LegalError::NoDecision { .. } => {
             FaultKind::RecordNotFound
         }
-        LedgerError::Held(_) | LedgerError::InForce(_) => FaultKind::Held,
-        LedgerError::Journal(error) => return unwritten(error),
-        LedgerError::Log(error) => return failed(error),
-        LedgerError::Told(_) | LedgerError::Elsewhere(_) => return refused(error),
+        LegalError::Held(_) | LegalError::InForce(_) => FaultKind::Held,
+        LegalError::Journal(error) => return unwritten(error),
+        LegalError::Log(error) => return failed(error),
+        LegalError::Annotation(_) | LegalError::Elsewhere(_) => return refused(error),
     };
     Failure::refused(kind.label(), error)
 }
@@ -428,11 +428,11 @@ fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Failure> {
 }
 
 fn keys(folder: &Path, kek: Option<&str>) -> Result<Keys, Failure> {
-    let place = kek.map_or_else(|| Ok(KekPlace::own(folder)), place)?;
+    let place = kek.map_or_else(|| Ok(KekSource::own(folder)), place)?;
     Keys::read_only(folder, &place).map_err(refused)
 }
 
-fn place(text: &str) -> Result<KekPlace, Failure> {
+fn place(text: &str) -> Result<KekSource, Failure> {
     text.parse().map_err(refused)
 }
 
@@ -473,7 +473,7 @@ fn unwritten(error: &JournalError) -> Failure {
     let unavailable = FaultKind::RecordFailed;
     let code = match error {
         JournalError::Locked(_) => "journal_locked",
-        JournalError::Unkept(_) | JournalError::NoAnswer => unavailable.label(),
+        JournalError::JournalUnavailable(_) | JournalError::NoAnswer => unavailable.label(),
         _ => return refused(error),
     };
     Failure { code, message: error.to_string(), exit_code: unavailable.exit_code(), faults: None }

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use std::path::Path;
 
 /// None if accepted; else the reason and message.
-type Judged = Option<(&'static str, String)>;
+type Verdict = Option<(&'static str, String)>;
 
 #[pyfunction]
 pub(crate) fn verify_package(
@@ -16,7 +16,7 @@ pub(crate) fn verify_package(
     trust: &[u8],
     root: &str,
     now: i64,
-) -> PyResult<Judged> {
+) -> PyResult<Verdict> {
     guarded(py, || {
         let judge = || read(trust, root, now)?.package(bundle, now)?.check_folder(Path::new(folder));
         Ok(judged(judge()))
@@ -31,7 +31,7 @@ pub(crate) fn verify_release(
     root: &str,
     now: i64,
     environment: &str,
-) -> PyResult<Judged> {
+) -> PyResult<Verdict> {
     guarded(py, || {
         let judge = || read(trust, root, now)?.release(release, now, environment);
         Ok(judged(judge()))
@@ -42,6 +42,6 @@ fn read(trust: &[u8], root: &str, now: i64) -> Result<Trust, Refused> {
     Trust::read(trust, &TrustRoots::read(&[root])?, now, 0)
 }
 
-fn judged<T>(result: Result<T, Refused>) -> Judged {
+fn judged<T>(result: Result<T, Refused>) -> Verdict {
     result.err().map(|refused| (refused.label(), refused.to_string()))
 }

@@ -2,9 +2,9 @@
 //! and limits, and `docs/reference/server-config.md` is made from those.
 
 use crate::hosts;
-use flyball_core::snapshot::sound_name;
+use flyball_core::snapshot::is_valid_name;
 use flyball_engine::ProbeLimits;
-use flyball_journal::KekPlace;
+use flyball_journal::KekSource;
 use flyball_telemetry::LogLevel;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -298,7 +298,7 @@ impl ServerConfig {
             let allowed = format!("{} to 60000, twice journal_sync_ms or more", 2 * sync);
             faults.push(("journal_loss_ms_max", loss.to_string(), allowed));
         }
-        if let Some(place) = self.journal_kek.as_ref().filter(|place| place.parse::<KekPlace>().is_err()) {
+        if let Some(place) = self.journal_kek.as_ref().filter(|place| place.parse::<KekSource>().is_err()) {
             let allowed = "file:PATH, env:NAME or command:PROGRAM ARGUMENT…".to_owned();
             faults.push(("journal_kek", place.clone(), allowed));
         }
@@ -333,7 +333,7 @@ impl ServerConfig {
             ("state_folder", empty(&self.state_folder), String::new(), "null, or the path of a folder"),
             (
                 "environment",
-                !sound_name(&self.environment),
+                !is_valid_name(&self.environment),
                 self.environment.clone(),
                 "1 to 128 of A-Z a-z 0-9 . _ -, not starting with '.'",
             ),

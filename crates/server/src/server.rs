@@ -23,7 +23,7 @@ use crate::{ServerConfig, acceptor, errands, memory_watch, watch};
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, Recorder, RequestLimits};
 use flyball_engine::{HostCommand, LibraryError, MemoryBudget, ModelHosts, Runtime};
-use flyball_features::{FeatureSettings, Features, Wall};
+use flyball_features::{FeatureSettings, Features, WallClock};
 use flyball_journal::{Journal, JournalError};
 use flyball_plane::{
     Ack, AckState, Applied, Build, Engine, Judge, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits,
@@ -363,7 +363,7 @@ fn limits(config: &ServerConfig, memory: MemoryBudget) -> PlaneLimits {
 fn means(config: &ServerConfig, clock: Clock, journal: Option<Arc<Journal>>) -> Means {
     // Offline, windows are read and not written: a folder would be made, locked and written to.
     let folder = config.features_folder.clone().filter(|_| !config.offline);
-    let wall = Wall::system();
+    let wall = WallClock::system();
     let settings = FeatureSettings { folder, clock, wall: wall.clone(), ..FeatureSettings::default() };
     let recorder = journal.map(|journal| journal as Arc<dyn Recorder>);
     let build = build_info();

@@ -5,7 +5,7 @@ use crate::ServerConfig;
 use crate::files::{Reload, Watch};
 use crate::lane_thread::Shared;
 use crate::taken::TakenFile;
-use flyball_features::Wall;
+use flyball_features::WallClock;
 use flyball_plane::{Judge, Taken};
 use flyball_signing::{Refused, TRUST_BYTES_MAX, Trust, TrustRoots};
 use std::io::{self, Read};
@@ -53,7 +53,7 @@ pub(crate) fn open(
     watches: &mut Vec<(Watch, Reload)>,
 ) -> Result<(Arc<Judge>, Option<TrustFiles>), TrustError> {
     let allow_unsigned = config.allows_unsigned();
-    let judge = |trust| Judge::new(trust, &config.environment, allow_unsigned, Wall::system());
+    let judge = |trust| Judge::new(trust, &config.environment, allow_unsigned, WallClock::system());
     let (Some(root), Some(policy)) = (&config.trust_root, &config.trust_policy) else {
         return if allow_unsigned { Ok((Arc::new(judge(None)), None)) } else { Err(TrustError::Nobody) };
     };
@@ -115,7 +115,7 @@ fn beside(policy: &Path) -> PathBuf {
 }
 
 fn read_policy(path: &Path, roots: &TrustRoots, serial_least: u64) -> Result<Trust, TrustError> {
-    let now = Wall::system().now_ms().div_euclid(1000);
+    let now = WallClock::system().now_ms().div_euclid(1000);
     Trust::read(&read(path, TRUST_BYTES_MAX)?, roots, now, serial_least).map_err(refused(path))
 }
 

@@ -3,10 +3,10 @@
 //! Hand-written instead of derived: a derived reader also accepts a list for an object, and then two readers
 //! of one signature could see two documents.
 
-use crate::moment::Moment;
 use crate::refused::Refused;
+use crate::timestamp::Timestamp;
 use flyball_core::Digest;
-use flyball_core::snapshot::{sound_name, strict_json};
+use flyball_core::snapshot::{is_valid_name, strict_json};
 use serde_json::{Map, Value};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -127,7 +127,7 @@ impl<'v> Fields<'v> {
     /// A name as in Snapshots.
     pub(crate) fn name(&self, key: &str) -> Result<&'v str, Refused> {
         let name = self.text(key)?;
-        if sound_name(name) {
+        if is_valid_name(name) {
             Ok(name)
         } else {
             Err(self.fault(key, "a name: A-Z a-z 0-9 . _ - and no dot first"))
@@ -138,12 +138,12 @@ impl<'v> Fields<'v> {
         self.map.get(key).and_then(Value::as_bool).ok_or_else(|| self.fault(key, "true or false"))
     }
 
-    pub(crate) fn moment(&self, key: &str) -> Result<Moment, Refused> {
-        let moment = self.map.get(key).and_then(Value::as_str).and_then(Moment::read);
-        moment.ok_or_else(|| self.fault(key, Moment::FORM))
+    pub(crate) fn moment(&self, key: &str) -> Result<Timestamp, Refused> {
+        let moment = self.map.get(key).and_then(Value::as_str).and_then(Timestamp::read);
+        moment.ok_or_else(|| self.fault(key, Timestamp::FORM))
     }
 
-    pub(crate) fn moment_or_null(&self, key: &str) -> Result<Option<Moment>, Refused> {
+    pub(crate) fn moment_or_null(&self, key: &str) -> Result<Option<Timestamp>, Refused> {
         if self.is_null(key) { Ok(None) } else { self.moment(key).map(Some) }
     }
 

@@ -10,10 +10,10 @@ mod fields;
 mod folder;
 mod key;
 mod manifest;
-mod moment;
 mod policy;
 mod refused;
 mod release;
+mod timestamp;
 mod trust;
 mod trusted_key;
 

@@ -67,7 +67,7 @@ impl Manifest {
         let (mut files, mut digests) = (BTreeMap::new(), Vec::with_capacity(resources.len() * 32));
         for resource in resources {
             let name = resource.text("name")?;
-            if !sound_path(name) {
+            if !is_valid_path(name) {
                 return Err(Refused::PathEscape { name: name.to_owned() });
             }
             resource.constant("algorithm", "sha256")?;
@@ -115,6 +115,6 @@ fn root(statement: &Fields<'_>) -> Result<Digest, Refused> {
 }
 
 /// Relative, without parts that lead elsewhere, in canonical form.
-fn sound_path(path: &str) -> bool {
+fn is_valid_path(path: &str) -> bool {
     !path.contains(['\\', '\0']) && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }

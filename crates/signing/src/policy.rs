@@ -2,12 +2,12 @@
 
 use crate::dsse::SIGNATURES_MAX;
 use crate::fields::{self, Fields};
-use crate::moment::Moment;
 use crate::refused::Refused;
 use crate::release::Tier;
+use crate::timestamp::Timestamp;
 use crate::trusted_key::TrustedKey;
 use flyball_core::Digest;
-use flyball_core::snapshot::sound_name;
+use flyball_core::snapshot::is_valid_name;
 use std::collections::BTreeMap;
 
 pub const TRUST_BYTES_MAX: usize = 4 << 20;
@@ -24,7 +24,7 @@ pub(crate) const NUMBER_MAX: u64 = i32::MAX as u64;
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
     pub(crate) serial: u64,
-    pub(crate) expires: Option<Moment>,
+    pub(crate) expires: Option<Timestamp>,
     /// By their hints.
     pub(crate) keys: BTreeMap<String, TrustedKey>,
     pub(crate) revoked_keys: BTreeMap<String, Revoked>,
@@ -37,7 +37,7 @@ pub(crate) struct Policy {
 /// Time and reason are informative: a revocation always applies.
 #[derive(Clone, Debug)]
 pub(crate) struct Revoked {
-    pub(crate) at: Moment,
+    pub(crate) at: Timestamp,
     pub(crate) why: String,
 }
 
@@ -98,7 +98,7 @@ fn minimum(fields: &Fields<'_>) -> Result<BTreeMap<String, u64>, Refused> {
         });
     }
     let minimum = |name: &String| {
-        if !sound_name(name) || name.contains(|letter: char| letter.is_ascii_uppercase()) {
+        if !is_valid_name(name) || name.contains(|letter: char| letter.is_ascii_uppercase()) {
             return Err(fields.fault(name, "a name, in small letters"));
         }
         Ok((name.clone(), fields.number(name, 1..=NUMBER_MAX)?))

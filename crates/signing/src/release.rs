@@ -6,13 +6,13 @@
 use crate::dsse::Envelope;
 use crate::fields::{self, Fields};
 use crate::manifest::STATEMENT_TYPE;
-use crate::moment::Moment;
 use crate::policy::NUMBER_MAX;
 use crate::refused::Refused;
+use crate::timestamp::Timestamp;
 use crate::trust::Trust;
 use crate::trusted_key::{Role, TrustedKey};
 use flyball_core::Digest;
-use flyball_core::snapshot::{VERSIONS_MAX, sound_name, sound_version};
+use flyball_core::snapshot::{VERSIONS_MAX, is_valid_name, is_valid_version};
 use std::collections::{BTreeMap, HashSet};
 
 const WHAT: &str = "the release";
@@ -145,8 +145,8 @@ impl Release {
 struct Statement {
     release: Release,
     environments: Vec<String>,
-    not_before: Moment,
-    not_after: Moment,
+    not_before: Timestamp,
+    not_after: Timestamp,
     author: String,
 }
 
@@ -199,7 +199,7 @@ fn subjects(fields: &Fields<'_>) -> Result<Vec<Subject>, Refused> {
         let digest = entry.object("digest")?;
         digest.only(&["sha256"])?;
         let name = entry.text("name")?.to_owned();
-        if !sound_subject(&name) {
+        if !is_valid_subject(&name) {
             return Err(entry.fault("name", "a name and a version, such as fraud@4"));
         }
         Ok(Subject { name, root: digest.hex("sha256")? })
@@ -207,9 +207,9 @@ fn subjects(fields: &Fields<'_>) -> Result<Vec<Subject>, Refused> {
     fields.objects("subject", SUBJECTS_MAX)?.into_iter().map(subject).collect()
 }
 
-fn sound_subject(name: &str) -> bool {
+fn is_valid_subject(name: &str) -> bool {
     name.split_once('@').is_some_and(|(name, version)| {
-        sound_name(name)
+        is_valid_name(name)
             && (1..=10).contains(&version.len())
             && !version.starts_with('0')
             && version.bytes().all(|byte| byte.is_ascii_digit())
@@ -232,7 +232,7 @@ fn check_subjects(release: &Release) -> Result<(), Refused> {
 fn environments(fields: &Fields<'_>) -> Result<Vec<String>, Refused> {
     let environments = fields.texts("environments")?;
     if !(1..=ENVIRONMENTS_MAX).contains(&environments.len())
-        || !environments.iter().all(|name| sound_name(name))
+        || !environments.iter().all(|name| is_valid_name(name))
     {
         return Err(fields.fault("environments", &format!("a list of 1 to {ENVIRONMENTS_MAX} names")));
     }
@@ -243,7 +243,8 @@ fn environments(fields: &Fields<'_>) -> Result<Vec<String>, Refused> {
 fn models(fields: &Fields<'_>) -> Result<BTreeMap<String, Digest>, Refused> {
     let models = fields.object("models")?;
     let least = usize::from(fields.digest_or_null("decision")?.is_none());
-    if !(least..=VERSIONS_MAX).contains(&models.keys().len()) || !models.keys().all(|key| sound_version(key))
+    if !(least..=VERSIONS_MAX).contains(&models.keys().len())
+        || !models.keys().all(|key| is_valid_version(key))
     {
         return Err(fields.fault("models", &format!("an object of {least} to {VERSIONS_MAX} versions")));
     }
@@ -259,7 +260,12 @@ fn check_digest(what: impl Into<String>, signed: Option<Digest>, is: Option<Dige
     Err(Refused::WrongDigest { what: what.into(), signed: shown(signed), is: shown(is) })
 }
 
-fn check_time(release: &Release, not_before: &Moment, not_after: &Moment, now: i64) -> Result<(), Refused> {
+fn check_time(
+    release: &Release,
+    not_before: &Timestamp,
+    not_after: &Timestamp,
+    now: i64,
+) -> Result<(), Refused> {
     if now < not_before.unix {
         return Err(Refused::NotYetValid { name: release.shown(), from: not_before.to_string() });
     }

@@ -3,8 +3,8 @@
 use crate::dsse::Signature;
 use crate::fields::Fields;
 use crate::key::PublicKey;
-use crate::moment::Moment;
 use crate::refused::Refused;
+use crate::timestamp::Timestamp;
 
 #[derive(Clone, Debug)]
 pub(crate) struct TrustedKey {
@@ -12,8 +12,8 @@ pub(crate) struct TrustedKey {
     /// The person or service that holds it.
     pub(crate) name: String,
     roles: Vec<Role>,
-    from: Moment,
-    until: Option<Moment>,
+    from: Timestamp,
+    until: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl TrustedKey {
             return Err(fields.fault("hint", &format!("that of its key, {}", public.hint())));
         }
         let name = fields.text("name")?.to_owned();
-        if !sound_person(&name) {
+        if !is_valid_person(&name) {
             return Err(
                 fields.fault("name", "1 to 128 of A-Z a-z 0-9 . _ @ + - and blanks, a letter or digit first")
             );
@@ -119,7 +119,7 @@ fn roles(fields: &Fields<'_>) -> Result<Vec<Role>, Refused> {
 }
 
 /// Names of people and teams.
-fn sound_person(name: &str) -> bool {
+fn is_valid_person(name: &str) -> bool {
     name.len() <= 128
         && name.starts_with(|first: char| first.is_ascii_alphanumeric())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" ._@+-".contains(&byte))

@@ -48,7 +48,7 @@ impl Telemetry {
     ///
     /// A name keeps its index from file to file; a new one takes an unused index, or else that of a name that
     /// left the file.
-    pub fn caller_places(&self, names: &[&str]) -> Vec<CallerIndex> {
+    pub fn caller_indexes(&self, names: &[&str]) -> Vec<CallerIndex> {
         let mut known = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
         let place_of = |name: &str| {
             let taken = known.0.iter().position(|named| named.name == name);
@@ -100,9 +100,9 @@ mod tests {
     #[test]
     fn a_name_keeps_its_place_and_its_count_from_file_to_file() {
         let telemetry = Telemetry::new(1);
-        let first = telemetry.caller_places(&["a", "b"]);
+        let first = telemetry.caller_indexes(&["a", "b"]);
         telemetry.lanes[0].callers.record(first[1], Outcome::Answered);
-        assert_eq!(telemetry.caller_places(&["b", "c"])[0], first[1]);
+        assert_eq!(telemetry.caller_indexes(&["b", "c"])[0], first[1]);
         let counts = telemetry.caller_counts();
         assert!(counts.contains(&("b".to_owned(), [1, 0, 0, 0])), "{counts:?}");
         assert!(counts.contains(&("none".to_owned(), [0; 4])), "{counts:?}");
@@ -114,7 +114,7 @@ mod tests {
         for generation in 0..5 {
             let names: Vec<_> = (0..CALLERS_MAX).map(|place| format!("{generation}-{place}")).collect();
             let names: Vec<_> = names.iter().map(String::as_str).collect();
-            let places = telemetry.caller_places(&names);
+            let places = telemetry.caller_indexes(&names);
             assert!(places.iter().all(|place| *place != CallerIndex::NONE));
             places.iter().for_each(|place| telemetry.lanes[0].callers.record(*place, Outcome::Refused));
         }

@@ -27,7 +27,7 @@ pub struct Gauges {
     pub backlogs: Vec<Duration>,
     pub ort_log: Vec<(&'static str, u64)>,
     pub families: Vec<Family>,
-    pub spreads: Vec<Spread>,
+    pub spreads: Vec<HistogramFamily>,
 }
 
 /// Samples of one name, counted elsewhere; each with its formatted labels, or none.
@@ -39,13 +39,13 @@ pub struct Family {
 }
 
 /// A histogram counted elsewhere. Without data, only its name is shown.
-pub struct Spread {
+pub struct HistogramFamily {
     pub name: &'static str,
     pub help: &'static str,
-    pub counted: Option<Spreading>,
+    pub counted: Option<HistogramCounts>,
 }
 
-pub struct Spreading {
+pub struct HistogramCounts {
     /// Upper bounds in seconds, with cumulative counts.
     pub below: Vec<(f64, u64)>,
     pub count: u64,
@@ -208,9 +208,9 @@ impl Page {
         };
     }
 
-    fn spread(&mut self, Spread { name, help, counted }: &Spread) {
+    fn spread(&mut self, HistogramFamily { name, help, counted }: &HistogramFamily) {
         self.family(name, "histogram", help);
-        let Some(Spreading { below, count, sum_seconds }) = counted else { return };
+        let Some(HistogramCounts { below, count, sum_seconds }) = counted else { return };
         let bucket = format!("{name}_bucket");
         below.iter().for_each(|(bound, below)| self.sample(&bucket, &format!(r#"le="{bound}""#), below));
         self.sample(&bucket, r#"le="+Inf""#, count);

@@ -15,7 +15,7 @@ mod statistics;
 
 pub use callers::CALLERS_MAX;
 pub use counter::Counter;
-pub use exposition::{BuildFacts, Family, Gauges, Spread, Spreading};
+pub use exposition::{BuildFacts, Family, Gauges, HistogramCounts, HistogramFamily};
 pub use histogram::Histogram;
 pub use logs::{LogLevel, init_logs};
 pub use meters::{LaneSink, ModelMeter, Telemetry, Totals};

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 /// Larger runs are counted, but not by size: only a single request with that many rows has them.
 const ROWS_MAX: usize = 1024;
 /// The reported stages, in the order of `ModelStatistics`.
-const TOLD: [Stage; 4] = [Stage::Queue, Stage::Tensor, Stage::Infer, Stage::Respond];
+const REPORTED: [Stage; 4] = [Stage::Queue, Stage::Tensor, Stage::Infer, Stage::Respond];
 
 #[derive(Debug, Default)]
 struct TimedCounter {
@@ -29,7 +29,7 @@ impl TimedCounter {
 pub(crate) struct Sums {
     answered_rows: Counter,
     outcome_ns: [Counter; Outcome::ALL.len()],
-    stage_ns: [Counter; TOLD.len()],
+    stage_ns: [Counter; REPORTED.len()],
     last_ended: Counter,
     runs: Counter,
     /// By rows, the first for one. Allocated by the first run: a thousand unused models have none.
@@ -44,7 +44,7 @@ impl Sums {
             return;
         }
         self.answered_rows.add(record.rows as u64);
-        for (sum, stage) in self.stage_ns.iter().zip(TOLD) {
+        for (sum, stage) in self.stage_ns.iter().zip(REPORTED) {
             sum.add(record.stages[stage.index()].map_or(0, nanos));
         }
     }

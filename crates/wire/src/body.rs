@@ -8,11 +8,11 @@ pub const BYTES_MAX: usize = 64 << 10;
 
 /// Parses a body; an empty one is the type's default. `what` names it in errors: "an index request".
 pub(crate) fn read<'b, T: Default + Deserialize<'b>>(body: &'b [u8], what: &str) -> Result<T, Fault> {
-    if body.is_empty() { Ok(T::default()) } else { demand(body, what, BYTES_MAX) }
+    if body.is_empty() { Ok(T::default()) } else { require(body, what, BYTES_MAX) }
 }
 
 /// Parses a body that must not be empty.
-pub(crate) fn demand<'b, T: Deserialize<'b>>(
+pub(crate) fn require<'b, T: Deserialize<'b>>(
     body: &'b [u8],
     what: &str,
     bytes_max: usize,

@@ -4,6 +4,7 @@
 //! models.
 #![forbid(unsafe_code)]
 
+pub mod annotations;
 pub mod body;
 pub mod coding;
 pub mod configuration;
@@ -19,7 +20,6 @@ pub mod shared_memory;
 pub mod statistics;
 #[cfg(test)]
 mod testing;
-pub mod told;
 mod v2;
 
 pub use decisions::{

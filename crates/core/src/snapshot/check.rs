@@ -5,7 +5,7 @@
 
 use super::{
     BATCH_ROWS_MAX, CONCURRENCY_MAX, DEPLOYMENTS_MAX, FORMAT, FORMAT_OLDEST, GENERATION_MAX, IN_FLIGHT_MAX,
-    LABEL_CHARACTERS_MAX, LABELLED_OUTPUTS_MAX, LABELS_MAX, Limits, RUN_MS_LEAST, SHARE_MAX, SnapshotFault,
+    LABEL_CHARACTERS_MAX, LABELLED_OUTPUTS_MAX, LABELS_MAX, Limits, RUN_MS_MIN, SHARE_MAX, SnapshotFault,
     TIME_MS_MAX, VERSIONS_MAX, WINDOW_MS_MAX,
 };
 use crate::Digest;
@@ -188,7 +188,7 @@ impl Check {
 
     fn name<'v>(&mut self, path: &str, map: &'v Map<String, Value>, seen: &mut HashSet<&'v str>) {
         let path = join(path, "name");
-        if let Some(name) = self.string(&path, map.get("name"), NAME_ALLOWED, sound_name)
+        if let Some(name) = self.string(&path, map.get("name"), NAME_ALLOWED, is_valid_name)
             && !seen.insert(name)
         {
             self.fault(&path, map.get("name"), "a name of its own: this one is taken");
@@ -206,7 +206,8 @@ impl Check {
             let path = format!("{path}[{place}]");
             let Some(version) = self.object(&path, version, &["version", "artifact"], &[]) else { continue };
             let number = format!("{path}.version");
-            if let Some(text) = self.string(&number, version.get("version"), VERSION_ALLOWED, sound_version)
+            if let Some(text) =
+                self.string(&number, version.get("version"), VERSION_ALLOWED, is_valid_version)
                 && !seen.insert(text)
             {
                 self.fault(&number, version.get("version"), "a version of its own: this one is taken");
@@ -238,7 +239,7 @@ impl Check {
         let Some(route) = root.get("route") else { return };
         let Some(route) = self.object("route", route, &["version"], &[]) else { return };
         let value = route.get("version");
-        if let Some(version) = self.string("route.version", value, VERSION_ALLOWED, sound_version)
+        if let Some(version) = self.string("route.version", value, VERSION_ALLOWED, is_valid_version)
             && !versions.is_empty()
             && !versions.contains(version)
         {
@@ -317,7 +318,7 @@ const LIMITS: [(&str, RangeInclusive<u64>); 6] = [
     ("batch_rows_max", 1..=BATCH_ROWS_MAX),
     ("concurrency_max", 1..=CONCURRENCY_MAX),
     ("queue_wait_ms_max", 1..=TIME_MS_MAX),
-    ("run_ms_max", RUN_MS_LEAST..=TIME_MS_MAX),
+    ("run_ms_max", RUN_MS_MIN..=TIME_MS_MAX),
     ("share", 1..=SHARE_MAX),
 ];
 const LIMITS_OF_FORMAT_1: usize = 2;
@@ -330,14 +331,14 @@ fn join(path: &str, key: &str) -> String {
 }
 
 /// Whether the text is a valid name of a deployment. Other names have the same form.
-pub fn sound_name(text: &str) -> bool {
+pub fn is_valid_name(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && !text.starts_with('.')
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
 /// Whether the text is a valid version number of a deployment.
-pub fn sound_version(text: &str) -> bool {
+pub fn is_valid_version(text: &str) -> bool {
     (1..=9).contains(&text.len()) && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 

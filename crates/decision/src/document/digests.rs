@@ -17,14 +17,14 @@ pub struct Digests {
 impl DecisionDocument {
     pub fn digests(&self) -> Digests {
         Digests {
-            document: digest(&self.placeless()),
+            document: digest(&self.without_paths()),
             policy: digest(&self.policy),
             schema: digest(&json!({ "input": self.input, "features": self.features })),
         }
     }
 
     /// Removes paths: a file next to a model is identified by its digest, so moving it changes nothing.
-    fn placeless(&self) -> DecisionDocument {
+    fn without_paths(&self) -> DecisionDocument {
         let mut document = self.clone();
         for model in &mut document.models {
             if let Some(ExplainDocument::Trees { path, .. }) = &mut model.explain {

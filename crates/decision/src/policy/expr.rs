@@ -15,8 +15,8 @@ mod tests;
 use crate::names::Names;
 use crate::rows::Rows;
 use crate::value::{Kind, TextRef};
-use eval::{At, Said};
-use node::{Typed, Words};
+use eval::{EvalContext, TextValue};
+use node::{TextExpr, Typed};
 use std::thread;
 
 pub const EXPRESSION_BYTES_MAX: usize = 4096;
@@ -99,21 +99,21 @@ impl Expr {
             Typed::Bool(_) => Kind::Bool,
             Typed::Int(_) => Kind::Int,
             Typed::Float(_) => Kind::Float,
-            Typed::Text(Words::Category(..)) => Kind::Category,
+            Typed::Text(TextExpr::Category(..)) => Kind::Category,
             Typed::Text(_) => Kind::Text,
             Typed::Time(_) => Kind::Time,
         }
     }
 
     pub fn value(&self, rows: &Rows, row: usize) -> Computed<'_> {
-        let at = At { rows, row, score: None };
+        let at = EvalContext { rows, row, score: None };
         let computed = match &self.typed {
             Typed::Bool(of) => of.told(&at).map(Computed::Bool),
             Typed::Int(of) => of.told(&at).map(Computed::Int),
             Typed::Float(of) => of.told(&at).map(Computed::Float),
             Typed::Text(of) => of.told(&at).map(|said| match said {
-                Said::Kept(text) => Computed::Text(text),
-                Said::Literal(text) => Computed::Literal(text),
+                TextValue::Kept(text) => Computed::Text(text),
+                TextValue::Literal(text) => Computed::Literal(text),
             }),
             Typed::Time(of) => of.told(&at).map(Computed::Time),
         };
@@ -123,7 +123,7 @@ impl Expr {
     /// Whether a condition is true; none: undefined.
     pub fn holds(&self, rows: &Rows, row: usize, score: Option<f64>) -> Option<bool> {
         match &self.typed {
-            Typed::Bool(of) => of.told(&At { rows, row, score }),
+            Typed::Bool(of) => of.told(&EvalContext { rows, row, score }),
             _ => None,
         }
     }

@@ -34,7 +34,7 @@ struct Rule {
 }
 
 /// The combined result of the rules.
-pub(super) struct Said {
+pub(super) struct RulesResult {
     pub(super) fired: Fired,
     /// The most severe outcome of the fired rules.
     pub(super) outcome: Option<usize>,
@@ -82,15 +82,15 @@ impl Rules {
     }
 
     /// Evaluates them in order until a final one fires.
-    pub(super) fn ask(&self, rows: &Rows, row: usize, score: Option<f64>) -> Said {
-        let mut said = Said { fired: Fired::new(), outcome: None, is_final: false };
+    pub(super) fn ask(&self, rows: &Rows, row: usize, score: Option<f64>) -> RulesResult {
+        let mut said = RulesResult { fired: Fired::new(), outcome: None, is_final: false };
         for rule in &self.rules {
             if !rule.when.holds(rows, row, score).unwrap_or(rule.missing) {
                 continue;
             }
             said.fired.push(rule.place);
             if rule.is_final {
-                return Said { outcome: rule.then, is_final: true, ..said };
+                return RulesResult { outcome: rule.then, is_final: true, ..said };
             }
             said.outcome = said.outcome.max(rule.then);
         }

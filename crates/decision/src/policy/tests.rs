@@ -1,6 +1,6 @@
 //! Evaluation, faults and descriptions of a policy.
 
-mod judging;
+mod evaluation;
 mod refusals;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use crate::{DecisionDocument, ModelFacts, Program, Rows, Scores, Scratch};
 use flyball_core::snapshot::SnapshotFaults;
-use flyball_core::{DataType, Scalar, TakeRows, TensorSpec};
+use flyball_core::{DataType, RowSink, Scalar, TensorSpec};
 use serde_json::{Value as Json, json};
 
 pub(super) fn document() -> Json {

@@ -2,7 +2,7 @@
 
 use super::good::{compile, document, good};
 use crate::Rows;
-use flyball_core::{Scalar, TakeRows};
+use flyball_core::{RowSink, Scalar};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 

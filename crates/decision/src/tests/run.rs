@@ -3,7 +3,7 @@
 use super::good::{compile, document, good, row, with};
 use crate::{CompiledReaction, FeatureFact, Origin, Program, Rows, Scores, Scratch, Value};
 use bytes::Bytes;
-use flyball_core::{DataType, FaultKind, Scalar, TakeRows, Tensor, TensorData};
+use flyball_core::{DataType, FaultKind, RowSink, Scalar, Tensor, TensorData};
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! The columns known while compiling transforms: name, kind and source.
 
 use super::map::Map;
-use super::step::{Read, Step, Tell};
+use super::step::{Step, TextToNumber, TimeToNumber};
 use super::{COLUMNS_MAX, MADE_MAX, Transforms};
 use crate::faults::Faults;
 use crate::field::Field;
@@ -193,18 +193,18 @@ impl<'f> Build<'f> {
         register
     }
 
-    pub(super) fn read(&mut self, of: usize, read: Read) -> Register {
+    pub(super) fn read(&mut self, of: usize, read: TextToNumber) -> Register {
         let register = self.new_number(1);
         if let Register::Number(into) = register {
-            self.push(Step::Read { of, into, read });
+            self.push(Step::TextToNumber { of, into, read });
         }
         register
     }
 
-    pub(super) fn tell(&mut self, of: usize, tell: Tell) -> Register {
+    pub(super) fn tell(&mut self, of: usize, tell: TimeToNumber) -> Register {
         let register = self.new_number(1);
         if let Register::Number(into) = register {
-            self.push(Step::Tell { of, into, tell });
+            self.push(Step::TimeToNumber { of, into, tell });
         }
         register
     }

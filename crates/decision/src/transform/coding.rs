@@ -1,6 +1,6 @@
 //! A table from texts to numbers, for ordinal, one-hot and target encoding. A list by index for categories.
 
-use super::frame::{Cell, Words};
+use super::frame::{Cell, TextPool};
 use crate::field::TextMap;
 
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ impl<T: Copy> Coding<T> {
     }
 
     /// None for a text outside the table. The outer none: missing.
-    pub(super) fn get(&self, cell: Cell, words: &Words<'_>) -> Option<Option<T>> {
+    pub(super) fn get(&self, cell: Cell, words: &TextPool<'_>) -> Option<Option<T>> {
         match cell {
             Cell::Category(_, place) if !self.by_place.is_empty() => Some(self.by_place[place as usize]),
             cell => words.text(cell).map(|text| self.by_text.get(text).copied()),

@@ -77,15 +77,15 @@ fn enlarge<T: Clone + Default>(column: &mut Vec<T>, length: usize) {
 
 /// The memory that cell texts refer to.
 #[derive(Clone, Copy)]
-pub(crate) struct Words<'a> {
+pub(crate) struct TextPool<'a> {
     pub(crate) transforms: &'a Transforms,
     pub(crate) rows: &'a Rows,
     pub(crate) made: &'a str,
 }
 
-impl<'a> Words<'a> {
-    pub(crate) fn new(transforms: &'a Transforms, rows: &'a Rows, frame: &'a Frame) -> Words<'a> {
-        Words { transforms, rows, made: &frame.made }
+impl<'a> TextPool<'a> {
+    pub(crate) fn new(transforms: &'a Transforms, rows: &'a Rows, frame: &'a Frame) -> TextPool<'a> {
+        TextPool { transforms, rows, made: &frame.made }
     }
 
     pub(crate) fn text(&self, cell: Cell) -> Option<&'a str> {

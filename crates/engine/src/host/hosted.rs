@@ -4,7 +4,7 @@
 //! prepared meanwhile.
 
 use super::message::{Answer, Ask, ModelParts, TensorPart, tensors};
-use super::process::{Host, HostError, Patience, Process};
+use super::process::{Host, HostError, Process, WaitLimit};
 use super::{HostCommand, ModelHosts};
 use crate::{Artifact, Refusal, RunError, Runtime};
 use flyball_core::Tensor;
@@ -88,7 +88,7 @@ impl HostedModel {
         for inputs in &self.requests {
             requests.push(inputs.iter().map(|input| TensorPart::of(input, &mut payload)).collect());
         }
-        let answered = host.ask(&Ask::Run { requests }, &payload, &Patience::wall(self.run_max));
+        let answered = host.ask(&Ask::Run { requests }, &payload, &WaitLimit::wall(self.run_max));
         let stopped = self.stop.end();
         match answered {
             Ok((Answer::Ran { outputs: parts }, elements)) => {
@@ -160,7 +160,7 @@ impl Starting {
         let mut host = Host::start(&self.command, self.runtime.path()).map_err(|error| error.to_string())?;
         let (model, payload) = ModelParts::of(&artifact);
         let ask = Ask::Load { model, memory_bytes_max: self.memory_bytes_max };
-        match host.ask(&ask, &payload, &Patience::cpu(self.cpu_max, &|| false)) {
+        match host.ask(&ask, &payload, &WaitLimit::cpu(self.cpu_max, &|| false)) {
             Ok((Answer::Loaded, _)) => Ok(host),
             Ok((Answer::Refused { reason }, _)) => Err(reason),
             Ok(_) => Err("loading it needs more memory than allowed".to_owned()),

@@ -41,20 +41,20 @@ pub enum HostError {
 }
 
 /// How long a host may take, and whether the caller still waits.
-pub(super) struct Patience<'p> {
+pub(super) struct WaitLimit<'p> {
     cpu_max: Duration,
     wall_max: Duration,
     leaving: &'p dyn Fn() -> bool,
 }
 
-impl<'p> Patience<'p> {
+impl<'p> WaitLimit<'p> {
     /// A CPU-time limit, with a multiple of it as wall-time limit.
-    pub(super) fn cpu(cpu_max: Duration, leaving: &'p dyn Fn() -> bool) -> Patience<'p> {
-        Patience { cpu_max, wall_max: wall_max(cpu_max), leaving }
+    pub(super) fn cpu(cpu_max: Duration, leaving: &'p dyn Fn() -> bool) -> WaitLimit<'p> {
+        WaitLimit { cpu_max, wall_max: wall_max(cpu_max), leaving }
     }
 
-    pub(super) fn wall(wall_max: Duration) -> Patience<'static> {
-        Patience { cpu_max: wall_max, wall_max, leaving: &|| false }
+    pub(super) fn wall(wall_max: Duration) -> WaitLimit<'static> {
+        WaitLimit { cpu_max: wall_max, wall_max, leaving: &|| false }
     }
 }
 
@@ -94,7 +94,7 @@ impl Host {
         let mut host = Host { stream, process };
         let ask = Ask::Open { build: BUILD.to_owned(), ort_path: ort_path.to_owned() };
         // It fits into the socket's buffer.
-        host.send(&ask, &[], &Patience::wall(LOOK_EVERY))?;
+        host.send(&ask, &[], &WaitLimit::wall(LOOK_EVERY))?;
         Ok(host)
     }
 
@@ -103,10 +103,10 @@ impl Host {
         &mut self,
         ask: &Ask,
         payload: &[&[u8]],
-        patience: &Patience<'_>,
+        patience: &WaitLimit<'_>,
     ) -> Result<(Answer, Vec<u8>), HostError> {
         self.send(ask, payload, patience)?;
-        let mut reading = Patient::new(self, patience);
+        let mut reading = LimitedSocket::new(self, patience);
         match frame::read(&mut reading, ANSWER_BYTES_MAX) {
             Ok(Some(answer)) => Ok(answer),
             Ok(None) => Err(reading.why(None)),
@@ -119,9 +119,9 @@ impl Host {
         &mut self,
         ask: &Ask,
         payload: &[&[u8]],
-        patience: &Patience<'_>,
+        patience: &WaitLimit<'_>,
     ) -> Result<(), HostError> {
-        let mut writing = Patient::new(self, patience);
+        let mut writing = LimitedSocket::new(self, patience);
         frame::write(&mut writing, ask, payload).map_err(|error| writing.why(Some(&error)))
     }
 }
@@ -186,22 +186,22 @@ fn cpu_time(_process: u32) -> Option<Duration> {
 }
 
 /// A host's socket, read and written until a limit is reached.
-struct Patient<'h> {
+struct LimitedSocket<'h> {
     host: &'h Host,
-    patience: &'h Patience<'h>,
+    patience: &'h WaitLimit<'h>,
     until: Instant,
     cpu_before: Duration,
     /// Why it gave up.
     why: RefCell<Option<HostError>>,
 }
 
-impl<'h> Patient<'h> {
-    fn new(host: &'h Host, patience: &'h Patience<'h>) -> Patient<'h> {
+impl<'h> LimitedSocket<'h> {
+    fn new(host: &'h Host, patience: &'h WaitLimit<'h>) -> LimitedSocket<'h> {
         // Waits are short, so that limits are checked in between; setting it on our own socket cannot fail.
         let _ = host.stream.set_read_timeout(Some(LOOK_EVERY));
         let _ = host.stream.set_write_timeout(Some(LOOK_EVERY));
         let cpu_before = host.process.cpu_time().unwrap_or_default();
-        Patient {
+        LimitedSocket {
             host,
             patience,
             until: Instant::now() + patience.wall_max,
@@ -252,13 +252,13 @@ impl<'h> Patient<'h> {
     }
 }
 
-impl Read for Patient<'_> {
+impl Read for LimitedSocket<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.patiently(|mut stream| stream.read(buffer))
     }
 }
 
-impl Write for Patient<'_> {
+impl Write for LimitedSocket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.patiently(|mut stream| stream.write(bytes))
     }

@@ -5,10 +5,10 @@
 
 use super::HostCommand;
 use super::message::{Answer, Ask, ModelParts, SessionParts};
-use super::process::{Host, HostError, Patience, wall_max};
+use super::process::{Host, HostError, WaitLimit, wall_max};
 use crate::latency::LatencyPoint;
 use crate::load::{Probed, sizes};
-use crate::witness::join;
+use crate::reference_rows::join;
 use crate::{Artifact, Batching, GraphLevel, MemoryBudget, Refusal, Runtime, SessionOptions, Signature};
 use flyball_core::{Digest, TensorSpec};
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ impl Proof {
         if let Some(witnesses) = &witnesses {
             // The same batches that the server times later: a run that ends here ends there.
             for rows in sizes(batching.rows_max) {
-                join(&mut prober, &witnesses.made_up().batch(rows));
+                join(&mut prober, &witnesses.sample_rows().batch(rows));
                 let _ = prober.run(&mut Vec::new());
             }
         }
@@ -69,7 +69,8 @@ impl Proof {
             rows_max: batching.rows_max,
             reason: batching.reason,
             points,
-            rows: witnesses.map(|witnesses| (witnesses.made_up().length(), witnesses.made_up().count())),
+            rows: witnesses
+                .map(|witnesses| (witnesses.sample_rows().length(), witnesses.sample_rows().count())),
         })
     }
 
@@ -152,7 +153,7 @@ impl ModelHosts {
         &self,
         runtime: &Runtime,
         artifact: &Artifact,
-        ask: &ProofAsk<'_>,
+        ask: &ProofRequest<'_>,
     ) -> Result<Arc<Proof>, Refusal> {
         let Some(command) = &self.command else {
             return Proof::find(runtime, artifact, ask.rows_max, ask.session).map(Arc::new);
@@ -184,7 +185,7 @@ impl ModelHosts {
         &self,
         mut host: Host,
         artifact: &Artifact,
-        ask: &ProofAsk<'_>,
+        ask: &ProofRequest<'_>,
     ) -> Result<(Host, Proof), Refusal> {
         let left = ask.memory.bytes_max.saturating_sub(crate::resident_bytes()).min(available_bytes());
         let least = MEMORY_BYTES_LEAST.saturating_add(artifact.size_bytes().saturating_mul(3));
@@ -192,7 +193,7 @@ impl ModelHosts {
         let (model, payload) = ModelParts::of(artifact);
         let session = SessionParts::from(ask.session);
         let wanted = Ask::Prove { model, rows_max: ask.rows_max, session, memory_bytes_max };
-        let patience = Patience::cpu(self.limits.cpu_max, ask.leaving);
+        let patience = WaitLimit::cpu(self.limits.cpu_max, ask.leaving);
         match host.ask(&wanted, &payload, &patience) {
             Ok((Answer::Proven(proof), _)) => Ok((host, *proof)),
             Ok((Answer::Refused { reason }, _)) => {
@@ -268,7 +269,7 @@ fn available_bytes() -> u64 {
 }
 
 /// The model and options to prove.
-pub(crate) struct ProofAsk<'a> {
+pub(crate) struct ProofRequest<'a> {
     pub(crate) rows_max: usize,
     pub(crate) session: &'a SessionOptions,
     pub(crate) memory: MemoryBudget,

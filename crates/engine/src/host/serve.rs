@@ -7,7 +7,7 @@ use super::message::{Answer, Ask, ModelParts, TensorPart, tensors};
 use super::process::BUILD;
 use super::prove::Proof;
 use crate::refusal::out_of_memory;
-use crate::runner::Voice;
+use crate::runner::LogLevel;
 use crate::{Artifact, Runner, Runtime, SessionOptions, give_back};
 use flyball_core::Tensor;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -114,7 +114,7 @@ impl Served {
             Ask::Load { model, memory_bytes_max } => {
                 self.loaded = None;
                 let loaded = self.model(model, payload, memory_bytes_max).and_then(|(runtime, artifact)| {
-                    Runner::with(&runtime, &artifact, Voice::ErrorsOnly, &SessionOptions::default())
+                    Runner::with(&runtime, &artifact, LogLevel::ErrorsOnly, &SessionOptions::default())
                         .map_err(|why| why.to_string())
                 });
                 loaded.map(|runner| {

@@ -2,8 +2,8 @@
 //!
 //! A host is this test program, started again for one test: `serving_models`.
 
-use super::process::{Host, Patience};
-use super::{HostCommand, HostedModel, ModelHosts, ProbeLimits, Proof, ProofAsk};
+use super::process::{Host, WaitLimit};
+use super::{HostCommand, HostedModel, ModelHosts, ProbeLimits, Proof, ProofRequest};
 use crate::runner::tests::{artifact, onnx, runtime};
 use crate::{Artifact, MemoryBudget, Refusal, RunError, ScanFacts, SessionOptions};
 use flyball_core::{DataType, Digest, Tensor, TensorData};
@@ -43,7 +43,7 @@ const LONG_MS: u64 = 60_000;
 
 fn prove_in(hosts: &ModelHosts, artifact: &Artifact) -> Result<Arc<Proof>, Refusal> {
     let (session, memory) = (&SessionOptions::default(), MemoryBudget::UNLIMITED);
-    hosts.prove(&runtime(), artifact, &ProofAsk { rows_max: 8, session, memory, leaving: &|| false })
+    hosts.prove(&runtime(), artifact, &ProofRequest { rows_max: 8, session, memory, leaving: &|| false })
 }
 
 fn reason(hosts: &ModelHosts, artifact: &Artifact) -> String {
@@ -134,7 +134,7 @@ fn a_host_that_reads_nothing_is_left_after_its_time_however_large_the_model() {
 #[test]
 fn a_server_that_leaves_does_not_wait_for_a_proof() {
     let (session, memory) = (&SessionOptions::default(), MemoryBudget::UNLIMITED);
-    let ask = ProofAsk { rows_max: 8, session, memory, leaving: &|| true };
+    let ask = ProofRequest { rows_max: 8, session, memory, leaving: &|| true };
     let left = hosts_of(command(), LONG_MS).prove(&runtime(), &artifact(onnx::endless()), &ask);
     assert!(matches!(left, Err(Refusal::Leaving)));
 }
@@ -145,7 +145,7 @@ fn a_host_ends_with_its_parent_also_inside_a_run_without_an_end() {
     let (model, payload) = super::message::ModelParts::of(Box::leak(Box::new(artifact(onnx::endless()))));
     let session = super::message::SessionParts::from(&SessionOptions::default());
     let ask = super::message::Ask::Prove { model, rows_max: 8, session, memory_bytes_max: 512 << 20 };
-    host.send(&ask, &payload, &Patience::wall(Duration::from_secs(60))).unwrap();
+    host.send(&ask, &payload, &WaitLimit::wall(Duration::from_secs(60))).unwrap();
     // As if this process had ended: the kernel closes its sockets.
     host.stream.shutdown(std::net::Shutdown::Both).unwrap();
     let status = host.process.child.lock().unwrap().wait().unwrap();

@@ -2,13 +2,13 @@
 
 pub(crate) mod onnx;
 
-use super::{RunError, Runner, Voice, used_again};
+use super::{LogLevel, RunError, Runner, used_again};
 use crate::{Artifact, MemoryBudget, Runtime, ScanFacts, ScanLimits, beside_executable};
 use bytes::Bytes;
 use flyball_core::{DataType, Digest, Tensor, TensorData};
 
 pub(crate) fn runner(model: Vec<u8>) -> Runner {
-    Runner::new(&runtime(), &artifact(model), Voice::ErrorsOnly).unwrap()
+    Runner::new(&runtime(), &artifact(model), LogLevel::ErrorsOnly).unwrap()
 }
 
 pub(crate) fn runtime() -> Runtime {
@@ -180,7 +180,7 @@ fn a_run_that_wants_more_memory_than_it_may_have_fails_alone() {
     let bytes_max = 8 << 20;
     let budget = MemoryBudget { run_bytes_max: bytes_max, ..MemoryBudget::UNLIMITED };
     let runtime = runtime().within(budget);
-    let mut runner = Runner::new(&runtime, &artifact(onnx::grown()), Voice::ErrorsOnly).unwrap();
+    let mut runner = Runner::new(&runtime, &artifact(onnx::grown()), LogLevel::ErrorsOnly).unwrap();
     for _ in 0..3 {
         let failed = zeros(&mut runner, 900_000_000).unwrap_err();
         assert_eq!(failed, RunError::MemoryExceeded { wanted: 3_600_000_000, bytes_max });
@@ -194,7 +194,7 @@ fn a_run_for_which_the_process_has_no_memory_left_fails_alone() {
     crate::memory::look();
     let bytes_max = crate::resident_bytes() + (64 << 20);
     let runtime = runtime().within(MemoryBudget { bytes_max, ..MemoryBudget::UNLIMITED });
-    let mut runner = Runner::new(&runtime, &artifact(onnx::grown()), Voice::ErrorsOnly).unwrap();
+    let mut runner = Runner::new(&runtime, &artifact(onnx::grown()), LogLevel::ErrorsOnly).unwrap();
     assert_eq!(zeros(&mut runner, 900_000_000), Err(RunError::MemoryFull { bytes_max }));
     assert_eq!(zeros(&mut runner, 1000).unwrap().shape.as_slice(), [1000]);
 }

@@ -3,7 +3,7 @@
 //! A few hundred bytes of functions that call each other twice would be millions of nodes.
 
 use super::over;
-use super::refusal::{Finding, Trouble};
+use super::refusal::{Finding, ScanError};
 use super::wire::Piece;
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ pub(super) struct Body {
 }
 
 /// The function names, so that calls are recognised.
-pub(super) fn named<'a>(functions: &[Piece<'a>]) -> Result<HashMap<FunctionId<'a>, usize>, Trouble> {
+pub(super) fn named<'a>(functions: &[Piece<'a>]) -> Result<HashMap<FunctionId<'a>, usize>, ScanError> {
     let mut named = HashMap::with_capacity(functions.len());
     for (place, function) in functions.iter().enumerate() {
         let id = id(*function)?;
@@ -36,7 +36,7 @@ pub(super) fn named<'a>(functions: &[Piece<'a>]) -> Result<HashMap<FunctionId<'a
     Ok(named)
 }
 
-fn id<'a>(function: Piece<'a>) -> Result<FunctionId<'a>, Trouble> {
+fn id<'a>(function: Piece<'a>) -> Result<FunctionId<'a>, ScanError> {
     let (mut domain, mut name, mut overload) = ("", "", "");
     for field in function.fields() {
         match field? {
@@ -73,7 +73,7 @@ impl<'b> Expansion<'b> {
         Expansion { bodies, written: vec![Written::Not; bodies.len()], nodes_max, depth_max }
     }
 
-    pub(super) fn of(&mut self, body: &Body, chain: u64) -> Result<(u64, u64), Trouble> {
+    pub(super) fn of(&mut self, body: &Body, chain: u64) -> Result<(u64, u64), ScanError> {
         over(
             "functions that call one another in a row",
             chain,

@@ -3,8 +3,8 @@
 //! Every piece is visited once; only counts and a few names are stored.
 
 use super::functions::Body;
-use super::refusal::{At, Finding, Trouble};
-use super::values::{self, Ends, Values};
+use super::refusal::{At, Finding, ScanError};
+use super::values::{self, NodeTensors, Values};
 use super::wire::{Once, Piece, Value};
 use super::{DEPTH_ADVICE, Scan, over};
 
@@ -27,14 +27,14 @@ pub(super) fn domain(written: &str) -> &str {
 
 /// The position of the scan.
 #[derive(Default)]
-pub(super) struct Inside<'a> {
+pub(super) struct GraphContext<'a> {
     pub(super) body: Body,
     values: Values<'a>,
     depth: u64,
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn graph(&mut self, piece: Piece<'a>, inside: &mut Inside<'a>) -> Result<(), Trouble> {
+    pub(super) fn graph(&mut self, piece: Piece<'a>, inside: &mut GraphContext<'a>) -> Result<(), ScanError> {
         name_values(piece, &mut inside.values)?;
         let (mut nodes, mut values) = (0u64, 0u64);
         for field in piece.fields() {
@@ -61,7 +61,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn initialiser(&mut self) -> Result<(), Trouble> {
+    fn initialiser(&mut self) -> Result<(), ScanError> {
         self.facts.initialisers += 1;
         over(
             "initialisers",
@@ -75,8 +75,8 @@ impl<'a> Scan<'a> {
         &mut self,
         piece: Piece<'a>,
         number: u64,
-        inside: &mut Inside<'a>,
-    ) -> Result<(), Trouble> {
+        inside: &mut GraphContext<'a>,
+    ) -> Result<(), ScanError> {
         self.facts.nodes += 1;
         over("nodes", self.facts.nodes, self.limits.nodes_max, "export a smaller model")?;
         let looked = self.look(piece, inside);
@@ -86,11 +86,11 @@ impl<'a> Scan<'a> {
         })
     }
 
-    fn look(&mut self, piece: Piece<'a>, inside: &mut Inside<'a>) -> Result<(), Trouble> {
+    fn look(&mut self, piece: Piece<'a>, inside: &mut GraphContext<'a>) -> Result<(), ScanError> {
         let (mut op, mut of, mut overload) = ("", "", "");
         let (mut op_once, mut of_once, mut overload_once) =
             (Once::default(), Once::default(), Once::default());
-        let (mut attributes, mut ends) = (0u64, Ends::default());
+        let (mut attributes, mut ends) = (0u64, NodeTensors::default());
         let mut has_graphs = false;
         for field in piece.fields() {
             match field? {
@@ -133,7 +133,7 @@ impl<'a> Scan<'a> {
         self.operator(op, of)
     }
 
-    fn operator(&mut self, op: &str, of: &str) -> Result<(), Trouble> {
+    fn operator(&mut self, op: &str, of: &str) -> Result<(), ScanError> {
         if !DOMAINS.contains(&of) {
             let advice = if of == "ai.onnx.contrib" { EXTENSIONS } else { CUSTOM };
             let allowed = format!("ai.onnx, {}", DOMAINS[1..].join(", "));
@@ -150,12 +150,20 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    pub(super) fn attribute(&mut self, piece: Piece<'a>, inside: &mut Inside<'a>) -> Result<(), Trouble> {
+    pub(super) fn attribute(
+        &mut self,
+        piece: Piece<'a>,
+        inside: &mut GraphContext<'a>,
+    ) -> Result<(), ScanError> {
         let looked = self.look_at_attribute(piece, inside);
         looked.at(|| format!("attribute '{}'", piece_of(piece, 1).map(Piece::shown).unwrap_or_default()))
     }
 
-    fn look_at_attribute(&mut self, piece: Piece<'a>, inside: &mut Inside<'a>) -> Result<(), Trouble> {
+    fn look_at_attribute(
+        &mut self,
+        piece: Piece<'a>,
+        inside: &mut GraphContext<'a>,
+    ) -> Result<(), ScanError> {
         let mut once: [Once; 4] = Default::default();
         let mut plain_bytes = 0u64;
         for field in piece.fields() {
@@ -179,7 +187,7 @@ impl<'a> Scan<'a> {
         over("bytes of an attribute", plain_bytes, most, "put large constants into initialisers")
     }
 
-    fn subgraph(&mut self, piece: Piece<'a>, inside: &mut Inside<'a>) -> Result<(), Trouble> {
+    fn subgraph(&mut self, piece: Piece<'a>, inside: &mut GraphContext<'a>) -> Result<(), ScanError> {
         inside.depth += 1;
         over("graphs inside one another", inside.depth, self.limits.depth_max, DEPTH_ADVICE)?;
         inside.body.depth = inside.body.depth.max(inside.depth);
@@ -188,8 +196,8 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    pub(super) fn function(&mut self, piece: Piece<'a>) -> Result<Body, Trouble> {
-        let (mut inside, mut nodes) = (Inside::default(), 0);
+    pub(super) fn function(&mut self, piece: Piece<'a>) -> Result<Body, ScanError> {
+        let (mut inside, mut nodes) = (GraphContext::default(), 0);
         for field in piece.fields() {
             match field? {
                 (7, value) => {
@@ -204,7 +212,7 @@ impl<'a> Scan<'a> {
         Ok(inside.body)
     }
 
-    fn value_info(&mut self, piece: Piece<'a>) -> Result<(), Trouble> {
+    fn value_info(&mut self, piece: Piece<'a>) -> Result<(), ScanError> {
         for field in piece.fields() {
             if let (2, value) = field? {
                 types(value.piece()?, 1)?;
@@ -215,7 +223,7 @@ impl<'a> Scan<'a> {
 }
 
 /// Nested sequences, maps and so on: readers recurse into them.
-fn types(piece: Piece<'_>, depth: u64) -> Result<(), Trouble> {
+fn types(piece: Piece<'_>, depth: u64) -> Result<(), ScanError> {
     over("types inside one another", depth, TYPES_DEPTH_MAX, "export the model with plain tensors")?;
     for field in piece.fields() {
         let (number, value) = field?;
@@ -236,7 +244,7 @@ fn types(piece: Piece<'_>, depth: u64) -> Result<(), Trouble> {
 }
 
 /// The tensors that a graph starts with. Constants follow the nodes in a file, so this precedes the walk.
-fn name_values<'a>(graph: Piece<'a>, values: &mut Values<'a>) -> Result<(), Trouble> {
+fn name_values<'a>(graph: Piece<'a>, values: &mut Values<'a>) -> Result<(), ScanError> {
     for field in graph.fields() {
         match field? {
             (5, value) => piece_of(value.piece()?, 8).into_iter().for_each(|name| values.constant(name)),

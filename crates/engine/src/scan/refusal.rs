@@ -38,7 +38,7 @@ pub enum Finding {
 }
 
 impl Finding {
-    pub(super) fn malformed(what: impl Into<String>) -> Trouble {
+    pub(super) fn malformed(what: impl Into<String>) -> ScanError {
         Finding::Malformed(what.into()).into()
     }
 }
@@ -63,21 +63,21 @@ impl std::error::Error for ScanRefusal {}
 
 /// A finding while it propagates; positions are added from the innermost on. Boxed: success is the common
 /// case.
-pub(super) type Trouble = Box<ScanRefusal>;
+pub(super) type ScanError = Box<ScanRefusal>;
 
-impl From<Finding> for Trouble {
-    fn from(finding: Finding) -> Trouble {
+impl From<Finding> for ScanError {
+    fn from(finding: Finding) -> ScanError {
         Box::new(ScanRefusal { finding, places: Vec::new() })
     }
 }
 
 pub(super) trait At<T> {
     /// Adds a position to an error.
-    fn at(self, place: impl FnOnce() -> String) -> Result<T, Trouble>;
+    fn at(self, place: impl FnOnce() -> String) -> Result<T, ScanError>;
 }
 
-impl<T> At<T> for Result<T, Trouble> {
-    fn at(self, place: impl FnOnce() -> String) -> Result<T, Trouble> {
+impl<T> At<T> for Result<T, ScanError> {
+    fn at(self, place: impl FnOnce() -> String) -> Result<T, ScanError> {
         self.map_err(|mut trouble| {
             trouble.places.insert(0, place());
             trouble

@@ -1,6 +1,6 @@
 //! A tensor of weights: its declared size, and its location in an external file. Skips its elements.
 
-use super::refusal::{At, Finding, Trouble};
+use super::refusal::{At, Finding, ScanError};
 use super::wire::{Fields, Once, Piece, Value};
 use super::{Scan, over};
 
@@ -22,13 +22,13 @@ struct Tensor<'a> {
 
 impl<'a> Scan<'a> {
     /// An initialiser, or a tensor inside an attribute.
-    pub(super) fn tensor(&mut self, piece: Piece<'a>) -> Result<(), Trouble> {
+    pub(super) fn tensor(&mut self, piece: Piece<'a>) -> Result<(), ScanError> {
         let mut tensor = Tensor { elements: 1, ..Tensor::default() };
         let read = tensor.read(piece.fields()).and_then(|()| self.weigh(&tensor, piece.bytes.len() as u64));
         read.at(|| format!("tensor '{}'", tensor.name.map(Piece::shown).unwrap_or_default()))
     }
 
-    pub(super) fn sparse_tensor(&mut self, piece: Piece<'a>) -> Result<(), Trouble> {
+    pub(super) fn sparse_tensor(&mut self, piece: Piece<'a>) -> Result<(), ScanError> {
         let (mut values, mut indices) = (Once::default(), Once::default());
         for field in piece.fields() {
             match field? {
@@ -46,7 +46,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn weigh(&mut self, tensor: &Tensor<'a>, carried: u64) -> Result<(), Trouble> {
+    fn weigh(&mut self, tensor: &Tensor<'a>, carried: u64) -> Result<(), ScanError> {
         let most = self.limits.weight_bytes_max;
         let declared = tensor.bytes().unwrap_or(u64::MAX);
         // Entries without the flag are checked too: loaders have disagreed on which of the two counts.
@@ -60,7 +60,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Notes the external bytes that it uses; returns how many.
-    fn external(&mut self, tensor: &Tensor<'a>, declared: u64) -> Result<u64, Trouble> {
+    fn external(&mut self, tensor: &Tensor<'a>, declared: u64) -> Result<u64, ScanError> {
         let mut found: [Option<&str>; 3] = [None; 3];
         for &(key, value) in &tensor.entries {
             let place = match key {
@@ -89,7 +89,7 @@ impl<'a> Scan<'a> {
                 let number = digits.then(|| text.parse().ok()).flatten();
                 number.ok_or_else(|| {
                     let (name, is) = (name.to_owned(), shortened(text));
-                    Trouble::from(Finding::ExternalDataNumber { name, key, is })
+                    ScanError::from(Finding::ExternalDataNumber { name, key, is })
                 })
             }
         };
@@ -108,7 +108,7 @@ impl<'a> Scan<'a> {
 }
 
 impl<'a> Tensor<'a> {
-    fn read(&mut self, fields: Fields<'a>) -> Result<(), Trouble> {
+    fn read(&mut self, fields: Fields<'a>) -> Result<(), ScanError> {
         for field in fields {
             match field? {
                 (1, value) => self.axes(value)?,
@@ -136,7 +136,7 @@ impl<'a> Tensor<'a> {
     }
 
     /// Packed or one by one: both are legal.
-    fn axes(&mut self, value: Value<'a>) -> Result<(), Trouble> {
+    fn axes(&mut self, value: Value<'a>) -> Result<(), ScanError> {
         match value {
             Value::Number(axis) => self.axis(axis),
             Value::Piece(piece) => {
@@ -151,7 +151,7 @@ impl<'a> Tensor<'a> {
         }
     }
 
-    fn axis(&mut self, axis: u64) -> Result<(), Trouble> {
+    fn axis(&mut self, axis: u64) -> Result<(), ScanError> {
         // Negative ones appear as numbers above nine quintillion here.
         if axis > i64::MAX as u64 {
             return Err(Finding::malformed("a tensor of weights with a negative axis"));
@@ -179,7 +179,7 @@ impl<'a> Tensor<'a> {
 }
 
 /// A key and its value, each a text that occurs once.
-pub(super) fn entry(piece: Piece<'_>) -> Result<(&str, &str), Trouble> {
+pub(super) fn entry(piece: Piece<'_>) -> Result<(&str, &str), ScanError> {
     let mut found = [None, None];
     for field in piece.fields() {
         let (place, value) = match field? {

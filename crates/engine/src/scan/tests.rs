@@ -175,7 +175,10 @@ fn every_limit_refuses_what_is_over_it_and_says_so() {
         let refusal = refused(&model.encode_to_vec(), &limits);
         let Finding::OverLimit { what, is, most, .. } = &refusal.finding else { panic!("{over}: {refusal}") };
         assert!(*what == over && is > most, "{over}: {refusal}");
-        assert!(refusal.to_string().contains(&format!("{is}, but at most {most} are allowed; ")), "{refusal}");
+        assert!(
+            refusal.to_string().contains(&format!("{is}, but at most {most} are allowed; ")),
+            "{refusal}"
+        );
     }
 }
 
@@ -184,7 +187,10 @@ fn the_usual_limits_hold() {
     assert!(scanned(&nested(32)).is_ok());
     assert!(words(&nested(33)).contains("graphs inside one another: 33, but at most 32 are allowed"));
     // 200,001 nodes of two bytes each.
-    assert!(words(&model(graph(vec![NodeProto::default(); 200_001]))).contains("nodes: 200001, but at most 200000"));
+    assert!(
+        words(&model(graph(vec![NodeProto::default(); 200_001])))
+            .contains("nodes: 200001, but at most 200000")
+    );
     let vast = TensorProto { dims: vec![1 << 40, 1 << 40], data_type: 1, ..TensorProto::default() };
     assert!(words(&with_weights(vast)).contains("bytes of weights"));
     let negative = TensorProto { dims: vec![-1], data_type: 1, ..TensorProto::default() };

@@ -18,7 +18,7 @@ pub(super) struct Values<'a> {
 
 /// The tensors of a node.
 #[derive(Default)]
-pub(super) struct Ends<'a> {
+pub(super) struct NodeTensors<'a> {
     pub(super) inputs: Vec<&'a [u8]>,
     pub(super) outputs: Vec<&'a [u8]>,
 }
@@ -36,7 +36,7 @@ impl<'a> Values<'a> {
     }
 
     /// Propagates dependence from a node's inputs to its outputs.
-    pub(super) fn pass(&mut self, ends: &Ends<'a>, op: &str) {
+    pub(super) fn pass(&mut self, ends: &NodeTensors<'a>, op: &str) {
         let fixed = match op {
             // Only the shape matters.
             "Shape" | "Size" => true,
@@ -49,12 +49,12 @@ impl<'a> Values<'a> {
     }
 
     /// Propagates through a node with nested graphs or a function call, which may use more than its inputs.
-    pub(super) fn pass_unknown(&mut self, ends: &Ends<'a>) {
+    pub(super) fn pass_unknown(&mut self, ends: &NodeTensors<'a>) {
         self.dependent.extend(&ends.outputs);
     }
 
     /// Whether the operator's output size or run time depends on input values without a bound by shapes.
-    pub(super) fn size_depends(&self, ends: &Ends<'a>, op: &str) -> bool {
+    pub(super) fn size_depends(&self, ends: &NodeTensors<'a>, op: &str) -> bool {
         let dependent = |place: &usize| ends.inputs.get(*place).is_some_and(|name| !self.is_fixed(name));
         sizes(op).iter().any(dependent)
     }

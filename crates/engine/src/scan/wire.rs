@@ -2,7 +2,7 @@
 //!
 //! A message is a sequence of numbered fields, each a number, eight or four bytes, or a piece of the file.
 
-use super::refusal::{Finding, Trouble};
+use super::refusal::{Finding, ScanError};
 use prost::encoding::{WireType, decode_key, decode_varint};
 
 /// A piece of the file and its offset.
@@ -31,7 +31,7 @@ impl<'a> Piece<'a> {
         Fields { rest: self.bytes, end: self.at + self.bytes.len() }
     }
 
-    pub(super) fn text(self) -> Result<&'a str, Trouble> {
+    pub(super) fn text(self) -> Result<&'a str, ScanError> {
         std::str::from_utf8(self.bytes)
             .map_err(|_| Finding::malformed(format!("a text that is not UTF-8 (byte {})", self.at)))
     }
@@ -45,14 +45,14 @@ impl<'a> Piece<'a> {
 }
 
 impl<'a> Value<'a> {
-    pub(super) fn piece(self) -> Result<Piece<'a>, Trouble> {
+    pub(super) fn piece(self) -> Result<Piece<'a>, ScanError> {
         match self {
             Value::Piece(piece) => Ok(piece),
             _ => Err(Finding::malformed("a number where a message or a text is expected")),
         }
     }
 
-    pub(super) fn number(self) -> Result<u64, Trouble> {
+    pub(super) fn number(self) -> Result<u64, ScanError> {
         match self {
             Value::Number(number) => Ok(number),
             _ => Err(Finding::malformed("a number is expected here")),
@@ -73,7 +73,7 @@ impl<'a> Fields<'a> {
         self.end - self.rest.len()
     }
 
-    fn field(&mut self) -> Result<(u32, Value<'a>), Trouble> {
+    fn field(&mut self) -> Result<(u32, Value<'a>), ScanError> {
         let at = self.at();
         let broken = |what: &str| Finding::malformed(format!("{what} (byte {at})"));
         let (number, kind) = decode_key(&mut self.rest).map_err(|_| broken("a key of a field is broken"))?;
@@ -95,11 +95,11 @@ impl<'a> Fields<'a> {
         Ok((number, value))
     }
 
-    fn skip(&mut self, length: u64) -> Result<Value<'a>, Trouble> {
+    fn skip(&mut self, length: u64) -> Result<Value<'a>, ScanError> {
         self.take(length).map(|_| Value::Fixed)
     }
 
-    fn take(&mut self, length: u64) -> Result<Piece<'a>, Trouble> {
+    fn take(&mut self, length: u64) -> Result<Piece<'a>, ScanError> {
         let (at, left) = (self.at(), self.rest.len());
         let Some((bytes, rest)) =
             usize::try_from(length).ok().and_then(|length| self.rest.split_at_checked(length))
@@ -115,7 +115,7 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u32, Value<'a>), Trouble>;
+    type Item = Result<(u32, Value<'a>), ScanError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
@@ -135,7 +135,7 @@ impl<'a> Iterator for Fields<'a> {
 pub(super) struct Once(bool);
 
 impl Once {
-    pub(super) fn take(&mut self, what: &str) -> Result<(), Trouble> {
+    pub(super) fn take(&mut self, what: &str) -> Result<(), ScanError> {
         if std::mem::replace(&mut self.0, true) {
             return Err(Finding::malformed(format!("{what} is given twice")));
         }

@@ -4,7 +4,7 @@
 //! disk.
 
 use crate::counters::WindowCounters;
-use crate::window::span::{Span, When};
+use crate::window::span::{EventTime, Span};
 use crate::window::tally::{Gain, Tally, Total};
 use crate::window::warmth::{Marks, Warmth};
 use quick_cache::sync::Cache;
@@ -136,7 +136,13 @@ impl Embedded {
     }
 
     /// The window's value for a key, without any change.
-    pub(crate) fn read(&self, span: &Span, name: &str, when: When, current: Option<Gain>) -> Option<Total> {
+    pub(crate) fn read(
+        &self,
+        span: &Span,
+        name: &str,
+        when: EventTime,
+        current: Option<Gain>,
+    ) -> Option<Total> {
         match self.keys.peek(name) {
             Some(key) => key.lock().tally.total(span, when.bucket, current),
             None => Tally::default().total(span, when.bucket, current),
@@ -148,7 +154,7 @@ impl Embedded {
         &self,
         span: &Span,
         name: &str,
-        when: When,
+        when: EventTime,
         gain: Gain,
         current: bool,
     ) -> Option<Total> {

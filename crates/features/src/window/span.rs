@@ -22,7 +22,7 @@ pub(crate) struct Span {
 
 /// An event's time, as far as the window accepts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct When {
+pub(crate) struct EventTime {
     pub(crate) at_ms: i64,
     pub(crate) bucket: i64,
     /// It claimed to be further ahead.
@@ -40,10 +40,10 @@ impl Span {
         Ok(Span { last_ms: last_ms as i64, width_ms: width as i64, count: count as i64 })
     }
 
-    pub(crate) fn when(&self, at_ms: i64, wall_ms: i64) -> When {
+    pub(crate) fn when(&self, at_ms: i64, wall_ms: i64) -> EventTime {
         let most = wall_ms.saturating_add(AHEAD_MS_MAX);
         let believed = at_ms.min(most).max(AT_MS_MIN);
-        When { at_ms: believed, bucket: believed.div_euclid(self.width_ms), ahead: at_ms > most }
+        EventTime { at_ms: believed, bucket: believed.div_euclid(self.width_ms), ahead: at_ms > most }
     }
 
     /// The first bucket that a value at `bucket` covers.

@@ -1,7 +1,7 @@
 //! Windows compared with a list of all events.
 
 use super::*;
-use crate::{FeatureSettings, Features, LaneFeatures, Wall};
+use crate::{FeatureSettings, Features, LaneFeatures, WallClock};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ const LAST_MS: i64 = 3_600_000;
 const WIDTH_MS: i64 = LAST_MS / 60;
 
 fn features() -> Arc<Features> {
-    let wall = Wall::manual(BASE_MS + 1000 * LAST_MS);
+    let wall = WallClock::manual(BASE_MS + 1000 * LAST_MS);
     Features::new(FeatureSettings { wall, window_keys_max: 1000, ..FeatureSettings::default() })
 }
 
@@ -160,7 +160,7 @@ fn a_value_covers_the_window_and_up_to_one_bucket_more() {
 
 #[test]
 fn an_event_from_the_future_is_not_added_and_read_as_of_a_minute_ahead() {
-    let wall = Wall::manual(BASE_MS);
+    let wall = WallClock::manual(BASE_MS);
     let features = Features::new(FeatureSettings { wall, ..FeatureSettings::default() });
     let (lane, window) = (features.lane(), window(&features, WindowOp::Count));
     warm(&lane, &window);
@@ -196,7 +196,7 @@ fn what_does_not_fit_a_sum_fails_and_is_not_added() {
         WindowValue::Number(f64::INFINITY),
     ] {
         let failed = lane.window_embedded(&window, event(BASE_MS, value));
-        assert_eq!(failed, Some(Windowed::Failed { why: Why::Bad }));
+        assert_eq!(failed, Some(Windowed::Failed { why: LookupError::Bad }));
     }
     assert_eq!(lane.window_embedded(&window, event(BASE_MS, WindowValue::Number(2.5))), exact(2.5));
 }
@@ -250,7 +250,7 @@ fn a_new_window_is_warming_for_its_whole_length_of_event_time() {
 
 #[test]
 fn a_leap_in_event_time_that_no_clock_saw_begins_warming_anew_and_a_quiet_time_does_not() {
-    let wall = Wall::manual(BASE_MS + LAST_MS);
+    let wall = WallClock::manual(BASE_MS + LAST_MS);
     let features = Features::new(FeatureSettings { wall: wall.clone(), ..FeatureSettings::default() });
     let (lane, window) = (features.lane(), window(&features, WindowOp::Count));
     let at = |at_ms| lane.window_embedded(&window, event(at_ms, WindowValue::None));

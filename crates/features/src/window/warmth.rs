@@ -3,7 +3,7 @@
 //! Quiet times count: that nothing happened is known too. But if event time leaps ahead by more than a window
 //! while the clock did not, the earlier events were from another period, and warm-up starts again.
 
-use crate::window::span::{Span, When};
+use crate::window::span::{EventTime, Span};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -46,7 +46,7 @@ impl Warmth {
     }
 
     /// Notes an added event.
-    pub(crate) fn note(&self, span: &Span, when: When, wall_ms: i64) {
+    pub(crate) fn note(&self, span: &Span, when: EventTime, wall_ms: i64) {
         // Sixty times a window, not for every event.
         if when.at_ms < self.next_ms.load(Ordering::Relaxed) {
             return;
@@ -60,7 +60,7 @@ impl Warmth {
         self.show(&noted, span);
     }
 
-    pub(crate) fn warm(&self, span: &Span, when: When) -> bool {
+    pub(crate) fn warm(&self, span: &Span, when: EventTime) -> bool {
         when.at_ms.saturating_sub(self.since_ms.load(Ordering::Relaxed)) >= span.last_ms
     }
 

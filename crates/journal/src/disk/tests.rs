@@ -19,11 +19,11 @@ pub(crate) enum Failing {
     /// Names do not reach the disk; everything else works.
     NoName,
     /// Keys and long inputs find no space; everything else works.
-    BesideFull,
+    SideFilesFull,
     /// Preallocation for them fails; everything else works.
     NoRoomAhead,
     /// Keys and long inputs do not reach the disk.
-    BesideIo,
+    SideFilesIo,
 }
 
 /// The failing calls, counted from one, and the kind of failure.
@@ -51,7 +51,7 @@ struct State {
     /// Unsynced writes by file: offset and length.
     unsynced: HashMap<u64, Vec<(u64, u64)>>,
     /// Files of keys and long inputs.
-    beside: HashSet<u64>,
+    side_files: HashSet<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -81,8 +81,8 @@ impl FaultyDisk {
                 Failing::NoNewFile
                 | Failing::NoName
                 | Failing::NoRoomAhead
-                | Failing::BesideFull
-                | Failing::BesideIo,
+                | Failing::SideFilesFull
+                | Failing::SideFilesIo,
             ) => Ok(()),
             Some(failing) => {
                 state.failed += 1;
@@ -106,14 +106,14 @@ impl FaultyDisk {
     }
 
     /// Failures of files with keys or long inputs.
-    fn unless_beside(&self, file: &File, failing: Failing) -> io::Result<()> {
-        let beside = self.0.lock().unwrap().beside.contains(&inode(file));
-        if beside { self.unless(failing) } else { Ok(()) }
+    fn unless_side_file(&self, file: &File, failing: Failing) -> io::Result<()> {
+        let side_files = self.0.lock().unwrap().side_files.contains(&inode(file));
+        if side_files { self.unless(failing) } else { Ok(()) }
     }
 
     fn opened(&self, path: &Path, file: File) -> File {
         if ["subjects", "unfinished"].iter().any(|name| path.ends_with(name)) {
-            self.0.lock().unwrap().beside.insert(inode(&file));
+            self.0.lock().unwrap().side_files.insert(inode(&file));
         }
         file
     }
@@ -158,13 +158,13 @@ impl Disk for FaultyDisk {
             }
             Err(failing) => return Err(error(failing)),
         }
-        self.unless_beside(file, Failing::BesideFull)?;
+        self.unless_side_file(file, Failing::SideFilesFull)?;
         self.written(file, at, bytes.len());
         RealDisk.write_at(file, bytes, at)
     }
 
     fn fdatasync(&self, file: &File) -> io::Result<()> {
-        let answer = self.pass().and_then(|()| self.unless_beside(file, Failing::BesideIo));
+        let answer = self.pass().and_then(|()| self.unless_side_file(file, Failing::SideFilesIo));
         let unsynced = self.0.lock().unwrap().unsynced.remove(&inode(file)).unwrap_or_default();
         if answer.is_err() {
             for (at, bytes) in unsynced {
@@ -212,7 +212,7 @@ fn inode(file: &File) -> u64 {
 
 fn error(failing: Failing) -> io::Error {
     io::Error::from_raw_os_error(match failing {
-        Failing::Space | Failing::NoNewFile | Failing::NoRoomAhead | Failing::BesideFull => 28,
-        Failing::Io | Failing::Short | Failing::NoName | Failing::BesideIo => 5,
+        Failing::Space | Failing::NoNewFile | Failing::NoRoomAhead | Failing::SideFilesFull => 28,
+        Failing::Io | Failing::Short | Failing::NoName | Failing::SideFilesIo => 5,
     })
 }

@@ -1,7 +1,7 @@
 //! Rendered records, and bytes that are not records.
 
 use super::*;
-use crate::keys::KekPlace;
+use crate::keys::KekSource;
 use minicbor::Encoder;
 use proptest::prelude::*;
 use std::convert::Infallible;
@@ -57,7 +57,7 @@ fn a_record_is_shown_with_names_for_what_stands_in_arrays() {
 #[test]
 fn what_is_personal_is_merged_once_opened_and_else_said_to_be_sealed_or_erased() {
     let folder = tempfile::tempdir().unwrap();
-    let place = KekPlace::File(folder.path().join("kek"));
+    let place = KekSource::File(folder.path().join("kek"));
     let keys = Keys::open(folder.path(), &place, true).unwrap();
     let personal = cbor(|map| {
         map.map(2)?.str("input")?.map(1)?.str("name")?.str("Ada")?;

@@ -4,8 +4,8 @@
 //! keys and personal data. Pure functions; no secret is ever printed.
 
 use super::KeyError;
-use super::place::Kek;
-use super::subjects::{Entry, Stored, WRAPPED_BYTES};
+use super::kek_source::Kek;
+use super::subjects::{KeyEntry, Stored, WRAPPED_BYTES};
 use crate::Hash;
 use flyball_core::DecisionId;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -17,7 +17,7 @@ const FOR_TOKENS: &[u8] = b"flyball subject token";
 const FOR_KEYS: &[u8] = b"flyball subject key";
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Opened {
+pub enum Unsealed {
     Plain(Vec<u8>),
     /// The subject's key was deleted.
     Erased,
@@ -53,7 +53,7 @@ impl Secrets {
     }
 
     /// A new key and its entry in the file.
-    pub(super) fn new_key(&self, token: &Hash) -> Result<(Dek, Entry), KeyError> {
+    pub(super) fn new_key(&self, token: &Hash) -> Result<(Dek, KeyEntry), KeyError> {
         let mut dek = Dek::default();
         let mut nonce = [0; NONCE_LEN];
         self.random.fill(&mut dek.0[..]).map_err(|_| KeyError::NoRandom)?;
@@ -69,21 +69,21 @@ impl Secrets {
             )
             .expect("32 bytes fit into a message");
         wrapped[32..].copy_from_slice(tag.as_ref());
-        Ok((dek, Entry::new(Stored::Live, *token, nonce, wrapped)))
+        Ok((dek, KeyEntry::new(Stored::Live, *token, nonce, wrapped)))
     }
 
     /// The file's first entry, which only the same key-encryption key opens.
-    pub(super) fn check(&self) -> Result<Entry, KeyError> {
+    pub(super) fn check(&self) -> Result<KeyEntry, KeyError> {
         let (_, mut entry) = self.new_key(&Hash::default())?;
         entry.stored = Stored::Check;
         Ok(entry)
     }
 
-    pub(super) fn fits(&self, first: &Entry) -> bool {
+    pub(super) fn fits(&self, first: &KeyEntry) -> bool {
         first.stored == Stored::Check && self.unwrap(first).is_some()
     }
 
-    pub(super) fn unwrap(&self, entry: &Entry) -> Option<Dek> {
+    pub(super) fn unwrap(&self, entry: &KeyEntry) -> Option<Dek> {
         let mut wrapped = Zeroizing::new(entry.wrapped);
         let nonce = Nonce::assume_unique_for_key(entry.nonce);
         let opened = self.keys.open_in_place(nonce, Aad::from(entry.token.0), &mut wrapped[..]).ok()?;

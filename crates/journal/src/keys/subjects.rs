@@ -37,7 +37,7 @@ pub(crate) enum Stored {
 }
 
 #[derive(Clone)]
-pub(super) struct Entry {
+pub(super) struct KeyEntry {
     pub(super) stored: Stored,
     created_unix_ms: i64,
     pub(super) token: Hash,
@@ -45,9 +45,14 @@ pub(super) struct Entry {
     pub(super) wrapped: [u8; WRAPPED_BYTES],
 }
 
-impl Entry {
-    pub(super) fn new(stored: Stored, token: Hash, nonce: [u8; 12], wrapped: [u8; WRAPPED_BYTES]) -> Entry {
-        Entry { stored, created_unix_ms: jiff::Timestamp::now().as_millisecond(), token, nonce, wrapped }
+impl KeyEntry {
+    pub(super) fn new(
+        stored: Stored,
+        token: Hash,
+        nonce: [u8; 12],
+        wrapped: [u8; WRAPPED_BYTES],
+    ) -> KeyEntry {
+        KeyEntry { stored, created_unix_ms: jiff::Timestamp::now().as_millisecond(), token, nonce, wrapped }
     }
 
     fn encode(&self) -> [u8; ENTRY_BYTES] {
@@ -63,11 +68,11 @@ impl Entry {
         bytes
     }
 
-    fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<Entry> {
+    fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<KeyEntry> {
         let checksum = u32::from_le_bytes(part(bytes, 124));
         let stored =
             [Stored::Live, Stored::Erased, Stored::Check].into_iter().find(|s| *s as u8 == bytes[0])?;
-        (checksum == crc32c::crc32c(&bytes[..124]) && bytes[1] == VERSION).then(|| Entry {
+        (checksum == crc32c::crc32c(&bytes[..124]) && bytes[1] == VERSION).then(|| KeyEntry {
             stored,
             created_unix_ms: i64::from_le_bytes(part(bytes, 8)),
             token: Hash(part(bytes, 16)),
@@ -180,21 +185,21 @@ impl Subjects {
     }
 
     pub(super) fn in_place(&self) -> bool {
-        crate::writer::gone::is_at(&self.entries.file, &self.path)
+        crate::writer::folder_check::is_at(&self.entries.file, &self.path)
     }
 
-    pub(super) fn first(&self) -> Result<Entry, KeyError> {
+    pub(super) fn first(&self) -> Result<KeyEntry, KeyError> {
         self.entry(0)?.ok_or_else(|| KeyError::NoSubjects(self.path.clone()))
     }
 
     /// Reads an entry. None: damaged or absent.
-    fn entry(&self, place: u32) -> Result<Option<Entry>, KeyError> {
+    fn entry(&self, place: u32) -> Result<Option<KeyEntry>, KeyError> {
         let mut bytes = [0; ENTRY_BYTES];
         match self.waiting.get(&place) {
             Some(waiting) => bytes = *waiting,
             None => _ = self.entries.read_at(place, &mut bytes).map_err(|cause| self.io(cause))?,
         }
-        Ok(Entry::decode(&bytes))
+        Ok(KeyEntry::decode(&bytes))
     }
 
     /// Reads entries added since. Returns whether there were any.
@@ -204,7 +209,7 @@ impl Subjects {
         loop {
             let read = self.entries.read_at(self.end, &mut chunk).map_err(|cause| self.io(cause))?;
             for bytes in chunk[..read].as_chunks::<ENTRY_BYTES>().0 {
-                match Entry::decode(bytes) {
+                match KeyEntry::decode(bytes) {
                     Some(entry) => self.note(&entry, self.end),
                     None => self.damaged += 1,
                 }
@@ -217,7 +222,7 @@ impl Subjects {
         Ok(self.end > before)
     }
 
-    fn note(&mut self, entry: &Entry, place: u32) {
+    fn note(&mut self, entry: &KeyEntry, place: u32) {
         let half = half(&entry.token);
         let erased = match self.index.get(&half).map(|packed| packed.state()) {
             Some(State::Known { erased_once, .. }) => erased_once,
@@ -236,7 +241,7 @@ impl Subjects {
     }
 
     /// The subject's current key.
-    pub(super) fn live(&mut self, token: &Hash) -> Result<Option<Entry>, KeyError> {
+    pub(super) fn live(&mut self, token: &Hash) -> Result<Option<KeyEntry>, KeyError> {
         let State::Known { live: Some(place), .. } = self.state(token) else { return Ok(None) };
         let entry = self.entry(place)?.filter(|entry| entry.token == *token);
         // The writer may erase while a reader is open.
@@ -246,7 +251,7 @@ impl Subjects {
         Ok(entry.filter(|entry| entry.stored == Stored::Live))
     }
 
-    pub(super) fn push(&mut self, entry: Entry) -> Result<(), KeyError> {
+    pub(super) fn push(&mut self, entry: KeyEntry) -> Result<(), KeyError> {
         if !self.writes {
             return Err(KeyError::ReadOnly);
         }
@@ -283,7 +288,8 @@ impl Subjects {
         }
         let State::Known { live: Some(place), .. } = self.state(token) else { return Ok(false) };
         let Some(entry) = self.live(token)? else { return Ok(false) };
-        let erased = Entry { stored: Stored::Erased, nonce: [0; 12], wrapped: [0; WRAPPED_BYTES], ..entry };
+        let erased =
+            KeyEntry { stored: Stored::Erased, nonce: [0; 12], wrapped: [0; WRAPPED_BYTES], ..entry };
         self.note(&erased, place);
         self.waiting.insert(place, erased.encode());
         self.flushed = false;
@@ -348,7 +354,7 @@ pub(crate) fn walk(folder: &Path, mut visit: impl FnMut(Stored, i64, &Hash)) -> 
             }
         }
         for bytes in chunk[..read].as_chunks::<ENTRY_BYTES>().0 {
-            match Entry::decode(bytes) {
+            match KeyEntry::decode(bytes) {
                 Some(entry) => visit(entry.stored, entry.created_unix_ms, &entry.token),
                 // Preallocated space.
                 None if bytes.iter().all(|byte| *byte == 0) => {}

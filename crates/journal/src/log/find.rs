@@ -1,9 +1,9 @@
 //! Finds all records of one decision: its own and later annotations.
 
-use super::{Log, LogError, Placed, frames_at, segment_path};
+use super::{LocatedFrame, Log, LogError, frames_at, segment_path};
 use crate::format::Hash;
 use crate::frames::{Found, Step};
-use crate::recover::seqs_of;
+use crate::segment_scan::seqs_of;
 use flyball_core::DecisionId;
 use minicbor::Decoder;
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ const CLOCK_SLACK_NS: i64 = 3_600_000_000_000;
 
 /// A frame that outlives the visit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredFrame {
     pub segment: u64,
     pub index: u64,
     pub offset: u64,
@@ -25,18 +25,18 @@ pub struct Kept {
     pub payload: Vec<u8>,
 }
 
-impl From<&Placed<'_>> for Kept {
-    fn from(placed: &Placed<'_>) -> Kept {
-        let Placed { segment, index, offset, frame, leaf } = *placed;
+impl From<&LocatedFrame<'_>> for StoredFrame {
+    fn from(placed: &LocatedFrame<'_>) -> StoredFrame {
+        let LocatedFrame { segment, index, offset, frame, leaf } = *placed;
         let (seq, prev, payload) = (frame.seq, frame.prev, frame.payload.to_vec());
-        Kept { segment, index, offset, seq, prev, leaf, payload }
+        StoredFrame { segment, index, offset, seq, prev, leaf, payload }
     }
 }
 
 #[derive(Debug, Default)]
-pub struct Finds {
+pub struct FoundRecords {
     /// In log order.
-    pub records: Vec<Kept>,
+    pub records: Vec<StoredFrame>,
     /// Unreadable positions: there may be more records. Valid records after them are included.
     pub broken: Vec<LogError>,
 }
@@ -64,7 +64,7 @@ pub fn time_of_record(payload: &[u8]) -> Option<i64> {
 
 impl Log {
     /// Finds a decision's records. Reads segments older than the id only if the others have none.
-    pub fn find(&self, id: DecisionId) -> Finds {
+    pub fn find(&self, id: DecisionId) -> FoundRecords {
         let made_ns = ((id.0 >> 80) as i64).saturating_mul(1_000_000);
         let ended = |place: usize| {
             let next = self.listing.next(place);
@@ -72,7 +72,7 @@ impl Log {
         };
         let (before, after): (Vec<usize>, Vec<usize>) =
             (0..self.listing.segments.len()).partition(|place| ended(*place));
-        let mut finds = Finds::default();
+        let mut finds = FoundRecords::default();
         for places in [after, before] {
             places.into_iter().for_each(|place| self.find_in(place, id, &mut finds));
             if !finds.records.is_empty() {
@@ -82,9 +82,9 @@ impl Log {
         finds
     }
 
-    fn find_in(&self, place: usize, id: DecisionId, finds: &mut Finds) {
-        let Finds { records, broken } = finds;
-        let mut visit = |placed: &Placed<'_>| {
+    fn find_in(&self, place: usize, id: DecisionId, finds: &mut FoundRecords) {
+        let FoundRecords { records, broken } = finds;
+        let mut visit = |placed: &LocatedFrame<'_>| {
             if head_of_record(placed.frame.payload).is_some_and(|(_, found)| found == id) {
                 records.push(placed.into());
             }
@@ -97,7 +97,7 @@ impl Log {
     pub(crate) fn read_around(
         &self,
         place: usize,
-        visit: &mut dyn FnMut(&Placed<'_>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(&LocatedFrame<'_>) -> ControlFlow<()>,
     ) -> Vec<LogError> {
         let read = self.read_segment(place, 0, false, visit);
         let Err(error) = read.and_then(|reached| match reached.stopped {
@@ -118,7 +118,7 @@ impl Log {
         &self,
         place: usize,
         offset: u64,
-        visit: &mut dyn FnMut(&Placed<'_>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(&LocatedFrame<'_>) -> ControlFlow<()>,
     ) -> Result<(), LogError> {
         let listed = &self.listing.segments[place];
         let (segment, header) = (listed.number, listed.header()?);
@@ -132,7 +132,7 @@ impl Log {
             let at = match frames.step().map_err(LogError::at(&path))? {
                 Step::Frame { at, frame } if seqs.contains(&frame.seq) => {
                     let (index, leaf) = (frame.seq - header.first_seq, frame.leaf());
-                    if visit(&Placed { segment, index, offset: at, frame, leaf }).is_break() {
+                    if visit(&LocatedFrame { segment, index, offset: at, frame, leaf }).is_break() {
                         return Ok(());
                     }
                     continue;

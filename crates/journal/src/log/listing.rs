@@ -2,10 +2,10 @@
 
 use super::{LogError, frames_at};
 use crate::folder::{segment_numbers, segment_path};
-use crate::format::{Began, FormatError, HEADER_BYTES, Hash, Header};
+use crate::format::{FormatError, HEADER_BYTES, Hash, Header, StartReason};
 use crate::frames::Source;
 use crate::note::unhex;
-use crate::recover::scan;
+use crate::segment_scan::scan;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -32,7 +32,7 @@ pub struct SegmentFacts {
     pub frames: u64,
     /// The file's size with preallocated space.
     pub bytes: u64,
-    pub began: Began,
+    pub began: StartReason,
     pub created_unix_ns: i64,
     /// Another segment follows it.
     pub sealed: bool,

@@ -3,8 +3,8 @@
 mod golden;
 
 use super::*;
-use crate::format::{Began, HEADER_BYTES, Header, frame_into};
-use crate::merkle::{self, Growing};
+use crate::format::{HEADER_BYTES, Header, StartReason, frame_into};
+use crate::merkle::{self, MerkleTree};
 use crate::note::Checkpoint;
 use flyball_core::DecisionId;
 use minicbor::Encoder;
@@ -45,7 +45,7 @@ impl Sample {
         let key = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let mut sample = Sample { folder, segments: Vec::new(), notes: Vec::new(), key, now_ns: START_NS };
-        sample.begin(Began::First, 0);
+        sample.begin(StartReason::First, 0);
         sample
     }
 
@@ -58,7 +58,7 @@ impl Sample {
     }
 
     /// Starts the next segment. `dropped` frames at the end of the previous one do not count.
-    pub(crate) fn begin(&mut self, began: Began, dropped: usize) {
+    pub(crate) fn begin(&mut self, began: StartReason, dropped: usize) {
         self.now_ns += HOUR_NS;
         let (mut prev, mut prev_root, mut prev_frames, mut first_seq) =
             (Hash::default(), Hash::default(), 0, 1);
@@ -97,7 +97,7 @@ impl Sample {
 
     pub(crate) fn checkpoint(&mut self) {
         self.now_ns += 1_000_000_000;
-        let mut roots = Growing::default();
+        let mut roots = MerkleTree::default();
         let (open, sealed) = self.segments.split_last().unwrap();
         // As the headers state them: not all frames of an abandoned segment count.
         let stated = self.segments.iter().skip(1).map(|made| made.header.prev_root);
@@ -153,11 +153,11 @@ fn sample() -> Sample {
     for number in 0..4 {
         sample.push(&record("decision", id(number), 20));
     }
-    sample.begin(Began::Rotated, 0);
+    sample.begin(StartReason::Rotated, 0);
     for number in 4..8 {
         sample.push(&record("decision", id(number), 20));
     }
-    sample.begin(Began::Abandoned, 2);
+    sample.begin(StartReason::Abandoned, 2);
     for number in 6..9 {
         sample.push(&record("decision", id(number), 20));
     }
@@ -216,7 +216,7 @@ fn frames_that_are_added_are_there_after_a_refresh() {
     let mut sample = sample();
     let mut log = sample.log();
     sample.push(&record("undelivered", id(2), 0));
-    sample.begin(Began::Rotated, 0);
+    sample.begin(StartReason::Rotated, 0);
     sample.push(&record("undelivered", id(3), 0));
     sample.log();
     log.refresh().unwrap();
@@ -283,6 +283,6 @@ fn a_decision_of_a_clock_that_was_far_ahead_is_found_too() {
     let ahead = DecisionId::new(START_NS as u64 / 1_000_000 + 1_000_000_000, 1);
     sample.segments.truncate(1);
     sample.push(&record("decision", ahead, 0));
-    sample.begin(Began::Rotated, 0);
+    sample.begin(StartReason::Rotated, 0);
     assert_eq!(sample.log().find(ahead).records.len(), 1);
 }

@@ -2,7 +2,7 @@
 
 use crate::format::{FormatError, Hash};
 use crate::note::{Checkpoint, NoteError};
-use crate::recover::Broken;
+use crate::segment_scan::Broken;
 use serde_json::{Value, json};
 use std::fmt;
 
@@ -15,13 +15,13 @@ pub struct Finding {
     pub seq: Option<u64>,
     /// The offset in the segment's file; for a damaged note, in the checkpoint file.
     pub offset: Option<u64>,
-    pub note: Option<NotePlace>,
-    pub what: What,
+    pub note: Option<NoteOrigin>,
+    pub what: FindingKind,
 }
 
 /// The checkpoint that revealed the damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotePlace {
+pub struct NoteOrigin {
     /// The note from outside the journal.
     pub outside: bool,
     /// Its number in the file, from one.
@@ -30,7 +30,7 @@ pub struct NotePlace {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum What {
+pub enum FindingKind {
     #[error("the header is invalid: {0}")]
     Header(FormatError),
     #[error("the header belongs to segment {0}")]
@@ -118,22 +118,22 @@ pub enum What {
 }
 
 impl Finding {
-    pub(super) fn of_nothing(what: What) -> Finding {
+    pub(super) fn of_nothing(what: FindingKind) -> Finding {
         Finding { segment: None, frame: None, seq: None, offset: None, note: None, what }
     }
 
-    pub(super) fn of_segment(segment: u64, what: What) -> Finding {
+    pub(super) fn of_segment(segment: u64, what: FindingKind) -> Finding {
         Finding { segment: Some(segment), ..Finding::of_nothing(what) }
     }
 
     /// A finding at the last frame that a note signs.
-    pub(super) fn of_note(note: &Checkpoint, place: NotePlace, what: What) -> Finding {
+    pub(super) fn of_note(note: &Checkpoint, place: NoteOrigin, what: FindingKind) -> Finding {
         let frame = note.open_frames.checked_sub(1);
         Finding { frame, note: Some(place), ..Finding::of_segment(note.open, what) }
     }
 
     pub fn to_json(&self) -> Value {
-        let note = self.note.map(|NotePlace { outside, number, offset }| {
+        let note = self.note.map(|NoteOrigin { outside, number, offset }| {
             json!({"outside": outside, "number": number, "offset": offset})
         });
         json!({

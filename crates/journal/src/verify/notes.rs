@@ -3,7 +3,7 @@
 //! Each note is verified on its own as it is read. Its claims about frames and roots are compared where those
 //! are read.
 
-use super::{Finding, NotePlace, Verified, VerifyOptions, What};
+use super::{Finding, FindingKind, NoteOrigin, Verified, VerifyOptions};
 use crate::log::{Log, LogError, notes_path};
 use crate::note::{Checkpoint, NOTE_BYTES_MAX, note_length};
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::path::Path;
 const ORIGIN: &[u8] = b"flyball-journal/";
 
 /// Reads one note after the other, past anything between them.
-pub(crate) struct NoteFile {
+pub(crate) struct NoteReader {
     file: Option<Take<BufReader<File>>>,
     /// The first line of the next note.
     line: Vec<u8>,
@@ -22,25 +22,25 @@ pub(crate) struct NoteFile {
 }
 
 /// The content at one position of the checkpoint file.
-pub(crate) struct Noted {
-    pub(crate) place: NotePlace,
+pub(crate) struct NotePiece {
+    pub(crate) place: NoteOrigin,
     /// None: not a whole note.
     pub(crate) text: Option<String>,
     /// The offset of data after it that belongs to no note.
     pub(crate) more: Option<u64>,
 }
 
-impl NoteFile {
-    pub(crate) fn open(path: &Path, bytes: u64) -> io::Result<NoteFile> {
+impl NoteReader {
+    pub(crate) fn open(path: &Path, bytes: u64) -> io::Result<NoteReader> {
         let file = match File::open(path) {
             Ok(file) => Some(BufReader::new(file).take(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        Ok(NoteFile { file, line: Vec::new(), at: 0, number: 0 })
+        Ok(NoteReader { file, line: Vec::new(), at: 0, number: 0 })
     }
 
-    pub(crate) fn next(&mut self) -> io::Result<Option<Noted>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<NotePiece>> {
         let Some(file) = &mut self.file else { return Ok(None) };
         let mut piece = std::mem::take(&mut self.line);
         while piece.len() <= NOTE_BYTES_MAX {
@@ -57,7 +57,7 @@ impl NoteFile {
             return Ok(None);
         }
         self.number += 1;
-        let place = NotePlace { outside: false, number: self.number, offset: self.at };
+        let place = NoteOrigin { outside: false, number: self.number, offset: self.at };
         self.at += piece.len() as u64;
         let mut text = String::from_utf8(piece).ok();
         let length = text.as_deref().and_then(note_length);
@@ -67,13 +67,13 @@ impl NoteFile {
             (Some(text), Some(length)) => text.truncate(length),
             (text, _) => *text = None,
         }
-        Ok(Some(Noted { place, text, more }))
+        Ok(Some(NotePiece { place, text, more }))
     }
 }
 
 struct Stream {
-    file: Option<NoteFile>,
-    next: Option<(NotePlace, Checkpoint)>,
+    file: Option<NoteReader>,
+    next: Option<(NoteOrigin, Checkpoint)>,
     /// What the last one signed.
     reached: (u64, u64),
 }
@@ -110,7 +110,7 @@ impl Streams {
         verified: &mut Verified,
     ) -> Result<Streams, LogError> {
         let path = notes_path(log.folder());
-        let file = NoteFile::open(&path, log.listing.notes_bytes).map_err(LogError::at(&path))?;
+        let file = NoteReader::open(&path, log.listing.notes_bytes).map_err(LogError::at(&path))?;
         let headers = log
             .listing
             .segments
@@ -123,7 +123,7 @@ impl Streams {
         let mut streams =
             Streams { streams: [stream(Some(file)), stream(None)], keys, fits: 0, failed: None };
         if let Some(text) = &options.checkpoint {
-            let place = NotePlace { outside: true, number: 1, offset: 0 };
+            let place = NoteOrigin { outside: true, number: 1, offset: 0 };
             streams.streams[1].next = streams.checked(place, text, verified).map(|note| (place, note));
         }
         Ok(streams)
@@ -134,7 +134,7 @@ impl Streams {
         &mut self,
         segment: u64,
         verified: &mut Verified,
-    ) -> Option<(NotePlace, Checkpoint)> {
+    ) -> Option<(NoteOrigin, Checkpoint)> {
         self.pop(verified, |note| note.open < segment)
     }
 
@@ -144,7 +144,7 @@ impl Streams {
         segment: u64,
         frames: u64,
         verified: &mut Verified,
-    ) -> Option<(NotePlace, Checkpoint)> {
+    ) -> Option<(NoteOrigin, Checkpoint)> {
         self.pop(verified, |note| (note.open, note.open_frames) <= (segment, frames))
     }
 
@@ -152,7 +152,7 @@ impl Streams {
         &mut self,
         verified: &mut Verified,
         wanted: impl Fn(&Checkpoint) -> bool,
-    ) -> Option<(NotePlace, Checkpoint)> {
+    ) -> Option<(NoteOrigin, Checkpoint)> {
         self.fill(verified);
         let next = |stream: &Stream| stream.next.as_ref().map(|(_, note)| (note.open, note.open_frames));
         let first = (0..self.streams.len()).filter(|place| next(&self.streams[*place]).is_some());
@@ -163,7 +163,7 @@ impl Streams {
     /// Reads on in the file, past damage, which it reports.
     fn fill(&mut self, verified: &mut Verified) {
         while self.streams[0].next.is_none() {
-            let noted = match self.streams[0].file.as_mut().map(NoteFile::next) {
+            let noted = match self.streams[0].file.as_mut().map(NoteReader::next) {
                 Some(Ok(Some(noted))) => noted,
                 Some(Err(error)) => {
                     self.failed = Some(error);
@@ -178,7 +178,7 @@ impl Streams {
                 seq: None,
                 offset: Some(offset),
                 note: Some(place),
-                what: What::NoNote,
+                what: FindingKind::NoNote,
             };
             let note = match &noted.text {
                 Some(text) => self.checked(place, text, verified),
@@ -193,7 +193,7 @@ impl Streams {
             let Some(note) = note else { continue };
             let signs = (note.open, note.open_frames);
             if signs < self.streams[0].reached {
-                verified.add(Finding::of_note(&note, place, What::NoteOrder));
+                verified.add(Finding::of_note(&note, place, FindingKind::NoteOrder));
                 continue;
             }
             self.streams[0].reached = signs;
@@ -202,13 +202,13 @@ impl Streams {
     }
 
     /// Verifies a note on its own: form, journal, signature.
-    fn checked(&self, place: NotePlace, text: &str, verified: &mut Verified) -> Option<Checkpoint> {
+    fn checked(&self, place: NoteOrigin, text: &str, verified: &mut Verified) -> Option<Checkpoint> {
         verified.checkpoints += 1;
         let note = match Checkpoint::parse(text) {
             Ok(note) => note,
             Err(error) => {
                 let offset = (!place.outside).then_some(place.offset);
-                let what = What::Note(error);
+                let what = FindingKind::Note(error);
                 verified.add(Finding {
                     segment: None,
                     frame: None,
@@ -221,11 +221,11 @@ impl Streams {
             }
         };
         let what = if self.keys.node.is_some_and(|node| node != note.node) {
-            What::NoteNode
+            FindingKind::NoteNode
         } else {
             match self.keys.of(note.open).map(|key| Checkpoint::verify(text, &key)) {
-                None => What::NoteKey,
-                Some(Err(error)) => What::Note(error),
+                None => FindingKind::NoteKey,
+                Some(Err(error)) => FindingKind::Note(error),
                 Some(Ok(note)) => return Some(note),
             }
         };

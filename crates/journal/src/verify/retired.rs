@@ -3,7 +3,7 @@
 //! Anyone who can write to the directory can write that list, so it excuses only what compaction does:
 //! removing the start of a log, in order.
 
-use super::{Finding, Run, What};
+use super::{Finding, FindingKind, Run};
 
 impl Run<'_> {
     pub(super) fn retired(&mut self) {
@@ -17,7 +17,7 @@ impl Run<'_> {
             }
             let mut add = |what| self.verified.add(Finding::of_segment(number, what));
             if let Some(before) = first.filter(|first| *first < number) {
-                add(What::RetiredInside { before });
+                add(FindingKind::RetiredInside { before });
             }
             let listed = retired.first_seq.saturating_add(retired.frames);
             let next = listing.retired.get(place + 1).filter(|next| next.segment == number + 1);
@@ -25,7 +25,7 @@ impl Run<'_> {
             if let Some(found) = next.map(|next| next.first_seq).or_else(header)
                 && found != listed
             {
-                add(What::RetiredSeq { listed, found });
+                add(FindingKind::RetiredSeq { listed, found });
             }
         }
     }

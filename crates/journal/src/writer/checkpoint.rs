@@ -36,7 +36,7 @@ impl Checkpoints {
 }
 
 impl Writer {
-    pub(super) fn tend_checkpoint(&mut self, closing: bool) {
+    pub(super) fn write_due_checkpoint(&mut self, closing: bool) {
         let now = self.shared.now_ns();
         let Checkpoints { due, last_ns, every_ns, .. } = self.checkpoints;
         if !due && !closing && now.saturating_sub(last_ns) < every_ns {

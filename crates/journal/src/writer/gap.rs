@@ -4,11 +4,11 @@
 //! gap record is written as soon as possible; the closing one, with the same `from`, has the final count.
 
 use super::Writer;
-use crate::counts::OwnKind;
+use crate::counts::InternalKind;
 use crate::format::Hash;
 use crate::payload;
 use crate::shared::{Missed, nanoseconds};
-use flyball_core::{EntryKind, Unkept};
+use flyball_core::{JournalUnavailable, RecordKind};
 use std::time::Duration;
 
 /// Misses closer together than this share one gap.
@@ -41,11 +41,12 @@ impl Gap {
 
     fn write(&self, open: bool, signature: Option<&[u8]>, out: &mut Vec<u8>) {
         let Missed { by_why, others, first_unix_ns, last_unix_ns } = &self.missed;
-        let reasons: Vec<Unkept> = Unkept::ALL.into_iter().filter(|why| by_why[why.index()] > 0).collect();
-        let lost: Vec<EntryKind> =
-            EntryKind::ALL.into_iter().filter(|kind| others[*kind as usize] > 0).collect();
+        let reasons: Vec<JournalUnavailable> =
+            JournalUnavailable::ALL.into_iter().filter(|why| by_why[why.index()] > 0).collect();
+        let lost: Vec<RecordKind> =
+            RecordKind::ALL.into_iter().filter(|kind| others[*kind as usize] > 0).collect();
         let pairs = 5 + u64::from(!lost.is_empty()) + u64::from(signature.is_some());
-        payload::own(out, OwnKind::Gap, pairs, |map| {
+        payload::own(out, InternalKind::Gap, pairs, |map| {
             map.str("from")?.i64(*first_unix_ns)?.str("to")?.i64(*last_unix_ns)?;
             map.str("count")?.u64(by_why.iter().sum())?;
             map.str("reasons")?.map(reasons.len() as u64)?;
@@ -68,7 +69,7 @@ impl Gap {
 }
 
 impl Writer {
-    pub(super) fn tend_gap(&mut self, closing: bool) {
+    pub(super) fn write_due_gap(&mut self, closing: bool) {
         let now = self.shared.now_ns();
         if let Some(missed) = self.shared.take_missed() {
             match &mut self.gap {
@@ -100,7 +101,7 @@ impl Writer {
         }
     }
 
-    fn add_gap(&mut self, gap: &Gap, open: bool) -> Result<(), Unkept> {
+    fn add_gap(&mut self, gap: &Gap, open: bool) -> Result<(), JournalUnavailable> {
         let payload = |writer: &Writer| {
             gap.payload(open, &writer.segment.reach.last, |bytes| {
                 writer.node.key.sign(bytes).as_ref().to_vec()
@@ -108,6 +109,6 @@ impl Writer {
         };
         // Make space first: in the next segment the previous frame would differ.
         self.make_room(payload(self).len(), 0)?;
-        self.add_own(OwnKind::Gap, &payload(self))
+        self.add_internal(InternalKind::Gap, &payload(self))
     }
 }

@@ -4,10 +4,10 @@
 
 use crate::counts::KINDS;
 use crate::format::Frame;
-use flyball_core::{Entry, EntryKind, Served, Unkept};
+use flyball_core::{JournalRecord, JournalUnavailable, RecordKind, Served};
 use std::sync::mpsc::SyncSender;
 
-pub(super) type Reply = SyncSender<Result<u64, Unkept>>;
+pub(super) type Reply = SyncSender<Result<u64, JournalUnavailable>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Group {
@@ -19,9 +19,9 @@ pub(super) struct Group {
     /// Decisions whose response does not wait for the disk.
     pub(super) answered: u64,
     /// Records other than decisions, by kind.
-    pub(super) others: [u64; EntryKind::ALL.len()],
+    pub(super) others: [u64; RecordKind::ALL.len()],
     /// A record may refer to keys or blobs, which must be on disk first.
-    pub(super) beside: bool,
+    pub(super) side_files: bool,
     /// A caller waits for one of them.
     pub(super) urgent: bool,
     pub(super) replies: Vec<(u64, Reply)>,
@@ -44,14 +44,14 @@ impl Group {
         }
     }
 
-    pub(super) fn note_entry(&mut self, entry: &Entry, since_ns: u64) {
-        self.note(entry.kind as usize, since_ns);
-        self.urgent |= entry.sync;
-        self.beside = true;
+    pub(super) fn note_record(&mut self, record: &JournalRecord, since_ns: u64) {
+        self.note(record.kind as usize, since_ns);
+        self.urgent |= record.sync;
+        self.side_files = true;
         // Serving documents are not lost with the group: they are written again.
-        if !entry.sync && entry.kind != EntryKind::Served {
-            let decision = crate::shared::is_decision(entry.kind);
-            *(if decision { &mut self.answered } else { &mut self.others[entry.kind as usize] }) += 1;
+        if !record.sync && record.kind != RecordKind::Served {
+            let decision = crate::shared::is_decision(record.kind);
+            *(if decision { &mut self.answered } else { &mut self.others[record.kind as usize] }) += 1;
         }
     }
 

@@ -4,13 +4,13 @@
 //! gets its name only once its header is on disk.
 
 use super::fault::why;
-use super::{Before, Segment, Writer};
+use super::{PreviousSegment, Segment, Writer};
 use crate::disk::Disk;
 use crate::folder::Folder;
-use crate::format::{Began, Hash, Header};
+use crate::format::{Hash, Header, StartReason};
 use crate::merkle::leaf_of_segment;
 use crate::shared::nanoseconds;
-use flyball_core::Unkept;
+use flyball_core::JournalUnavailable;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -46,7 +46,7 @@ impl Writer {
         {
             return;
         }
-        match self.begin_next(Began::Rotated) {
+        match self.begin_next(StartReason::Rotated) {
             Ok(()) => self.checkpoints.due = true,
             Err(error) => self.note_fault(&error),
         }
@@ -63,8 +63,8 @@ impl Writer {
     }
 
     /// Starts a segment after the durable part of this one, which is cut there.
-    pub(super) fn begin_next(&mut self, began: Began) -> io::Result<()> {
-        let before = self.segment.as_before();
+    pub(super) fn begin_next(&mut self, began: StartReason) -> io::Result<()> {
+        let before = self.segment.as_previous();
         let next = self.next_behind(&before, began).inspect_err(|error| {
             // The next header may exist and state where this one ends, so nothing more is written here.
             if self.folder.segment(before.segment + 1).try_exists().unwrap_or(true) {
@@ -82,7 +82,7 @@ impl Writer {
         Ok(())
     }
 
-    fn next_behind(&mut self, before: &Before, began: Began) -> io::Result<Segment> {
+    fn next_behind(&mut self, before: &PreviousSegment, began: StartReason) -> io::Result<Segment> {
         let file = match self.next.take() {
             Some(file) => file,
             None => create(&*self.disk, &self.folder, self.settings.segment_bytes)?,
@@ -107,7 +107,7 @@ impl Writer {
 
     pub(super) fn prepare_next(&mut self) {
         if self.next.is_some()
-            || self.fault.given_up == Some(Unkept::Gone)
+            || self.fault.given_up == Some(JournalUnavailable::Gone)
             || (self.fault.rotation.is_some() && !self.retry_due())
         {
             return;
@@ -131,7 +131,7 @@ impl Writer {
     pub(super) fn seal_last(&mut self) {
         if !self.segment.is_empty()
             && self.fault.given_up.is_none()
-            && let Err(error) = self.begin_next(Began::Rotated)
+            && let Err(error) = self.begin_next(StartReason::Rotated)
         {
             tracing::warn!(%error, "cannot seal the last segment of the journal; the next process does it");
         }
@@ -140,7 +140,7 @@ impl Writer {
     /// Removes the prepared file. An open segment without spare space marks a clean close.
     pub(super) fn cut_last(&mut self) {
         self.next = None;
-        if self.fault.given_up == Some(Unkept::Gone) {
+        if self.fault.given_up == Some(JournalUnavailable::Gone) {
             return;
         }
         if let Err(error) = self.disk.remove(&self.folder.next())

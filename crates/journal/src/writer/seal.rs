@@ -1,9 +1,9 @@
 //! Seals on request: all records so far are in sealed segments under a signed checkpoint.
 
 use super::fault::why;
-use super::{ROUND_ENTRIES, Writer};
-use crate::ring::RING_ENTRIES;
-use flyball_core::Unkept;
+use super::{ROUND_RECORDS, Writer};
+use crate::ring::RING_RECORDS;
+use flyball_core::JournalUnavailable;
 use std::fmt;
 
 /// How far the log is sealed.
@@ -16,29 +16,31 @@ pub struct Sealed {
 }
 
 /// The callback on the writer's thread, which must not block.
-pub(crate) struct SealThen(Box<dyn FnOnce(Result<Sealed, Unkept>) + Send>);
+pub(crate) struct SealCallback(Box<dyn FnOnce(Result<Sealed, JournalUnavailable>) + Send>);
 
-impl SealThen {
-    pub(crate) fn new(then: impl FnOnce(Result<Sealed, Unkept>) + Send + 'static) -> SealThen {
-        SealThen(Box::new(then))
+impl SealCallback {
+    pub(crate) fn new(
+        then: impl FnOnce(Result<Sealed, JournalUnavailable>) + Send + 'static,
+    ) -> SealCallback {
+        SealCallback(Box::new(then))
     }
 
-    pub(crate) fn tell(self, sealed: Result<Sealed, Unkept>) {
+    pub(crate) fn tell(self, sealed: Result<Sealed, JournalUnavailable>) {
         (self.0)(sealed);
     }
 }
 
-impl fmt::Debug for SealThen {
+impl fmt::Debug for SealCallback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SealThen")
     }
 }
 
 impl Writer {
-    pub(super) fn seal(&mut self) -> Result<Sealed, Unkept> {
+    pub(super) fn seal(&mut self) -> Result<Sealed, JournalUnavailable> {
         // Includes what a lane offered before the request, up to one ring: lanes do not stop.
-        for _ in 0..RING_ENTRIES.div_ceil(ROUND_ENTRIES) {
-            if self.take_rings() < ROUND_ENTRIES {
+        for _ in 0..RING_RECORDS.div_ceil(ROUND_RECORDS) {
+            if self.take_rings() < ROUND_RECORDS {
                 break;
             }
         }
@@ -49,7 +51,7 @@ impl Writer {
             }
         }
         if !self.segment.is_empty() || self.fault.given_up.is_some() {
-            return Err(self.fault.given_up.or(self.fault.rotation).unwrap_or(Unkept::Broken));
+            return Err(self.fault.given_up.or(self.fault.rotation).unwrap_or(JournalUnavailable::Broken));
         }
         self.checkpoints.due = false;
         let checkpoint = self.write_checkpoint().map_err(|error| {

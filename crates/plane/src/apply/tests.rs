@@ -7,7 +7,7 @@ use crate::testing::{Made, Unmeasured};
 use crate::{Lanes, Means, PlaneLimits};
 use flyball_core::{Clock, Digest, RequestLimits};
 use flyball_engine::MemoryBudget;
-use flyball_features::Wall;
+use flyball_features::WallClock;
 use std::cell::Cell;
 
 /// Two versions whose files are not there: whatever is read of them is refused.
@@ -44,7 +44,7 @@ fn loader_by(judge: Judge) -> Loader<()> {
         memory: MemoryBudget::UNLIMITED,
     };
     let clock = Clock::system();
-    let means = Means::in_memory(clock.clone(), Wall::system());
+    let means = Means::in_memory(clock.clone(), WallClock::system());
     let (plane, _inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, means);
     let runtime = Runtime::open(&flyball_engine::beside_executable().unwrap()).unwrap();
     let engine = Engine { runtime, hosts: ModelHosts::in_this_process(), memory: MemoryBudget::UNLIMITED };

@@ -12,8 +12,8 @@ use crate::stages::features::{EventIs, Occasion, features};
 use crate::stages::policy::{guard, judge};
 use crate::walk::Walk;
 use crate::{Decision, Lane};
-use flyball_core::{Decisions, Fault, FaultKind, Nanos, RowsAsk, Sink, Stage};
-use flyball_decision::{Fired, Remedy, RowWay, Verdict};
+use flyball_core::{Decisions, Fault, FaultKind, Nanos, RowsOptions, Sink, Stage};
+use flyball_decision::{ChosenRoute, Fired, Remedy, Verdict};
 use std::time::Duration;
 
 /// A variant whose models may be run.
@@ -25,7 +25,7 @@ struct Admitted {
 pub(crate) struct Case<'a, S: Sink> {
     pub(crate) lane: &'a Lane<S>,
     pub(crate) decision: &'a Decision<S::Model>,
-    pub(crate) ask: &'a RowsAsk,
+    pub(crate) ask: &'a RowsOptions,
     pub(crate) work: Lent,
     turn: Option<Turn>,
     /// Whether this attempt, or one before it with the same key, may have added the events to windows.
@@ -39,7 +39,7 @@ impl<'a, S: Sink> Case<'a, S> {
     pub(crate) fn new(
         lane: &'a Lane<S>,
         decision: &'a Decision<S::Model>,
-        ask: &'a RowsAsk,
+        ask: &'a RowsOptions,
         mut work: Lent,
         turn: Option<Turn>,
     ) -> Case<'a, S> {
@@ -98,8 +98,8 @@ impl<'a, S: Sink> Case<'a, S> {
                 let faults = work.rows.faults(row).cloned().collect();
                 State::Failed(Fault::fields_invalid(Stage::Parse, faults))
             };
-            let variant = match work.rows.way(row) {
-                Some(RowWay::Variant(variant)) => variant,
+            let variant = match work.rows.route(row) {
+                Some(ChosenRoute::Variant(variant)) => variant,
                 _ => program.route.choose(&work.rows, row, self.lane.desk.ids.draw()),
             };
             work.lines.push(Line::new(self.lane.desk.ids.id(self.unix_ms), variant, state));
@@ -116,7 +116,7 @@ impl<'a, S: Sink> Case<'a, S> {
         self.features(&which, deadline).await;
         self.work.done_with(which);
         walk.stage(Stage::Features, ());
-        self.judge_by_rules(|way| way == Some(RowWay::Rules));
+        self.judge_by_rules(|way| way == Some(ChosenRoute::Rules));
         guard(self.decision, &mut self.work).await;
         self.run_open(admitted, deadline, walk).await;
     }
@@ -277,7 +277,7 @@ impl<'a, S: Sink> Case<'a, S> {
             let state = match (remedy, program.route.fallback) {
                 (Remedy::Error, _) | (Remedy::Previous, None) => continue,
                 (Remedy::Shed, _) => State::Failed(shed(fault.clone())),
-                (Remedy::Rules, _) => match program.policy.judge(&work.rows, row, None) {
+                (Remedy::Rules, _) => match program.policy.evaluate(&work.rows, row, None) {
                     Ok(verdict) => State::Judged { verdict, score: None },
                     Err(_) => continue,
                 },
@@ -313,11 +313,11 @@ impl<'a, S: Sink> Case<'a, S> {
     }
 
     /// Open rows whose way is one for the rules alone.
-    fn judge_by_rules(&mut self, alone: impl Fn(Option<RowWay>) -> bool) {
+    fn judge_by_rules(&mut self, alone: impl Fn(Option<ChosenRoute>) -> bool) {
         let (policy, work) = (&self.decision.program.policy, &mut *self.work);
         for (row, line) in work.lines.iter_mut().enumerate().filter(|(_, line)| line.open()) {
-            if alone(work.rows.way(row))
-                && let Ok(verdict) = policy.judge(&work.rows, row, None)
+            if alone(work.rows.route(row))
+                && let Ok(verdict) = policy.evaluate(&work.rows, row, None)
             {
                 line.state = State::Judged { verdict, score: None };
             }

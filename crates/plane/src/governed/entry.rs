@@ -7,7 +7,7 @@ use super::work::{Line, State};
 use crate::Decision;
 use crate::walk::Walk;
 use flyball_core::{
-    DecisionId, Entry, EntryKind, Fault, LaneRecorder, Nanos, Remedied, Remedy, Sink, Stage, nanos,
+    DecisionId, Fault, JournalRecord, LaneRecorder, Nanos, RecordKind, Remedied, Remedy, Sink, Stage, nanos,
 };
 use flyball_decision::{Field, KeyBuffer, Program, Rows, Value, Verdict};
 use minicbor::Encoder;
@@ -99,18 +99,23 @@ fn number(number: Option<f64>, out: &mut Out<'_>) -> Written {
 }
 
 /// The record of a row that was judged, or was admitted and failed.
-pub(super) fn of_row<S: Sink>(case: &Case<'_, S>, row: usize, told: &Told<'_>, entry: &mut Entry) -> Written {
+pub(super) fn of_row<S: Sink>(
+    case: &Case<'_, S>,
+    row: usize,
+    told: &Told<'_>,
+    entry: &mut JournalRecord,
+) -> Written {
     let line = &case.work.lines[row];
     entry.id = line.id;
     let mut pairs = Pairs::new(&mut entry.pairs);
     match &line.state {
         State::Judged { verdict, score } => {
-            entry.kind = EntryKind::Decision;
+            entry.kind = RecordKind::Decision;
             head(case, score.map(|_| line.variant), told, &mut pairs)?;
             judged(case, row, (verdict, *score), told, &mut pairs)?;
         }
         State::Failed(fault) => {
-            entry.kind = EntryKind::Failed;
+            entry.kind = RecordKind::Failed;
             head(case, None, told, &mut pairs)?;
             failed(fault, &mut pairs)?;
             found(case, row, &mut pairs)?;
@@ -291,7 +296,7 @@ fn fields(
 }
 
 /// What was sent, and what is personal of that and of the features; nothing at all where there is none.
-fn input<S: Sink>(case: &Case<'_, S>, row: usize, entry: &mut Entry) -> Written {
+fn input<S: Sink>(case: &Case<'_, S>, row: usize, entry: &mut JournalRecord) -> Written {
     let (program, rows) = (&case.decision.program, &case.work.rows);
     let preamble = &case.decision.preamble;
     let plain = (&*preamble.fields.plain, sent(rows, row, &preamble.fields.plain));
@@ -341,9 +346,9 @@ fn value(field: &Field, rows: &Rows, value: Value, out: &mut Out<'_>) -> Written
 }
 
 /// That a decision's client had hung up.
-pub(super) fn undelivered(recorder: &dyn LaneRecorder, id: DecisionId, at_ns: i64) -> Box<Entry> {
+pub(super) fn undelivered(recorder: &dyn LaneRecorder, id: DecisionId, at_ns: i64) -> Box<JournalRecord> {
     let mut entry = recorder.blank();
-    (entry.kind, entry.id) = (EntryKind::Undelivered, id);
+    (entry.kind, entry.id) = (RecordKind::Undelivered, id);
     let mut pairs = Pairs::new(&mut entry.pairs);
     never(pairs.key("at").and_then(|out| out.i64(at_ns)?.ok()));
     entry.pairs_count = pairs.count;
@@ -364,9 +369,9 @@ pub(super) fn shadow<M>(
     id: DecisionId,
     at_ns: i64,
     judged: Judged<'_>,
-) -> Box<Entry> {
+) -> Box<JournalRecord> {
     let mut entry = recorder.blank();
-    (entry.kind, entry.id) = (EntryKind::Shadow, id);
+    (entry.kind, entry.id) = (RecordKind::Shadow, id);
     let mut pairs = Pairs::new(&mut entry.pairs);
     never(shadow_pairs(decision, at_ns, judged, &mut pairs));
     entry.pairs_count = pairs.count;

@@ -3,7 +3,9 @@
 
 use super::entry;
 use crate::{Decision, Lane};
-use flyball_core::{DecisionId, DecisionRecord, Entry, LaneRecorder, Sink, Ticket, Unkept};
+use flyball_core::{
+    DecisionId, DecisionRecord, JournalRecord, JournalUnavailable, LaneRecorder, Sink, Ticket,
+};
 use std::future::poll_fn;
 use std::time::Duration;
 
@@ -21,14 +23,14 @@ pub(crate) struct Offered {
     /// What is waited for, where it is.
     ticket: Option<Ticket>,
     /// Whether it is on the disk, or why it will not be, once that is known.
-    pub(super) kept: Option<Result<(), Unkept>>,
+    pub(super) kept: Option<Result<(), JournalUnavailable>>,
 }
 
 pub(crate) struct Places<'a, S: Sink> {
     lane: &'a Lane<S>,
     decision: &'a Decision<S::Model>,
     held: usize,
-    unkept: Option<Unkept>,
+    unkept: Option<JournalUnavailable>,
     /// Decisions that are on their way to the log, and of which nobody has been told.
     offered: Untold,
     counted: bool,
@@ -45,12 +47,12 @@ impl<'a, S: Sink> Places<'a, S> {
     }
 
     /// Why the last attempt to hold some failed.
-    pub(super) fn unkept(&self) -> Option<Unkept> {
+    pub(super) fn unkept(&self) -> Option<JournalUnavailable> {
         self.unkept
     }
 
     /// Holds so many in all.
-    pub(super) fn hold(&mut self, places: usize) -> Result<(), Unkept> {
+    pub(super) fn hold(&mut self, places: usize) -> Result<(), JournalUnavailable> {
         let more = places.saturating_sub(self.held);
         if more == 0 {
             // They are held already, whatever is the matter now.
@@ -63,7 +65,7 @@ impl<'a, S: Sink> Places<'a, S> {
     }
 
     /// Hands over an entry that has its place.
-    pub(super) fn offer(&mut self, recorder: &dyn LaneRecorder, entry: Box<Entry>) -> Ticket {
+    pub(super) fn offer(&mut self, recorder: &dyn LaneRecorder, entry: Box<JournalRecord>) -> Ticket {
         self.held -= 1;
         recorder.offer(entry)
     }
@@ -72,7 +74,7 @@ impl<'a, S: Sink> Places<'a, S> {
     pub(super) fn offer_decision(
         &mut self,
         recorder: &dyn LaneRecorder,
-        entry: Box<Entry>,
+        entry: Box<JournalRecord>,
         (row, record): (usize, DecisionRecord),
     ) {
         let (id, sync) = (entry.id, entry.sync);
@@ -87,7 +89,7 @@ impl<'a, S: Sink> Places<'a, S> {
             // The last one first: once it is settled, so are those before it, and nobody is woken for them.
             for offered in self.offered.iter_mut().rev().filter(|offered| offered.kept.is_none()) {
                 if let Some(ticket) = offered.ticket {
-                    offered.kept = Some(poll_fn(|context| recorder.poll_kept(ticket, context)).await);
+                    offered.kept = Some(poll_fn(|context| recorder.poll_durable(ticket, context)).await);
                 }
             }
         };

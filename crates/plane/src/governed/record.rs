@@ -8,7 +8,9 @@ use super::remedy::{remedied, remedy, shed};
 use super::work::{Line, State};
 use crate::stages::reasons::of_rules;
 use crate::walk::Walk;
-use flyball_core::{DecisionRecord, Decisions, Fault, FaultKind, LaneRecorder, Sink, Stage, Unkept};
+use flyball_core::{
+    DecisionRecord, Decisions, Fault, FaultKind, JournalUnavailable, LaneRecorder, Sink, Stage,
+};
 use flyball_decision::{Durability, Remedy, WhenUnavailable};
 use std::time::Duration;
 
@@ -18,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Why records that were offered are not known to be on the disk.
 enum Lost {
     /// They will not be.
-    Unkept(Unkept),
+    JournalUnavailable(JournalUnavailable),
     /// Some may yet be.
     Late,
 }
@@ -97,7 +99,7 @@ impl<S: Sink> Case<'_, S> {
     }
 
     /// So many are answered without a record.
-    fn missed(&self, recorder: &dyn LaneRecorder, why: Unkept) {
+    fn missed(&self, recorder: &dyn LaneRecorder, why: JournalUnavailable) {
         let decisions = self.work.lines.iter().filter(|line| unrecorded(line)).count();
         if decisions > 0 {
             recorder.missed(decisions, why);
@@ -120,7 +122,7 @@ impl<S: Sink> Case<'_, S> {
         let remedy = program.remedies.record_error;
         let lost = self.let_go();
         let fault = fault(Stage::Record, lost.why());
-        let again = remedy == Remedy::Retry && matches!(lost, Lost::Unkept(_));
+        let again = remedy == Remedy::Retry && matches!(lost, Lost::JournalUnavailable(_));
         if !(again && self.offer_again(recorder, &fault, walk).await) {
             self.judge_again(remedy, &fault);
             self.missed(recorder, lost.why());
@@ -153,7 +155,7 @@ impl<S: Sink> Case<'_, S> {
         }
         self.places.give_up(&late);
         let why = lost.first().and_then(|offered| offered.kept?.err());
-        why.filter(|_| late.is_empty()).map_or(Lost::Late, Lost::Unkept)
+        why.filter(|_| late.is_empty()).map_or(Lost::Late, Lost::JournalUnavailable)
     }
 
     /// Does for each decision that has no record what was declared for that.
@@ -161,7 +163,7 @@ impl<S: Sink> Case<'_, S> {
         let (policy, work) = (&self.decision.program.policy, &mut *self.work);
         for (row, line) in work.lines.iter_mut().enumerate().filter(|(_, line)| unrecorded(line)) {
             let verdict = match remedy {
-                Remedy::Rules => policy.judge(&work.rows, row, None).ok(),
+                Remedy::Rules => policy.evaluate(&work.rows, row, None).ok(),
                 Remedy::Outcome(outcome) => Some(declared(outcome)),
                 Remedy::Shed | Remedy::Error | Remedy::Previous | Remedy::Retry => None,
             };
@@ -182,15 +184,15 @@ impl<S: Sink> Case<'_, S> {
 }
 
 impl Lost {
-    fn why(&self) -> Unkept {
+    fn why(&self) -> JournalUnavailable {
         match self {
-            Lost::Unkept(why) => *why,
-            Lost::Late => Unkept::Behind,
+            Lost::JournalUnavailable(why) => *why,
+            Lost::Late => JournalUnavailable::Behind,
         }
     }
 }
 
-pub(super) fn fault(stage: Stage, why: Unkept) -> Fault {
+pub(super) fn fault(stage: Stage, why: JournalUnavailable) -> Fault {
     let text = format!("the decision cannot be recorded, the journal is {}; try again shortly", why.label());
     Fault::new(FaultKind::RecordFailed, stage, text).retry_after(PAUSE)
 }

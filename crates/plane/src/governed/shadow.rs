@@ -90,7 +90,7 @@ async fn beside<S: Sink>(lane: &Lane<S>, decision: &Decision<S::Model>, mut work
     each(lane, decision, &work, None, |row, line| {
         let State::Judged { verdict, score } = &line.state else { return None };
         let shadow = program.policy.shadow.as_ref()?;
-        let judged = shadow.judge(&work.rows, row, *score);
+        let judged = shadow.evaluate(&work.rows, row, *score);
         // By name: its outcomes are its own, and may stand in another order.
         Some(judged.map_or(Beside::Failed, |other| Beside::Judged {
             agrees: shadow.outcome(other.outcome) == program.policy.outcome(verdict.outcome),
@@ -132,7 +132,7 @@ fn compared<'d, M>(
 ) -> Option<Beside<'d>> {
     let State::Judged { verdict, score: Some(score) } = &line.state else { return None };
     let other = decision.program.score(variant, row, &work.scores);
-    let judged = decision.program.policy.judge(&work.rows, row, Some(other));
+    let judged = decision.program.policy.evaluate(&work.rows, row, Some(other));
     Some(judged.map_or(Beside::Failed, |judged| Beside::Judged {
         agrees: judged.outcome == verdict.outcome,
         apart: (other - score).abs(),

@@ -7,7 +7,7 @@ use super::entry::{Pairs, Written, never};
 use super::record::fault;
 use crate::walk::Walk;
 use crate::{Decision, Lane, Model};
-use flyball_core::{Digest, Entry, EntryKind, Fault, LaneRecorder, Sink, Stage, Tensor, TensorData};
+use flyball_core::{Digest, Fault, JournalRecord, LaneRecorder, RecordKind, Sink, Stage, Tensor, TensorData};
 use minicbor::Encoder;
 use std::sync::Arc;
 
@@ -42,14 +42,20 @@ impl<'a, S: Sink> TensorRecord<'a, S> {
     pub(crate) fn keep(mut self, model: &Model<S::Model>, walk: &Walk<S>) {
         let means = &self.lane.plane.means;
         let mut entry = self.recorder.blank();
-        entry.kind = EntryKind::Tensors;
+        entry.kind = RecordKind::Tensors;
         entry.id = self.lane.desk.ids.id(means.wall.now_ms());
         never(self.write(model, walk, means.wall.now_ns(), &mut entry));
         self.held = false;
         self.recorder.offer(entry);
     }
 
-    fn write(&self, model: &Model<S::Model>, walk: &Walk<S>, at_ns: i64, entry: &mut Entry) -> Written {
+    fn write(
+        &self,
+        model: &Model<S::Model>,
+        walk: &Walk<S>,
+        at_ns: i64,
+        entry: &mut JournalRecord,
+    ) -> Written {
         let mut pairs = Pairs::new(&mut entry.pairs);
         pairs.key("at")?.i64(at_ns)?;
         pairs.text("decision", Some(&self.decision.name))?;

@@ -31,7 +31,7 @@ pub(crate) struct Work {
 }
 
 /// Lets others of the lane have their turn, where so many rows of a list are done; one row pays nothing for it.
-pub(crate) async fn give_way(done: usize) {
+pub(crate) async fn set_idle_policy(done: usize) {
     if done > 0 && done.is_multiple_of(ROWS_USUAL) {
         tokio::task::yield_now().await;
     }

@@ -1,13 +1,13 @@
 //! What a decision must know beside the request: windows over past events, records of stores, and what is computed from
 //! both. What is at hand is taken at once; the rest is asked for at the same time, within the deadline.
 
-use crate::governed::work::{State, Work, give_way};
+use crate::governed::work::{State, Work, set_idle_policy};
 use crate::{Decision, Lane};
 use flyball_core::{Fault, FaultKind, Nanos, Scalar, Sink, Stage, WindowOp};
 use flyball_decision::{
     CompiledReaction, FeatureFact, FeatureFrom, FeaturePlan, KeyBuffer, Origin, Program, Rows,
 };
-use flyball_features::{Event, Lookup, Record, Why, WindowValue, Windowed};
+use flyball_features::{Event, Lookup, LookupError, Record, WindowValue, Windowed};
 use futures_util::future::join_all;
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub(crate) async fn features<S: Sink>(
     let mut written = false;
     let mut later: Vec<(usize, usize)> = Vec::new();
     for (done, &row) in which.iter().enumerate() {
-        give_way(done).await;
+        set_idle_policy(done).await;
         for (feature, plan) in decision.program.features.iter().enumerate() {
             if known(work.rows.fact(row, feature).origin) {
                 continue;
@@ -97,7 +97,9 @@ fn known(origin: Origin) -> bool {
 fn sent(found: &Found) -> bool {
     match found {
         Found::NoKey | Found::NotGiven | Found::NoTime | Found::Record(_) => false,
-        Found::Window(windowed) => !matches!(windowed, Windowed::Failed { why: Why::Down | Why::Busy }),
+        Found::Window(windowed) => {
+            !matches!(windowed, Windowed::Failed { why: LookupError::Down | LookupError::Busy })
+        }
     }
 }
 
@@ -108,7 +110,7 @@ fn computed(plan: &FeaturePlan) -> bool {
 /// In the order of the document: each may use those before it.
 async fn compute(program: &Program, work: &mut Work, which: &[usize]) {
     for (done, &row) in which.iter().enumerate() {
-        give_way(done).await;
+        set_idle_policy(done).await;
         for (feature, plan) in program.features.iter().enumerate().filter(|(_, plan)| computed(plan)) {
             let given = work.rows.fact(row, feature).origin == Origin::Given;
             if !given && !program.compute(&mut work.rows, row, feature) {
@@ -216,7 +218,7 @@ fn settle(program: &Program, work: &mut Work, row: usize, feature: usize, found:
     let failed = match found {
         Found::NoKey => react(program, rows, (row, feature), &plan.on_missing, "its key is missing"),
         Found::NotGiven => react(program, rows, (row, feature), &plan.on_missing, "the row did not bring it"),
-        Found::NoTime => react(program, rows, (row, feature), &plan.on_error, Why::Timeout.label()),
+        Found::NoTime => react(program, rows, (row, feature), &plan.on_error, LookupError::Timeout.label()),
         Found::Window(Windowed::Value { value, .. }) => {
             let fact = FeatureFact { origin: Origin::Window, age_ms: None };
             put(program, rows, (row, feature), Scalar::Float(value), fact)

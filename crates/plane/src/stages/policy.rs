@@ -1,14 +1,14 @@
 //! Guards, and the policy's verdict on rows that have their scores.
 
 use crate::Decision;
-use crate::governed::work::{State, Work, give_way};
+use crate::governed::work::{State, Work, set_idle_policy};
 use flyball_core::{Fault, FaultKind, Stage};
 use flyball_decision::GuardFault;
 
 /// Open rows whose fields and features are outside their guards fail.
 pub(crate) async fn guard<M>(decision: &Decision<M>, work: &mut Work) {
     for row in 0..work.lines.len() {
-        give_way(row).await;
+        set_idle_policy(row).await;
         if work.lines[row].open()
             && let Err(fault) = decision.program.policy.inputs_guarded(&work.rows, row)
         {
@@ -21,9 +21,9 @@ pub(crate) async fn guard<M>(decision: &Decision<M>, work: &mut Work) {
 pub(crate) async fn judge<M>(decision: &Decision<M>, work: &mut Work, which: &[usize]) {
     let program = &decision.program;
     for (done, &row) in which.iter().enumerate() {
-        give_way(done).await;
+        set_idle_policy(done).await;
         let score = program.score(work.lines[row].variant, row, &work.scores);
-        work.lines[row].state = match program.policy.judge(&work.rows, row, Some(score)) {
+        work.lines[row].state = match program.policy.evaluate(&work.rows, row, Some(score)) {
             Ok(verdict) => State::Judged { verdict, score: Some(score) },
             Err(fault) => State::Failed(violated(&fault)),
         };

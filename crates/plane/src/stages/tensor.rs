@@ -4,11 +4,11 @@
 use crate::Model;
 use crate::stages::classify;
 use crate::stages::whole::whole;
-use flyball_core::{Fault, InferRequest, Place, RequestedOutput, Stage, Tensor, TensorSpec};
+use flyball_core::{Fault, InferRequest, OutputSlot, RequestedOutput, Stage, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 /// The outputs that the caller gets, by place in the model's order.
-pub(crate) type Places = SmallVec<[Place; 4]>;
+pub(crate) type Places = SmallVec<[OutputSlot; 4]>;
 
 /// Takes the inputs, and the places of the outputs, out of a request.
 pub(crate) fn tensor<M>(
@@ -37,7 +37,7 @@ fn inputs(mut given: Vec<Tensor>, specs: &[TensorSpec], batched: bool) -> Result
 /// The outputs asked for, or all of them.
 fn places(asked: &[RequestedOutput], specs: &[TensorSpec], raw: bool) -> Result<Places, Fault> {
     if asked.is_empty() {
-        return Ok((0..specs.len()).map(|output| Place { output, raw, region: None }).collect());
+        return Ok((0..specs.len()).map(|output| OutputSlot { output, raw, region: None }).collect());
     }
     let place = |asked: &RequestedOutput| {
         let output = specs.iter().position(|spec| *spec.name == *asked.name).ok_or_else(|| {
@@ -49,7 +49,7 @@ fn places(asked: &[RequestedOutput], specs: &[TensorSpec], raw: bool) -> Result<
         }
         // What goes into a region does not go into the answer.
         let raw = asked.region.is_none() && asked.binary.unwrap_or(raw);
-        Ok(Place { output, raw, region: asked.region.clone() })
+        Ok(OutputSlot { output, raw, region: asked.region.clone() })
     };
     asked.iter().map(place).collect()
 }

@@ -8,7 +8,7 @@ use flyball_core::{
     WalkRecord,
 };
 use flyball_engine::{MemoryBudget, ModelHosts, Runtime, beside_executable};
-use flyball_features::Wall;
+use flyball_features::WallClock;
 use flyball_plane::{
     AckState, Arrival, Engine, Inference, Judge, Lane, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits,
     Walk, decide,
@@ -173,7 +173,7 @@ impl World {
             memory: MemoryBudget::UNLIMITED,
         };
         let clock = Clock::system();
-        let means = Means::in_memory(clock.clone(), Wall::system());
+        let means = Means::in_memory(clock.clone(), WallClock::system());
         let (plane, mut inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, means);
         let telemetry = Telemetry::new(inboxes.len());
         // The last is of the spare lane, which nothing comes to here.

@@ -4,7 +4,7 @@ use super::{message, request};
 use crate::{GrpcDialect, GrpcReply};
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
-use flyball_core::{DecisionDialect, Decisions, Dialect, Fault, RequestLimits, RowsAsk, TakeRows};
+use flyball_core::{DecisionDialect, Decisions, Dialect, Fault, RequestLimits, RowSink, RowsOptions};
 use std::cell::OnceCell;
 
 /// One decision call. Only its message names the decision, so `named` is called once it is received.
@@ -38,9 +38,14 @@ impl DecisionDialect for GrpcDecision {
         self.idempotency_key.is_some()
     }
 
-    fn rows(&self, body: &Bytes, limits: &RequestLimits, take: &mut dyn TakeRows) -> Result<RowsAsk, Fault> {
+    fn rows(
+        &self,
+        body: &Bytes,
+        limits: &RequestLimits,
+        take: &mut dyn RowSink,
+    ) -> Result<RowsOptions, Fault> {
         let ask = request::read(body, limits, take)?;
-        Ok(RowsAsk { idempotency_key: self.idempotency_key.clone(), ..ask })
+        Ok(RowsOptions { idempotency_key: self.idempotency_key.clone(), ..ask })
     }
 
     fn answer(&self, decisions: &Decisions, out: &mut BytesMut) -> Result<GrpcReply, Fault> {

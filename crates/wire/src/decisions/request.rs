@@ -5,7 +5,7 @@
 use crate::fields::{Field, Fields};
 use bytes::Bytes;
 use bytestring::ByteString;
-use flyball_core::{Fault, RequestLimits, RowsAsk, Scalar, TakeRows};
+use flyball_core::{Fault, RequestLimits, RowSink, RowsOptions, Scalar};
 
 // Field numbers of DecideRequest, then of its parts.
 const DECISION: u32 = 1;
@@ -39,9 +39,9 @@ pub(super) fn decision(message: &Bytes) -> Result<ByteString, Fault> {
 pub(super) fn read(
     message: &Bytes,
     limits: &RequestLimits,
-    take: &mut dyn TakeRows,
-) -> Result<RowsAsk, Fault> {
-    let (mut ask, mut rows, mut inputs) = (RowsAsk::default(), 0, false);
+    take: &mut dyn RowSink,
+) -> Result<RowsOptions, Fault> {
+    let (mut ask, mut rows, mut inputs) = (RowsOptions::default(), 0, false);
     for field in Fields::of(message) {
         let field = field?;
         match field.tag {
@@ -74,7 +74,7 @@ pub(super) fn read(
     Ok(ask)
 }
 
-fn read_row(message: &[u8], limits: &RequestLimits, take: &mut dyn TakeRows) -> Result<(), Fault> {
+fn read_row(message: &[u8], limits: &RequestLimits, take: &mut dyn RowSink) -> Result<(), Fault> {
     let mut id = "";
     for field in Fields::of(message) {
         let field = field?;
@@ -91,7 +91,7 @@ fn read_row(message: &[u8], limits: &RequestLimits, take: &mut dyn TakeRows) -> 
 }
 
 /// The entries of the map with this number.
-fn read_fields(message: &[u8], tag: u32, take: &mut dyn TakeRows) -> Result<(), Fault> {
+fn read_fields(message: &[u8], tag: u32, take: &mut dyn RowSink) -> Result<(), Fault> {
     for entry in Fields::of(message).each(tag) {
         let (mut name, mut value) = ("", Scalar::Null);
         for field in Fields::of(entry?) {

@@ -3,7 +3,7 @@
 //! Each field is passed on as it is read. Keys may come in any order; an unknown or duplicate key rejects the
 //! request.
 
-use flyball_core::{RequestLimits, RowsAsk, Scalar, TakeRows, Way};
+use flyball_core::{RequestLimits, RowRoute, RowSink, RowsOptions, Scalar};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -15,8 +15,8 @@ use std::fmt;
 pub(super) fn read(
     text: &str,
     limits: &RequestLimits,
-    take: &mut dyn TakeRows,
-) -> Result<RowsAsk, serde_json::Error> {
+    take: &mut dyn RowSink,
+) -> Result<RowsOptions, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let ask = deserializer.deserialize_map(Body { limits, take })?;
     deserializer.end()?;
@@ -35,17 +35,17 @@ struct Name<'t>(#[serde(borrow)] Cow<'t, str>);
 
 struct Body<'s> {
     limits: &'s RequestLimits,
-    take: &'s mut dyn TakeRows,
+    take: &'s mut dyn RowSink,
 }
 
 impl<'t> Visitor<'t> for Body<'_> {
-    type Value = RowsAsk;
+    type Value = RowsOptions;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a decision request, which is an object with 'input' or 'rows'")
     }
 
-    fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<RowsAsk, A::Error> {
+    fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<RowsOptions, A::Error> {
         let Body { limits, take } = self;
         let (mut input, mut rows): (Option<()>, Option<()>) = (None, None);
         let (mut explain, mut timings): (Option<bool>, Option<bool>) = (None, None);
@@ -84,7 +84,7 @@ impl<'t> Visitor<'t> for Body<'_> {
             ));
         }
         let (explain, timings) = (explain.unwrap_or(false), timings.unwrap_or(false));
-        Ok(RowsAsk { single: input.is_some(), explain, timings, ..RowsAsk::default() })
+        Ok(RowsOptions { single: input.is_some(), explain, timings, ..RowsOptions::default() })
     }
 }
 
@@ -150,7 +150,7 @@ impl Visitor<'_> for Flag {
 /// A list of rows, each passed on as soon as it is read.
 struct Rows<'s> {
     limits: &'s RequestLimits,
-    take: &'s mut dyn TakeRows,
+    take: &'s mut dyn RowSink,
 }
 
 impl<'t> DeserializeSeed<'t> for Rows<'_> {
@@ -184,7 +184,7 @@ impl<'t> Visitor<'t> for Rows<'_> {
 
 struct Row<'s> {
     limits: &'s RequestLimits,
-    take: &'s mut dyn TakeRows,
+    take: &'s mut dyn RowSink,
     room: bool,
 }
 
@@ -233,7 +233,7 @@ impl<'t> Visitor<'t> for Row<'_> {
                         waiting = Some(map.next_value()?);
                     }
                 }
-                "as" if take.takes_ways() => {
+                "as" if take.accepts_routes() => {
                     if chosen.replace(map.next_value()?).is_some() {
                         return Err(A::Error::duplicate_field("as"));
                     }
@@ -244,7 +244,7 @@ impl<'t> Visitor<'t> for Row<'_> {
                 }
             }
         }
-        unknown.refuse("a row", if take.takes_ways() { ROW_KEYS_WITH_WAYS } else { ROW_KEYS })?;
+        unknown.refuse("a row", if take.accepts_routes() { ROW_KEYS_WITH_WAYS } else { ROW_KEYS })?;
         input.ok_or_else(|| A::Error::missing_field("input"))?;
         if let Some(fields) = waiting {
             take.row(id.flatten().as_ref().map(|name| &*name.0));
@@ -252,7 +252,7 @@ impl<'t> Visitor<'t> for Row<'_> {
             fields.deserialize_map(Fields(&mut *take)).map_err(A::Error::custom)?;
         }
         if let Some(chosen) = chosen {
-            take.way(chosen.way()?);
+            take.route(chosen.route()?);
         }
         Ok(())
     }
@@ -268,10 +268,10 @@ struct Chosen<'t> {
 }
 
 impl Chosen<'_> {
-    fn way<E: Error>(&self) -> Result<Way<'_>, E> {
+    fn route<E: Error>(&self) -> Result<RowRoute<'_>, E> {
         match (&self.variant, self.rules) {
-            (Some(variant), false) => Ok(Way::Variant(variant)),
-            (None, true) => Ok(Way::Rules),
+            (Some(variant), false) => Ok(RowRoute::Variant(variant)),
+            (None, true) => Ok(RowRoute::Rules),
             _ => Err(E::custom(r#"a row's 'as' is {"variant": NAME} or {"rules": true}"#)),
         }
     }
@@ -286,7 +286,7 @@ fn check_id<E: Error>(id: Option<&Name<'_>>, limits: &RequestLimits) -> Result<(
 }
 
 /// The fields of one row.
-struct Fields<'s>(&'s mut dyn TakeRows);
+struct Fields<'s>(&'s mut dyn RowSink);
 
 impl<'t> DeserializeSeed<'t> for Fields<'_> {
     type Value = ();
@@ -313,7 +313,7 @@ impl<'t> Visitor<'t> for Fields<'_> {
 
 struct Field<'s> {
     name: &'s str,
-    take: &'s mut dyn TakeRows,
+    take: &'s mut dyn RowSink,
 }
 
 impl Field<'_> {

@@ -7,7 +7,7 @@ use super::{GrpcDecision, HttpDecision};
 use crate::proto::decisions as proto;
 use crate::proto::decisions::value::Kind;
 use bytes::Bytes;
-use flyball_core::{DecisionDialect, Fault, RequestLimits, RowsAsk, Scalar, TakeRows};
+use flyball_core::{DecisionDialect, Fault, RequestLimits, RowSink, RowsOptions, Scalar};
 use proptest::prelude::*;
 use prost::Message;
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ struct Taken(Vec<TakenRow>);
 
 type TakenRow = (Option<String>, Vec<(String, Given)>);
 
-impl TakeRows for Taken {
+impl RowSink for Taken {
     fn row(&mut self, id: Option<&str>) {
         self.0.push((id.map(str::to_owned), Vec::new()));
     }
@@ -57,7 +57,7 @@ fn http() -> HttpDecision {
     HttpDecision { name: "card".into(), idempotency_key: Some("k".into()) }
 }
 
-fn read(dialect: &impl DecisionDialect, body: &[u8]) -> Result<(RowsAsk, Taken), Fault> {
+fn read(dialect: &impl DecisionDialect, body: &[u8]) -> Result<(RowsOptions, Taken), Fault> {
     let mut taken = Taken::default();
     let ask = dialect.rows(&Bytes::copy_from_slice(body), &LIMITS, &mut taken)?;
     Ok((ask, taken))
@@ -91,7 +91,10 @@ fn one_row_has_its_fields_in_their_order_and_as_the_text_has_them() {
     ];
     assert_eq!(taken, Taken(vec![row(None, &fields)]));
     let key = Some("k".into());
-    assert_eq!(ask, RowsAsk { single: true, explain: true, idempotency_key: key, ..RowsAsk::default() });
+    assert_eq!(
+        ask,
+        RowsOptions { single: true, explain: true, idempotency_key: key, ..RowsOptions::default() }
+    );
 }
 
 #[test]
@@ -225,7 +228,7 @@ proptest! {
 #[derive(Default)]
 struct Offline(Vec<String>);
 
-impl TakeRows for Offline {
+impl RowSink for Offline {
     fn row(&mut self, id: Option<&str>) {
         self.0.push(id.unwrap_or("-").to_owned());
     }
@@ -234,12 +237,12 @@ impl TakeRows for Offline {
         self.0.push(name.to_owned());
     }
 
-    fn takes_ways(&self) -> bool {
+    fn accepts_routes(&self) -> bool {
         true
     }
 
-    fn way(&mut self, way: flyball_core::Way<'_>) {
-        self.0.push(format!("{way:?}"));
+    fn route(&mut self, route: flyball_core::RowRoute<'_>) {
+        self.0.push(format!("{route:?}"));
     }
 }
 

@@ -5,7 +5,7 @@ use crate::frame;
 use crate::proto::inference::InferParameter;
 use crate::proto::inference::infer_parameter::ParameterChoice;
 use bytes::{BufMut, BytesMut};
-use flyball_core::{Answer, Fault, FaultKind, Place, Stage, Tensor};
+use flyball_core::{Answer, Fault, FaultKind, OutputSlot, Stage, Tensor};
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, int64, key_len};
 
@@ -65,7 +65,7 @@ pub(super) fn size(answer: &Answer<'_>) -> usize {
         + outputs.sum::<usize>()
 }
 
-fn output_size(tensor: &Tensor, place: &Place) -> usize {
+fn output_size(tensor: &Tensor, place: &OutputSlot) -> usize {
     let parameters = region_parameters(tensor, place);
     let parameters = parameters.map(|(key, value)| field_size(OUTPUT_PARAMETERS, entry_size(key, &value)));
     parameters.sum::<usize>()
@@ -75,14 +75,14 @@ fn output_size(tensor: &Tensor, place: &Place) -> usize {
 }
 
 /// An output in shared memory has an empty raw entry too: clients find an output's entry by its index.
-fn raw_size(tensor: &Tensor, place: &Place) -> usize {
+fn raw_size(tensor: &Tensor, place: &OutputSlot) -> usize {
     if place.region.is_some() { 0 } else { binary::size(&tensor.data) }
 }
 
 /// The parameters that locate an output in shared memory.
 fn region_parameters(
     tensor: &Tensor,
-    place: &Place,
+    place: &OutputSlot,
 ) -> impl Iterator<Item = (&'static str, InferParameter)> + use<> {
     let parameters = place.region.as_ref().map(|span| {
         let number = |number: u64| ParameterChoice::Int64Param(i64::try_from(number).unwrap_or(i64::MAX));

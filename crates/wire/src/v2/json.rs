@@ -5,7 +5,7 @@
 
 use super::binary;
 use bytes::{BufMut, Bytes, BytesMut};
-use flyball_core::{Answer, DataType, Fault, FaultKind, Place, Stage, Tensor, TensorData};
+use flyball_core::{Answer, DataType, Fault, FaultKind, OutputSlot, Stage, Tensor, TensorData};
 use serde::Serialize;
 
 const BINARY_ADVICE: &str = "ask for it as binary data (outputs[].parameters.binary_data or \
@@ -91,7 +91,7 @@ pub(crate) fn error_body(text: &str) -> Bytes {
     out.freeze()
 }
 
-fn write_output(tensor: &Tensor, place: &Place, out: &mut BytesMut) -> Result<(), Fault> {
+fn write_output(tensor: &Tensor, place: &OutputSlot, out: &mut BytesMut) -> Result<(), Fault> {
     out.extend_from_slice(b"{\"name\":");
     write_value(&*tensor.name, out)?;
     out.extend_from_slice(b",\"datatype\":\"");

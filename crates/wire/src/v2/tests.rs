@@ -13,7 +13,7 @@ mod stream;
 use super::{GrpcDialect, HttpDialect, HttpReply};
 use bytes::{Bytes, BytesMut};
 use flyball_core::{
-    Answer, Dialect, Fault, InferRequest, ModelRef, Place, RequestLimits, Tensor, TensorData,
+    Answer, Dialect, Fault, InferRequest, ModelRef, OutputSlot, RequestLimits, Tensor, TensorData,
 };
 
 const LIMITS: RequestLimits = RequestLimits::for_body(1 << 20);
@@ -37,7 +37,7 @@ fn answer<D: Dialect>(
     outputs: Vec<(Tensor, bool)>,
 ) -> Result<D::Reply, Fault> {
     let places: Vec<_> =
-        (0..).zip(&outputs).map(|(output, &(_, raw))| Place { output, raw, region: None }).collect();
+        (0..).zip(&outputs).map(|(output, &(_, raw))| OutputSlot { output, raw, region: None }).collect();
     let outputs: Vec<_> = outputs.into_iter().map(|(tensor, _)| tensor).collect();
     let answer = Answer { model: "fraud", version: "1", id, outputs: &outputs, places: &places };
     let mut out = BytesMut::new();

@@ -44,7 +44,11 @@ fn bands_may_reach_beyond_the_guard_and_end_just_there() {
 #[test]
 fn each_band_is_looked_at_by_itself() {
     for (ends, path, words) in [
-        (vec![("pass", Some(0.5), Some(0.5))], "pass", "a band must end above its start; this one is 0.5..0.5"),
+        (
+            vec![("pass", Some(0.5), Some(0.5))],
+            "pass",
+            "a band must end above its start; this one is 0.5..0.5",
+        ),
         (
             vec![("pass", None, Some(2.0)), ("reject", Some(2.0), None)],
             "reject",
@@ -107,10 +111,7 @@ fn every_fault_is_told_at_once_with_its_path() {
             ),
             ("policy.reasons.most", "0 to 64"),
             ("policy.reasons.codes.amont", "'amont' is not a field or feature; did you mean 'amount'?"),
-            (
-                "policy.segments[0].when",
-                "score is not available in segments and features; use it in rules"
-            ),
+            ("policy.segments[0].when", "score is not available in segments and features; use it in rules"),
             (
                 "policy.segments[1].bands.x",
                 "'odd' is not an outcome; outcomes are pass, review, reject, pass"
@@ -213,7 +214,7 @@ proptest! {
             None => prop_assert!(!faults.0.is_empty() && faults.0.iter().all(|fault| fault.path.starts_with("policy."))),
             Some(policy) => {
                 let row = rows(flags, Some(1.0), None);
-                let judged = policy.judge(&row, 0, Some(score)).or_else(|_| policy.judge(&row, 0, None)).unwrap();
+                let judged = policy.evaluate(&row, 0, Some(score)).or_else(|_| policy.evaluate(&row, 0, None)).unwrap();
                 prop_assert!(document.outcomes.contains(&policy.outcome(judged.outcome).to_string()));
                 prop_assert!(!policy.describe().is_empty());
             }

@@ -1,7 +1,7 @@
 //! Recovery of a directory that was left in some state.
 
 use super::*;
-use crate::recover::Broken;
+use crate::segment_scan::Broken;
 use crate::{HEADER_BYTES, LogError};
 use std::os::unix::fs::FileExt;
 
@@ -52,7 +52,7 @@ fn after_a_kill_the_log_goes_on_in_a_new_segment_that_says_so() {
     let recovered = of_kind(&records(folder.path()), "recovered");
     assert_eq!(recovered.iter().map(|record| record.number("kept_frames")).collect::<Vec<_>>(), [Some(10)]);
     assert_eq!(recovered[0].number("cut_bytes"), Some(0));
-    assert_eq!(headers(folder.path())[1].began, Began::Recovered);
+    assert_eq!(headers(folder.path())[1].began, StartReason::Recovered);
     assert_eq!((decisions(folder.path()), verified(folder.path())), (11, vec![]));
     assert!(!folder.path().join("recovery").exists());
 }
@@ -139,7 +139,13 @@ fn segments_that_are_gone_are_told_and_their_numbers_not_given_again() {
         let folder = tempfile::tempdir().unwrap();
         for number in 0..3 {
             let journal = opened(folder.path());
-            journal.append(Entry { kind: EntryKind::Outcome, id: id(number), ..Entry::default() }).unwrap();
+            journal
+                .append(JournalRecord {
+                    kind: RecordKind::Outcome,
+                    id: id(number),
+                    ..JournalRecord::default()
+                })
+                .unwrap();
             journal.close();
         }
         let before = headers(folder.path());
@@ -148,7 +154,9 @@ fn segments_that_are_gone_are_told_and_their_numbers_not_given_again() {
             fs::remove_file(path).unwrap();
         }
         let journal = opened(folder.path());
-        let seq = journal.append(Entry { kind: EntryKind::Outcome, id: id(9), ..Entry::default() }).unwrap();
+        let seq = journal
+            .append(JournalRecord { kind: RecordKind::Outcome, id: id(9), ..JournalRecord::default() })
+            .unwrap();
         assert!(seq > next_seq, "{seq}");
         journal.close();
         drop(opened(folder.path()));

@@ -8,7 +8,9 @@ fn noted(count: usize) -> (tempfile::TempDir, Vec<usize>) {
     let mut places = Vec::new();
     while places.len() < count {
         let journal = opened(folder.path());
-        journal.append(Entry { kind: EntryKind::Outcome, id: id(1), ..Entry::default() }).unwrap();
+        journal
+            .append(JournalRecord { kind: RecordKind::Outcome, id: id(1), ..JournalRecord::default() })
+            .unwrap();
         journal.close();
         places = text(folder.path()).match_indices("flyball-journal/").map(|(at, _)| at).collect();
         // Each name occurs on its first line and on its signature's.

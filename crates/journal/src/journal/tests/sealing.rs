@@ -58,8 +58,8 @@ fn a_journal_that_was_closed_goes_on_behind_what_is_sealed() {
         journal.close();
         assert_eq!(all_proven(folder.path()) as u64, 10 * round + 10);
     }
-    let began: Vec<Began> = headers(folder.path()).iter().map(|header| header.began).collect();
-    assert_eq!(began[..3], [Began::First, Began::Rotated, Began::Reopened]);
+    let began: Vec<StartReason> = headers(folder.path()).iter().map(|header| header.began).collect();
+    assert_eq!(began[..3], [StartReason::First, StartReason::Rotated, StartReason::Reopened]);
     assert_eq!(of_kind(&records(folder.path()), "recovered"), []);
 }
 
@@ -79,7 +79,7 @@ fn whoever_asks_for_a_seal_has_all_that_was_recorded_before_under_a_checkpoint()
         assert_eq!(journal.seal().unwrap().segment, round + 1);
     }
     journal.close();
-    assert!(matches!(journal.seal(), Err(JournalError::Unkept(Unkept::Closed))));
+    assert!(matches!(journal.seal(), Err(JournalError::JournalUnavailable(JournalUnavailable::Closed))));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn without_room_for_another_segment_a_seal_is_refused_and_the_records_stay() {
     // The next segment may have been prepared before.
     let _ = journal.seal();
     story.decide(&*lane, 12);
-    assert!(matches!(journal.seal(), Err(JournalError::Unkept(Unkept::Full))));
+    assert!(matches!(journal.seal(), Err(JournalError::JournalUnavailable(JournalUnavailable::Full))));
     disk.plan(None);
     let begun = Instant::now();
     while journal.seal().is_err() {

@@ -4,7 +4,7 @@
 //! regenerates it.
 
 use super::Sample;
-use crate::format::Began;
+use crate::format::StartReason;
 use crate::log::{Log, notes_path, segment_path};
 use crate::verify::VerifyOptions;
 use flyball_core::DecisionId;
@@ -36,11 +36,11 @@ fn sample() -> Sample {
     sample.push(&decided(2, "review"));
     sample.push(&decided(3, "reject"));
     sample.checkpoint();
-    sample.begin(Began::Rotated, 0);
+    sample.begin(StartReason::Rotated, 0);
     sample.checkpoint();
     sample.push(&decided(4, "accept"));
     sample.push(&decided(5, "accept"));
-    sample.begin(Began::Abandoned, 1);
+    sample.begin(StartReason::Abandoned, 1);
     sample.push(&decided(5, "accept"));
     sample.checkpoint();
     sample

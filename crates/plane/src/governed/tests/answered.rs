@@ -5,7 +5,9 @@ use crate::governed::case::Case;
 use crate::governed::work::{Line, State};
 use crate::testing::WALL_MS;
 use crate::walk::Walk;
-use flyball_core::{DecisionId, FaultKind, Outcome, Protocol, RowOutcome, RowsAsk, Scalar, Stage, TakeRows};
+use flyball_core::{
+    DecisionId, FaultKind, Outcome, Protocol, RowOutcome, RowSink, RowsOptions, Scalar, Stage,
+};
 use serde_json::json;
 use std::time::Duration;
 
@@ -165,7 +167,7 @@ fn a_row_that_came_to_no_decision_is_a_fault_of_its_own_and_no_panic() {
         reader.finish();
         work.lines.clear();
         work.lines.push(Line::new(DecisionId(0), 0, State::Open));
-        let ask = RowsAsk { single, ..RowsAsk::default() };
+        let ask = RowsOptions { single, ..RowsOptions::default() };
         let walk = Walk::begin(&world.lane, Protocol::Http, Duration::ZERO);
         match Case::new(&world.lane, decision, &ask, work, None).finish(&walk) {
             Err(fault) => assert!(single && fault.kind == FaultKind::Panicked),

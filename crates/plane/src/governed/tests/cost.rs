@@ -11,7 +11,7 @@ use crate::batch::{Place, Ran};
 use crate::testing::Made;
 use crate::walk::Walk;
 use flyball_core::{
-    DataType, Entry, Nanos, Protocol, Reason, RowsAsk, Scalar, Stage, TakeRows, Tensor, TensorData,
+    DataType, JournalRecord, Nanos, Protocol, Reason, RowSink, RowsOptions, Scalar, Stage, Tensor, TensorData,
 };
 use flyball_decision::{FeatureFact, Origin};
 use serde_json::{Value as Json, json};
@@ -93,7 +93,7 @@ fn an_entry_takes_so_long() {
     let decision = routes.get("d").unwrap().decision.as_ref().unwrap();
     let mut work = world.lane.desk.works.lend();
     sent(decision, &mut work);
-    let verdict = decision.program.policy.judge(&work.rows, 0, Some(0.125)).unwrap();
+    let verdict = decision.program.policy.evaluate(&work.rows, 0, Some(0.125)).unwrap();
     let mut line = Line::new(world.lane.desk.ids.id(0), 0, State::Judged { verdict, score: Some(0.125) });
     for field in ["amount", "spent_1h", "distance_km", "country"] {
         line.reasons.push(Reason {
@@ -104,12 +104,12 @@ fn an_entry_takes_so_long() {
     }
     work.lines.clear();
     work.lines.push(line);
-    let ask = RowsAsk { single: true, ..RowsAsk::default() };
+    let ask = RowsOptions { single: true, ..RowsOptions::default() };
     let mut walk = Walk::begin(&world.lane, Protocol::Http, Duration::ZERO);
     for (place, stage) in Stage::ALL.into_iter().enumerate() {
         walk.end_at(stage, Nanos(1_000_000 + 1000 * place as u64));
     }
-    let (ran, mut entry) = (ran(), Entry::default());
+    let (ran, mut entry) = (ran(), JournalRecord::default());
     let mut case = Case::new(&world.lane, decision, &ask, work, None);
     let began = Instant::now();
     for _ in 0..ROUNDS {

@@ -24,19 +24,19 @@ const FORGOTTEN_AFTER_MS: i64 = 7 * 24 * 3_600_000;
 /// Table of a window → its length, then its marks.
 const WINDOWS: TableDefinition<'_, &str, (i64, i64, i64, i64)> = TableDefinition::new("windows");
 
-type Opened = Arc<Mutex<Vec<Arc<WindowState>>>>;
+type OpenState = Arc<Mutex<Vec<Arc<WindowState>>>>;
 
-pub(crate) struct Keeper {
+pub(crate) struct WindowStore {
     pub(crate) tokens: Arc<Tokens>,
     database: Arc<Database>,
-    windows: Opened,
+    windows: OpenState,
     end: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
-    pub(crate) fn open(folder: &Path, wall_ms: i64) -> Result<Keeper, String> {
-        let path = Keeper::file(folder);
+impl WindowStore {
+    pub(crate) fn open(folder: &Path, wall_ms: i64) -> Result<WindowStore, String> {
+        let path = WindowStore::file(folder);
         let wide = private_folder(folder)
             .map_err(|error| format!("cannot create the directory {}: {error}", folder.display()))?;
         if let Some(warning) = wide {
@@ -63,14 +63,14 @@ impl Keeper {
         forget(&database, wall_ms)
             .map_err(|error| format!("cannot clean up the windows in {}: {error}", path.display()))?;
         let database = Arc::new(database);
-        let windows = Opened::default();
+        let windows = OpenState::default();
         let (end, ended) = sync_channel(1);
         let (theirs, written) = (Arc::clone(&windows), Arc::clone(&database));
         let thread = std::thread::Builder::new()
             .name("fb-windows".into())
             .spawn(move || keep(&written, &theirs, &ended))
             .map_err(|error| format!("cannot start the thread that stores windows: {error}"))?;
-        Ok(Keeper { tokens, database, windows, end: Some(end), thread: Some(thread) })
+        Ok(WindowStore { tokens, database, windows, end: Some(end), thread: Some(thread) })
     }
 
     pub(crate) fn file(folder: &Path) -> PathBuf {
@@ -132,7 +132,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for WindowStore {
     fn drop(&mut self) {
         self.end = None;
         if let Some(thread) = self.thread.take() {
@@ -146,7 +146,7 @@ fn keys(table: &str) -> TableDefinition<'_, &'static str, &'static [u8]> {
     TableDefinition::new(table)
 }
 
-fn keep(database: &Database, windows: &Opened, ended: &Receiver<()>) {
+fn keep(database: &Database, windows: &OpenState, ended: &Receiver<()>) {
     let mut failing = false;
     loop {
         let end = !matches!(ended.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout));

@@ -39,7 +39,7 @@ impl Notes {
             disk.write_all_at(&disk.open(&path)?, b"\n", bytes.len() as u64)?;
             bytes.push(b'\n');
         }
-        let told = |at: usize| folder.quarantined_note(at).exists();
+        let told = |at: usize| folder.quarantined_notes(at).exists();
         let broken = broken.into_iter().filter(|piece| !told(piece.start));
         let broken = broken.map(|piece| (piece.start, bytes[piece].to_vec())).collect();
         Ok(Notes { last, bytes: bytes.len() as u64, broken })
@@ -56,7 +56,7 @@ impl Notes {
     /// Call it once the report is on disk: quarantined pieces are not reported again.
     pub(crate) fn set_aside(&self, disk: &dyn Disk, folder: &Folder) -> io::Result<()> {
         for (at, piece) in &self.broken {
-            let aside = folder.quarantined_note(*at);
+            let aside = folder.quarantined_notes(*at);
             aside.parent().map_or(Ok(None), flyball_core::private_folder)?;
             write_whole(disk, &aside, piece)?;
         }

@@ -8,16 +8,16 @@ use std::time::SystemTime;
 
 /// A source of the time of day. Cloning is cheap, and clones agree.
 #[derive(Clone, Debug, Default)]
-pub struct Wall(Option<Arc<AtomicI64>>);
+pub struct WallClock(Option<Arc<AtomicI64>>);
 
-impl Wall {
-    pub fn system() -> Wall {
-        Wall(None)
+impl WallClock {
+    pub fn system() -> WallClock {
+        WallClock(None)
     }
 
-    /// A clock that only [`Wall::advance_ms`] moves, for tests.
-    pub fn manual(now_ms: i64) -> Wall {
-        Wall(Some(Arc::new(AtomicI64::new(now_ms))))
+    /// A clock that only [`WallClock::advance_ms`] moves, for tests.
+    pub fn manual(now_ms: i64) -> WallClock {
+        WallClock(Some(Arc::new(AtomicI64::new(now_ms))))
     }
 
     pub fn now_ms(&self) -> i64 {

@@ -1,7 +1,7 @@
 //! Segments after a crash, and segments with damage.
 
 use super::*;
-use crate::format::{Began, FRAME_HEAD_BYTES, frame_into};
+use crate::format::{FRAME_HEAD_BYTES, StartReason, frame_into};
 use proptest::prelude::*;
 
 fn header() -> Header {
@@ -15,7 +15,7 @@ fn header() -> Header {
         prev_root: Hash::default(),
         prev_frames: 0,
         created_unix_ns: 0,
-        began: Began::First,
+        began: StartReason::First,
     }
 }
 

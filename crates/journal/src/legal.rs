@@ -3,17 +3,17 @@
 //! One at a time. They wait for the disk, so a lane must not call them. Knows nothing of permissions, nor of
 //! other stored data of a subject: the caller reports how many rows that was.
 
+use crate::annotations::{Annotation, AnnotationError, Erasure, HoldScope};
 use crate::error::JournalError;
 use crate::holds::{Hold, SubjectFacts};
 use crate::journal::Journal;
 use crate::log::{Log, LogError};
-use crate::told::{Erasure, Held, Told, ToldError};
 use flyball_core::DecisionId;
 use ring::rand::{SecureRandom, SystemRandom};
 
 /// Why an erasure or a hold was not recorded.
 #[derive(Debug, thiserror::Error)]
-pub enum LedgerError {
+pub enum LegalError {
     /// The subject is personal data, so the message does not repeat it.
     #[error("the journal has no record of this subject; give the value of the decision's key field (a record's id only where the \
         decision has no key field){}",
@@ -30,7 +30,7 @@ pub enum LedgerError {
     #[error("cannot remove this subject's features: {0}; the journal was not changed, try again")]
     Elsewhere(String),
     #[error(transparent)]
-    Told(#[from] ToldError),
+    Annotation(#[from] AnnotationError),
     #[error(transparent)]
     Log(#[from] LogError),
     #[error(transparent)]
@@ -60,33 +60,33 @@ impl Journal {
         erasure: &Erasure,
         unix_ns: i64,
         elsewhere: impl FnOnce() -> Result<u64, String>,
-    ) -> Result<Erased, LedgerError> {
+    ) -> Result<Erased, LegalError> {
         let _alone = self.alone();
-        let entry = erasure.entry(unix_ns, new_id(unix_ns)?)?;
-        let SubjectFacts { records, erased, held } = self.look_for(&erasure.subject)?;
+        let record = erasure.record(unix_ns, new_id(unix_ns)?)?;
+        let SubjectFacts { records, erased, held } = self.find_subject(&erasure.subject)?;
         if let Some(hold) = held.into_iter().next() {
-            return Err(LedgerError::Held(Box::new(hold)));
+            return Err(LegalError::Held(Box::new(hold)));
         }
-        let rows = elsewhere().map_err(LedgerError::Elsewhere)?;
+        let rows = elsewhere().map_err(LegalError::Elsewhere)?;
         if records == 0
             && rows == 0
             && !self.keys().has(erasure.subject.as_bytes()).map_err(JournalError::from)?
         {
-            return Err(LedgerError::NoSubject { erased });
+            return Err(LegalError::NoSubject { erased });
         }
-        let seq = self.append(entry)?;
+        let seq = self.append(record)?;
         Ok(Erased { seq, records, rows })
     }
 
     /// The log's current facts about a subject.
-    fn look_for(&self, subject: &str) -> Result<SubjectFacts, LedgerError> {
+    fn find_subject(&self, subject: &str) -> Result<SubjectFacts, LegalError> {
         // Decisions that do not wait for the disk may be answered before their records are in the file.
         self.flush()?;
         let token = self.keys().token(subject.as_bytes(), DecisionId(0));
         Ok(Log::open(self.folder())?.subject(&token)?)
     }
 
-    pub fn holds(&self) -> Result<Vec<Hold>, LedgerError> {
+    pub fn holds(&self) -> Result<Vec<Hold>, LegalError> {
         Ok(Log::open(self.folder())?.holds()?)
     }
 
@@ -94,34 +94,34 @@ impl Journal {
     /// nothing.
     pub fn hold(
         &self,
-        held: Held,
+        held: HoldScope,
         unix_ns: i64,
         served: impl FnOnce(&str) -> bool,
-    ) -> Result<u64, LedgerError> {
+    ) -> Result<u64, LegalError> {
         let _alone = self.alone();
         if self.holds()?.iter().any(|hold| hold.name == held.name) {
-            return Err(LedgerError::InForce(held.name));
+            return Err(LegalError::InForce(held.name));
         }
         if let Some(name) = held.decision.as_deref().filter(|name| !served(name)) {
             self.flush()?;
             let decisions = Log::open(self.folder())?.decisions(name)?;
             if !decisions.contains(name) {
                 let others = decisions.into_iter().collect();
-                return Err(LedgerError::NoDecision { name: name.to_owned(), others });
+                return Err(LegalError::NoDecision { name: name.to_owned(), others });
             }
         }
-        Ok(self.append(Told::Hold(held).entry(unix_ns)?)?)
+        Ok(self.append(Annotation::Hold(held).record(unix_ns)?)?)
     }
 
     /// Releases a hold, ignoring the limits of `held`.
-    pub fn release(&self, held: Held, unix_ns: i64) -> Result<u64, LedgerError> {
+    pub fn release(&self, held: HoldScope, unix_ns: i64) -> Result<u64, LegalError> {
         let _alone = self.alone();
         let holds = self.holds()?;
         if !holds.iter().any(|hold| hold.name == held.name) {
             let others = holds.into_iter().map(|hold| hold.name).collect();
-            return Err(LedgerError::NoHold { name: held.name, others });
+            return Err(LegalError::NoHold { name: held.name, others });
         }
-        Ok(self.append(Told::Release(held).entry(unix_ns)?)?)
+        Ok(self.append(Annotation::Release(held).record(unix_ns)?)?)
     }
 }
 

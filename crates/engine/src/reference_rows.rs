@@ -2,12 +2,12 @@
 
 use crate::log;
 use crate::runner::{RunError, Runner};
-use crate::sample::MadeUp;
+use crate::sample::SampleRows;
 use flyball_core::{Tensor, TensorData};
 use std::time::{Duration, Instant};
 
-pub(crate) struct Witnesses {
-    made_up: MadeUp,
+pub(crate) struct ReferenceRows {
+    sample_rows: SampleRows,
     /// The result of each row alone.
     alone: Vec<Vec<Tensor>>,
     alone_us: f64,
@@ -29,15 +29,15 @@ const SMALL_ROWS: usize = 4;
 const SMALL_ROUNDS_MIN: usize = 3;
 const SMALL_TIME_MAX: Duration = Duration::from_millis(5);
 
-impl Witnesses {
+impl ReferenceRows {
     /// Runs a few sample rows alone. Fails with the model's error if none of them runs.
-    pub(crate) fn find(runner: &mut Runner) -> Result<Witnesses, RunError> {
+    pub(crate) fn find(runner: &mut Runner) -> Result<ReferenceRows, RunError> {
         if !runner.signature().has_free_axes() {
-            return Witnesses::alone(runner, 1);
+            return ReferenceRows::alone(runner, 1);
         }
         let mut last = RunError::Failed("it was not run".to_owned());
         for length in LENGTHS {
-            match Witnesses::of_length(runner, length) {
+            match ReferenceRows::of_length(runner, length) {
                 Ok(witnesses) => return Ok(witnesses),
                 Err(error) => last = error,
             }
@@ -46,27 +46,27 @@ impl Witnesses {
     }
 
     /// Rows whose free axes have this length. A model that does not run on them is not an error.
-    pub(crate) fn of_length(runner: &mut Runner, length: i64) -> Result<Witnesses, RunError> {
-        log::without_errors(|| Witnesses::alone(runner, length))
+    pub(crate) fn of_length(runner: &mut Runner, length: i64) -> Result<ReferenceRows, RunError> {
+        log::without_errors(|| ReferenceRows::alone(runner, length))
     }
 
-    fn alone(runner: &mut Runner, length: i64) -> Result<Witnesses, RunError> {
+    fn alone(runner: &mut Runner, length: i64) -> Result<ReferenceRows, RunError> {
         let signature = runner.signature().clone();
-        let mut made_up = MadeUp::new(length);
+        let mut sample_rows = SampleRows::new(length);
         let mut alone = Vec::with_capacity(COUNT_MAX);
         // The first runs pay for cold caches and growing arenas; the fastest is closest to later runs.
         let mut alone_us = f64::INFINITY;
         let began = Instant::now();
         while alone.len() < COUNT_MIN || (alone.len() < COUNT_MAX && began.elapsed() < ALONE_TIME_MAX) {
-            let (given, took_us) = run(runner, &[made_up.add(&signature)])?;
+            let (given, took_us) = run(runner, &[sample_rows.add(&signature)])?;
             alone_us = alone_us.min(took_us);
             alone.push(given);
         }
-        Ok(Witnesses { made_up, alone, alone_us })
+        Ok(ReferenceRows { sample_rows, alone, alone_us })
     }
 
-    pub(crate) fn made_up(&self) -> &MadeUp {
-        &self.made_up
+    pub(crate) fn sample_rows(&self) -> &SampleRows {
+        &self.sample_rows
     }
 
     /// The fastest run of one row.
@@ -88,11 +88,11 @@ impl Witnesses {
             // The size rotates them too, so that over all sizes each row gets many positions.
             let turn = rows + round;
             let batch: Vec<&[Tensor]> =
-                self.made_up.turned(rows, turn).map(|witness| self.made_up.row(witness)).collect();
+                self.sample_rows.turned(rows, turn).map(|witness| self.sample_rows.row(witness)).collect();
             let (together, took_us) =
                 run(runner, &batch).map_err(|error| format!("the model fails: {error}"))?;
             fastest_us = fastest_us.min(took_us);
-            for (place, witness) in self.made_up.turned(rows, turn).enumerate() {
+            for (place, witness) in self.sample_rows.turned(rows, turn).enumerate() {
                 for (output, alone) in together.iter().zip(&self.alone[witness]) {
                     row_equals(output, alone, rows, place)?;
                 }

@@ -9,12 +9,12 @@ mod report;
 use crate::disk::{Disk, write_whole};
 use crate::error::JournalError;
 use crate::folder::Folder;
-use crate::format::{Began, FRAME_HEAD_BYTES, FormatError, HEADER_BYTES, Hash, Header};
+use crate::format::{FRAME_HEAD_BYTES, FormatError, HEADER_BYTES, Hash, Header, StartReason};
 use crate::frames::{Found, Frames, Step};
 use crate::log::Log;
-use crate::merkle::{Growing, leaf_of_segment};
-use crate::recover::{Broken, Scan, ScanFault, scan, seqs_of};
-use crate::writer::Before;
+use crate::merkle::{MerkleTree, leaf_of_segment};
+use crate::segment_scan::{Broken, Scan, ScanFault, scan, seqs_of};
+use crate::writer::PreviousSegment;
 pub(crate) use notes::Notes;
 use report::Cut;
 pub(crate) use report::Report;
@@ -32,14 +32,14 @@ const SEGMENT_BYTES_MAX: u64 = 4 << 30;
 /// The end of the log.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    pub(crate) before: Before,
-    pub(crate) began: Began,
+    pub(crate) before: PreviousSegment,
+    pub(crate) began: StartReason,
     pub(crate) reports: Vec<Report>,
 }
 
 /// How far the log was known to be on disk.
 #[derive(Clone, Copy, Debug, Default)]
-struct Promised {
+struct DurableEnd {
     segment: u64,
     bytes: u64,
     frames: u64,
@@ -49,7 +49,8 @@ pub(crate) fn find_tail(disk: &dyn Disk, folder: &Folder, notes: &Notes) -> Resu
     let numbers = folder.segment_numbers().map_err(JournalError::at(&folder.segments()))?;
     let known = Known::read(disk, folder, notes);
     let Some(last) = numbers.last().copied() else {
-        let nothing = Tail { before: Before::nothing(), began: Began::First, reports: Vec::new() };
+        let nothing =
+            Tail { before: PreviousSegment::nothing(), began: StartReason::First, reports: Vec::new() };
         return Ok(behind(nothing, known));
     };
     let path = folder.segment(last);
@@ -100,8 +101,8 @@ fn behind(mut tail: Tail, known: Known) -> Tail {
         tracing::error!(%why, "segments of the journal are missing; it continues after them");
         let most = (known.segment - last).saturating_mul(FRAMES_MAX);
         let next_seq = tail.before.next_seq.saturating_add(most);
-        tail.before = Before { segment: known.segment, next_seq, ..Before::nothing() };
-        tail.began = Began::Recovered;
+        tail.before = PreviousSegment { segment: known.segment, next_seq, ..PreviousSegment::nothing() };
+        tail.began = StartReason::Recovered;
         tail.reports.push(Report::Quarantined { segment: known.segment, why });
     }
     tail
@@ -122,19 +123,25 @@ fn durable(disk: &dyn Disk, folder: &Folder) -> Option<(u64, u64)> {
     Some((u64::from_le_bytes(*segment), u64::from_le_bytes(*bytes)))
 }
 
-fn promised(disk: &dyn Disk, folder: &Folder, notes: &Notes, segment: u64) -> Promised {
+fn promised(disk: &dyn Disk, folder: &Folder, notes: &Notes, segment: u64) -> DurableEnd {
     let bytes = durable(disk, folder).filter(|(of, _)| *of == segment).map_or(0, |(_, bytes)| bytes);
     let frames = notes.last.as_ref().filter(|note| note.open == segment).map_or(0, |note| note.open_frames);
-    Promised { segment, bytes, frames }
+    DurableEnd { segment, bytes, frames }
 }
 
-fn left(disk: &dyn Disk, folder: &Folder, found: &Scan, length: u64, promised: Promised) -> io::Result<Tail> {
+fn left(
+    disk: &dyn Disk,
+    folder: &Folder,
+    found: &Scan,
+    length: u64,
+    promised: DurableEnd,
+) -> io::Result<Tail> {
     let segment = found.header.segment;
-    let mut tail = Tail { before: before(found), began: Began::Recovered, reports: Vec::new() };
+    let mut tail = Tail { before: before(found), began: StartReason::Recovered, reports: Vec::new() };
     let whole = found.end >= promised.bytes && found.frames >= promised.frames;
     let cut_before = Cut::read(disk, &folder.file(CUT)).filter(|cut| cut.segment == promised.segment);
     match found.fault {
-        None if whole && length == found.end && cut_before.is_none() => tail.began = Began::Reopened,
+        None if whole && length == found.end && cut_before.is_none() => tail.began = StartReason::Reopened,
         None if whole => tail.reports.push(Report::Recovered(cut(disk, folder, found, 0, cut_before)?)),
         Some(
             fault @ (ScanFault::Torn { .. }
@@ -170,12 +177,18 @@ fn left(disk: &dyn Disk, folder: &Folder, found: &Scan, length: u64, promised: P
     Ok(tail)
 }
 
-fn before(found: &Scan) -> Before {
+fn before(found: &Scan) -> PreviousSegment {
     let Scan { header, frames, next_seq, last, root, .. } = found;
-    Before { segment: header.segment, last: *last, root: *root, frames: *frames, next_seq: *next_seq }
+    PreviousSegment {
+        segment: header.segment,
+        last: *last,
+        root: *root,
+        frames: *frames,
+        next_seq: *next_seq,
+    }
 }
 
-fn describe(fault: Option<ScanFault>, found: &Scan, promised: Promised) -> String {
+fn describe(fault: Option<ScanFault>, found: &Scan, promised: DurableEnd) -> String {
     let lost = || format!("{} of its frames are valid and {} were on disk", found.frames, promised.frames);
     match fault {
         Some(ScanFault::Corrupt { at, why, .. }) => format!("at byte {at}: {why}"),
@@ -229,7 +242,7 @@ fn used_bytes(path: &Path, from: u64) -> io::Result<u64> {
 ///
 /// Counts valid records, those after damage, and those that were acknowledged and are lost: the next
 /// segment's first number reveals them.
-fn behind_all(path: &Path, found: &Scan, promised: Promised) -> io::Result<u64> {
+fn behind_all(path: &Path, found: &Scan, promised: DurableEnd) -> io::Result<u64> {
     let mut frames = Frames::new(File::open(path)?, None)?;
     let seqs = seqs_of(&found.header, frames.end());
     let (mut next, mut end) = (found.next_seq, found.end);
@@ -273,13 +286,13 @@ fn headless(disk: &dyn Disk, folder: &Folder, numbers: &[u64], error: FormatErro
         next_seq = seqs_of(&Header { first_seq: found.next_seq, ..found.header }, length).end;
     }
     let (last, root) = (Hash::default(), Hash::default());
-    let before = Before { segment, last, root, frames: 0, next_seq };
+    let before = PreviousSegment { segment, last, root, frames: 0, next_seq };
     let why = error.to_string();
-    Ok(Tail { before, began: Began::Recovered, reports: vec![Report::Quarantined { segment, why }] })
+    Ok(Tail { before, began: StartReason::Recovered, reports: vec![Report::Quarantined { segment, why }] })
 }
 
 /// The roots of all segments before the last: from headers, or from the root file if those are missing.
-pub(crate) fn roots(disk: &dyn Disk, folder: &Folder, before: &Before) -> io::Result<Growing> {
+pub(crate) fn roots(disk: &dyn Disk, folder: &Folder, before: &PreviousSegment) -> io::Result<MerkleTree> {
     let noted = match disk.read(&folder.file("roots")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         other => other?,
@@ -295,7 +308,7 @@ pub(crate) fn roots(disk: &dyn Disk, folder: &Folder, before: &Before) -> io::Re
             *root = header.prev_root;
         }
     }
-    let mut tree = Growing::default();
+    let mut tree = MerkleTree::default();
     roots.iter().for_each(|root| tree.push(&leaf_of_segment(root)));
     Ok(tree)
 }

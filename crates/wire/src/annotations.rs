@@ -102,9 +102,9 @@ pub fn outcomes(body: &[u8]) -> Result<Vec<Outcome>, Fault> {
         "an outcome, {\"id\", \"decision\", \"truth\", \"when\"?, \"source\"?}, or {\"outcomes\": [...]}";
     // A single one has no such key; one whose texts contain it is parsed twice.
     let several = body.windows(10).any(|part| part == b"\"outcomes\"");
-    let single = || body::demand::<Outcome>(body, ONE, OUTCOMES_BYTES_MAX).map(|one| vec![one]);
+    let single = || body::require::<Outcome>(body, ONE, OUTCOMES_BYTES_MAX).map(|one| vec![one]);
     let told = if several {
-        let list = body::demand::<Outcomes>(body, ONE, OUTCOMES_BYTES_MAX).map(|list| list.outcomes);
+        let list = body::require::<Outcomes>(body, ONE, OUTCOMES_BYTES_MAX).map(|list| list.outcomes);
         list.or_else(|fault| single().map_err(|_| fault))?
     } else {
         single()?
@@ -118,7 +118,7 @@ pub fn outcomes(body: &[u8]) -> Result<Vec<Outcome>, Fault> {
 
 impl Override {
     pub fn from_json(body: &[u8]) -> Result<Override, Fault> {
-        body::demand(
+        body::require(
             body,
             "an override, {\"id\", \"decision\", \"outcome\", \"by\", \"why\"}",
             body::BYTES_MAX,
@@ -128,7 +128,7 @@ impl Override {
 
 impl Erasure {
     pub fn from_json(body: &[u8]) -> Result<Erasure, Fault> {
-        body::demand(body, "an erasure, {\"subject\", \"by\", \"why\", \"keys\"?}", body::BYTES_MAX)
+        body::require(body, "an erasure, {\"subject\", \"by\", \"why\", \"keys\"?}", body::BYTES_MAX)
     }
 }
 
@@ -141,13 +141,13 @@ impl Erased {
 impl HoldOrder {
     pub fn from_json(body: &[u8]) -> Result<HoldOrder, Fault> {
         const FORM: &str = "a hold, {\"name\", \"by\", \"why\", \"decision\"?, \"from\"?, \"to\"?}";
-        body::demand(body, FORM, body::BYTES_MAX)
+        body::require(body, FORM, body::BYTES_MAX)
     }
 }
 
 impl Release {
     pub fn from_json(body: &[u8]) -> Result<Release, Fault> {
-        body::demand(body, "a release, {\"by\", \"why\"}", body::BYTES_MAX)
+        body::require(body, "a release, {\"by\", \"why\"}", body::BYTES_MAX)
     }
 }
 
@@ -177,7 +177,7 @@ pub fn nothing(body: &[u8]) -> Result<(), Fault> {
     if body.is_empty() {
         return Ok(());
     }
-    body::demand::<Nothing>(body, "no body, or {}", body::BYTES_MAX).map(drop)
+    body::require::<Nothing>(body, "no body, or {}", body::BYTES_MAX).map(drop)
 }
 
 /// The response to a seal: the last sealed segment, and the note over it.

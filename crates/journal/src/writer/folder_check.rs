@@ -4,7 +4,7 @@
 
 use super::Writer;
 use crate::shared::nanoseconds;
-use flyball_core::Unkept;
+use flyball_core::JournalUnavailable;
 use rustix::fs::{fstat, stat};
 use std::fs::File;
 use std::path::Path;
@@ -15,11 +15,11 @@ const EVERY: Duration = Duration::from_millis(250);
 
 impl Writer {
     /// Checks periodically; commits check on their own.
-    pub(super) fn look_for_folder(&mut self) {
+    pub(super) fn check_folder(&mut self) {
         let now = self.shared.now_ns();
         if now.saturating_sub(self.fault.looked_ns) >= nanoseconds(EVERY) {
             self.fault.looked_ns = now;
-            if self.fault.given_up != Some(Unkept::Gone) && !self.in_place() {
+            if self.fault.given_up != Some(JournalUnavailable::Gone) && !self.in_place() {
                 self.leave();
             }
         }
@@ -28,7 +28,7 @@ impl Writer {
     pub(super) fn in_place(&self) -> bool {
         is_at(&self.lock, &self.folder.file("lock"))
             && is_at(&self.segment.file, &self.folder.segment(self.segment.header.segment))
-            && self.beside.keys.in_place()
+            && self.side_files.keys.in_place()
     }
 
     /// Stops writing until all files are back: another process may have started a journal there.
@@ -37,7 +37,7 @@ impl Writer {
             folder = %self.folder.path().display(),
             "the journal's folder was deleted, moved or replaced; move it back, or restart the server to begin a new journal"
         );
-        self.give_up(Unkept::Gone);
+        self.give_up(JournalUnavailable::Gone);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::good::{compile, good, row, with};
 use crate::{FeatureFact, Origin, Program, Rows, Value};
-use flyball_core::{Scalar, TakeRows};
+use flyball_core::{RowSink, Scalar};
 use proptest::prelude::*;
 use serde_json::json;
 

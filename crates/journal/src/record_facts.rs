@@ -21,7 +21,7 @@ const READS_MAX: usize = 8;
 
 /// The parts of a record that erasures, holds and verification need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Gist {
+pub(crate) struct RecordFacts {
     pub(crate) kind: String,
     pub(crate) seq: u64,
     pub(crate) segment: u64,
@@ -39,15 +39,15 @@ pub(crate) struct Gist {
     pub(crate) to: Option<i64>,
 }
 
-impl Gist {
+impl RecordFacts {
     /// Reads the facts. None: the payload is not a record, which verification reports elsewhere.
-    pub(crate) fn of(payload: &[u8], seq: u64, segment: u64) -> Option<Gist> {
-        let mut gist = Gist { seq, segment, ..Gist::default() };
+    pub(crate) fn of(payload: &[u8], seq: u64, segment: u64) -> Option<RecordFacts> {
+        let mut record = RecordFacts { seq, segment, ..RecordFacts::default() };
         let mut decoder = Decoder::new(payload);
         for _ in 0..decoder.map().ok()?? {
-            gist.pair(&mut decoder)?;
+            record.pair(&mut decoder)?;
         }
-        Some(gist)
+        Some(record)
     }
 
     fn pair(&mut self, decoder: &mut Decoder<'_>) -> Option<()> {
@@ -121,9 +121,9 @@ struct Line {
 }
 
 impl Line {
-    fn gist(self) -> Option<Gist> {
+    fn record(self) -> Option<RecordFacts> {
         let hash = |hex: &String| unhex(hex).map(Hash);
-        Some(Gist {
+        Some(RecordFacts {
             subject: self.subject.as_ref().map(hash).map_or(Some(None), |subject| subject.map(Some))?,
             blobs: self.blobs.iter().map(hash).collect::<Option<_>>()?,
             kind: self.kind,
@@ -147,7 +147,7 @@ fn index_path(folder: &Path, segment: u64) -> PathBuf {
 
 impl Log {
     /// Records of compacted segments with a subject, a blob or a hold, oldest first.
-    pub(crate) fn indexed(&self, visit: &mut dyn FnMut(Gist)) -> Result<(), LogError> {
+    pub(crate) fn indexed(&self, visit: &mut dyn FnMut(RecordFacts)) -> Result<(), LogError> {
         let left = |segment: u64| self.listing.segment(segment).is_none();
         for retired in self.retired().iter().filter(|retired| !retired.gone && left(retired.segment)) {
             let path = index_path(self.folder(), retired.segment);
@@ -162,7 +162,9 @@ impl Log {
                 }
                 let parsed: Option<Line> = serde_json::from_slice(&line).ok();
                 visit(
-                    parsed.and_then(Line::gist).ok_or_else(|| wrong("a line is not a record of an index"))?,
+                    parsed
+                        .and_then(Line::record)
+                        .ok_or_else(|| wrong("a line is not a record of an index"))?,
                 );
             }
         }
@@ -170,31 +172,31 @@ impl Log {
     }
 
     /// The facts of all records of the log whose payload is `wanted`. Damage hides only what it covers.
-    pub(crate) fn gists(
+    pub(crate) fn record_facts(
         &mut self,
         wanted: &dyn Fn(&[u8]) -> bool,
-        visit: &mut dyn FnMut(Gist),
+        visit: &mut dyn FnMut(RecordFacts),
     ) -> Result<(), LogError> {
         for tries in 0.. {
-            match self.gists_once(wanted) {
+            match self.record_facts_once(wanted) {
                 Err(LogError::Io { cause, .. })
                     if tries < READS_MAX && cause.kind() == ErrorKind::NotFound =>
                 {
                     self.refresh()?;
                 }
-                done => return done.map(|gists| gists.into_iter().for_each(visit)),
+                done => return done.map(|record_facts| record_facts.into_iter().for_each(visit)),
             }
         }
         Ok(())
     }
 
-    fn gists_once(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Result<Vec<Gist>, LogError> {
+    fn record_facts_once(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Result<Vec<RecordFacts>, LogError> {
         let mut all = Vec::new();
-        self.indexed(&mut |gist| all.push(gist))?;
+        self.indexed(&mut |record| all.push(record))?;
         for place in 0..self.listing.segments.len() {
             let broken = self.read_around(place, &mut |placed| {
                 if wanted(placed.frame.payload) {
-                    all.extend(Gist::of(placed.frame.payload, placed.frame.seq, placed.segment));
+                    all.extend(RecordFacts::of(placed.frame.payload, placed.frame.seq, placed.segment));
                 }
                 ControlFlow::Continue(())
             });

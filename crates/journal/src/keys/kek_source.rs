@@ -25,61 +25,61 @@ const MODE_REFUSED: u32 = 0o037;
 const OWN_FILE: &str = "kek";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KekPlace {
+pub enum KekSource {
     File(PathBuf),
     Env(String),
     /// A program and its arguments, without a shell.
     Command(Vec<String>),
 }
 
-impl FromStr for KekPlace {
+impl FromStr for KekSource {
     type Err = KeyError;
 
-    fn from_str(text: &str) -> Result<KekPlace, KeyError> {
+    fn from_str(text: &str) -> Result<KekSource, KeyError> {
         let wrong = || KeyError::Place(text.to_owned());
         let (kind, rest) = text.split_once(':').ok_or_else(wrong)?;
         let words = || rest.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>();
         match kind {
             _ if rest.trim().is_empty() => Err(wrong()),
-            "file" => Ok(KekPlace::File(PathBuf::from(rest))),
-            "env" if !rest.contains(['=', '\0']) => Ok(KekPlace::Env(rest.to_owned())),
-            "command" => Ok(KekPlace::Command(words())),
+            "file" => Ok(KekSource::File(PathBuf::from(rest))),
+            "env" if !rest.contains(['=', '\0']) => Ok(KekSource::Env(rest.to_owned())),
+            "command" => Ok(KekSource::Command(words())),
             _ => Err(wrong()),
         }
     }
 }
 
-impl fmt::Display for KekPlace {
+impl fmt::Display for KekSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            KekPlace::File(path) => write!(f, "file:{}", path.display()),
-            KekPlace::Env(name) => write!(f, "env:{name}"),
+            KekSource::File(path) => write!(f, "file:{}", path.display()),
+            KekSource::Env(name) => write!(f, "env:{name}"),
             // Arguments may be secret.
-            KekPlace::Command(words) => write!(f, "command:{}", words.first().map_or("", String::as_str)),
+            KekSource::Command(words) => write!(f, "command:{}", words.first().map_or("", String::as_str)),
         }
     }
 }
 
-impl KekPlace {
+impl KekSource {
     /// The default source: the journal's own file.
-    pub fn own(folder: &Path) -> KekPlace {
-        KekPlace::File(folder.join(OWN_FILE))
+    pub fn own(folder: &Path) -> KekSource {
+        KekSource::File(folder.join(OWN_FILE))
     }
 
     /// Reads the key. `make_for` is a directory that gets a new key if this is its source and none exists.
     pub(super) fn read(&self, make_for: Option<&Path>) -> Result<Kek, KeyError> {
         let text = match self {
-            KekPlace::File(path) => {
-                if make_for.is_some_and(|folder| *self == KekPlace::own(folder)) && !path.exists() {
+            KekSource::File(path) => {
+                if make_for.is_some_and(|folder| *self == KekSource::own(folder)) && !path.exists() {
                     make(path).map_err(|cause| KeyError::Io { path: path.clone(), cause })?;
                 }
                 of_file(path)
             }
-            KekPlace::Env(name) => match std::env::var(name) {
+            KekSource::Env(name) => match std::env::var(name) {
                 Ok(text) => Ok(Zeroizing::new(text)),
                 Err(_) => Err("the environment variable is not set".to_owned()),
             },
-            KekPlace::Command(words) => of_command(words),
+            KekSource::Command(words) => of_command(words),
         };
         text.and_then(|text| decode(&text)).map_err(|why| KeyError::NoKek { place: self.to_string(), why })
     }

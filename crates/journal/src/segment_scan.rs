@@ -5,7 +5,7 @@
 
 use crate::format::{FormatError, HEADER_BYTES, Hash, Header};
 use crate::frames::{Found, Frames, Source, Step};
-use crate::merkle::Growing;
+use crate::merkle::MerkleTree;
 use std::io;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub fn scan<S: Source>(source: S) -> io::Result<Result<Scan, FormatError>> {
     };
     let seqs = seqs_of(&header, frames.end());
     let mut last = header.leaf();
-    let mut tree = Growing::default();
+    let mut tree = MerkleTree::default();
     tree.push(&last);
     let mut next_seq = header.first_seq;
     let mut end = HEADER_BYTES as u64;
