@@ -113,7 +113,7 @@ fn killed_and_back(mut server: RedisServer) {
         let Lookup::Failed { why: LookupError::Down, stale: Some((record, _)) } = lookup else {
             panic!("{lookup:?}")
         };
-        assert_eq!(record.get("limit"), Some(Scalar::Int(5)), "the old record is at hand");
+        assert_eq!(record.get("limit"), Some(Scalar::Int(5)), "the old record is cached");
         server.run().unwrap();
         until(&lane, &source, Err("absent")).await;
         push(&server, r#"[["a", {"limit": 7}]]"#);

@@ -53,7 +53,7 @@ impl PublicKey {
             return Err(malformed("is not written as OMS has it: lines of 64 characters, each with its end"));
         }
         if !is_sequence(&der) {
-            return Err(malformed("is no key"));
+            return Err(malformed("is not a key"));
         }
         let point = |head: &[u8], coordinate: usize| {
             der.strip_prefix(head)

@@ -72,7 +72,7 @@ impl Corpus {
         let package = &self.0["packages"][case["package"].as_str().expect("a name")];
         let beside = |name: &str| {
             let path = folder.join(name);
-            fs::create_dir_all(path.parent().expect("it lies in the folder")).expect("a folder");
+            fs::create_dir_all(path.parent().expect("it is in the folder")).expect("a folder");
             path
         };
         for (name, text) in package["files"].as_object().into_iter().flatten() {

@@ -229,7 +229,7 @@ impl Check {
         for (place, item) in self.list(&list, artifact.get("external_data"), 0..=1000).iter().enumerate() {
             let path = format!("{list}[{place}]");
             let Some(item) = self.object(&path, item, &["name", "digest"], &[]) else { continue };
-            let allowed = "a plain file name: external data lies beside its model";
+            let allowed = "a plain file name: external data is next to its model";
             self.string(&join(&path, "name"), item.get("name"), allowed, plain_file_name);
             self.digest(&join(&path, "digest"), item.get("digest"));
         }

@@ -142,7 +142,7 @@ fn a_part_that_stands_there_twice_is_refused_because_readers_merge_it() {
     let node = [vec![0x2a, attribute.len() as u8], attribute].concat();
     let graph = [vec![0x0a, node.len() as u8], node].concat();
     let model = [vec![0x3a, graph.len() as u8], graph].concat();
-    assert!(refused(&model, &ScanLimits::default()).to_string().contains("the tensor stands there twice"));
+    assert!(refused(&model, &ScanLimits::default()).to_string().contains("the tensor is given twice"));
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn external_data_that_says_anything_else_is_refused() {
         ("offset", "-1", "offset '-1'"),
         ("length", "0x10", "length '0x10'"),
         ("offset", "18446744073709551616", "no whole number"),
-        ("location", "again", "stands there twice"),
+        ("location", "again", "is given twice"),
     ] {
         let refusal = words(&with_weights(external(&[("location", "w.bin"), (key, value)])));
         assert!(refusal.contains(words_of) && refusal.contains("tensor 'w'"), "{key}: {refusal}");

@@ -52,7 +52,7 @@ fn each_band_is_looked_at_by_itself() {
         (
             vec![("pass", None, Some(2.0)), ("reject", Some(2.0), None)],
             "reject",
-            "everything from 2 on lies outside of the guard of score, 0..1",
+            "everything from 2 on is outside the guard of score, 0..1",
         ),
         (vec![("pas", None, None)], "pas", "'pas' is not an outcome; did you mean 'pass'?"),
         (

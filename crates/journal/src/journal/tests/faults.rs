@@ -67,7 +67,7 @@ impl Story {
         let all = records(folder);
         let ids: Vec<u128> = of_kind(&all, "decision").iter().map(|record| record.id).collect();
         let found: HashSet<u128> = ids.iter().copied().collect();
-        assert_eq!(ids.len(), found.len(), "{told}: something stands there twice");
+        assert_eq!(ids.len(), found.len(), "{told}: a record is there twice");
         for number in &self.acknowledged {
             assert!(found.contains(&id(*number).0), "{told}: {number} was acknowledged and is lost");
         }
