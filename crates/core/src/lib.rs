@@ -21,6 +21,7 @@ pub mod snapshot;
 mod stage;
 mod statistics;
 mod tensor;
+mod wall_clock;
 
 pub use clock::{Clock, Nanos, nanos};
 pub use decided::{
@@ -47,3 +48,4 @@ pub use rows::{RowRoute, RowSink, Scalar, WindowOp};
 pub use stage::Stage;
 pub use statistics::{ModelStatistics, Timed};
 pub use tensor::{DataType, Shape, Tensor, TensorData, TensorSpec};
+pub use wall_clock::WallClock;

@@ -123,10 +123,6 @@ impl Policy {
         self.outcomes.name(outcome)
     }
 
-    pub fn outcome_named(&self, name: &str) -> Option<usize> {
-        self.outcomes.named(name)
-    }
-
     /// Whether an outcome requires reasons.
     pub fn adverse(&self, outcome: usize) -> bool {
         self.outcomes.is_adverse(outcome)

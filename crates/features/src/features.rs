@@ -5,10 +5,8 @@ use crate::store::StoreReader;
 use crate::tokens::Tokens;
 use crate::window::WindowState;
 use crate::window::persist::WindowStore;
-use crate::{
-    LaneFeatures, Source, SourceCounts, SourceDef, SourceKind, WallClock, Window, WindowCounts, WindowDef,
-};
-use flyball_core::Clock;
+use crate::{LaneFeatures, Source, SourceCounts, SourceDef, SourceKind, Window, WindowCounts, WindowDef};
+use flyball_core::{Clock, WallClock};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 

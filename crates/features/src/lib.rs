@@ -15,7 +15,6 @@ mod record;
 mod source;
 mod store;
 mod tokens;
-mod wall_clock;
 mod window;
 
 pub use counters::{SourceCounts, WindowCounts};
@@ -26,5 +25,4 @@ pub use lookup::{Lookup, LookupError};
 pub use push::{PushFault, PushTarget, Pushed, Pusher, get};
 pub use record::{Record, RecordFault};
 pub use source::{CacheDef, Source, SourceDef, SourceKind};
-pub use wall_clock::WallClock;
 pub use window::{Event, Window, WindowDef, WindowValue, Windowed};

@@ -1,10 +1,9 @@
 //! Embedded windows across restarts and crashes.
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test, and the line says enough")]
 
+use flyball_core::WallClock;
 use flyball_core::WindowOp;
-use flyball_features::{
-    Event, FeatureSettings, Features, WallClock, Window, WindowDef, WindowValue, Windowed,
-};
+use flyball_features::{Event, FeatureSettings, Features, Window, WindowDef, WindowValue, Windowed};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,10 +4,11 @@
 mod lane;
 mod redis_server;
 
+use flyball_core::WallClock;
 use flyball_core::WindowOp;
 use flyball_features::{
-    CacheDef, Event, FeatureSettings, Features, LookupError, SourceDef, SourceKind, WallClock, Window,
-    WindowDef, WindowValue, Windowed,
+    CacheDef, Event, FeatureSettings, Features, LookupError, SourceDef, SourceKind, Window, WindowDef,
+    WindowValue, Windowed,
 };
 use lane::on_lane;
 use proptest::prelude::*;

@@ -3,10 +3,10 @@
 
 mod lane;
 
+use flyball_core::WallClock;
 use flyball_core::{Clock, Nanos, Scalar};
 use flyball_features::{
-    CacheDef, FeatureSettings, Features, Lookup, LookupError, PushTarget, Pusher, SourceDef, SourceKind,
-    WallClock, get,
+    CacheDef, FeatureSettings, Features, Lookup, LookupError, PushTarget, Pusher, SourceDef, SourceKind, get,
 };
 use lane::on_lane;
 use std::path::Path;

@@ -57,7 +57,7 @@ impl Journal {
         tail.reports.extend(notes.report());
         let sealed = recovery::roots(&*disk, &folder, &tail.before).map_err(at())?;
         let roots = disk.open(&folder.file("roots")).map_err(at())?;
-        let unix_ns = settings.wall.unix_ns();
+        let unix_ns = settings.wall.now_ns();
         let start = Start {
             node,
             side_files,
@@ -183,7 +183,7 @@ impl Recorder for Journal {
 
     /// Not retried: the next snapshot names a later event.
     fn registered(&self, registered: Registered) {
-        let record = payload::registered(&registered, self.shared.wall.unix_ns());
+        let record = payload::registered(&registered, self.shared.wall.now_ns());
         if let Err(error) = self.append(record) {
             let sequence = registered.sequence;
             tracing::error!(sequence, %error, "the journal does not contain the registry event that serves now");

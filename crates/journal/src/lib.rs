@@ -57,7 +57,7 @@ pub use log::{
 pub use note::{Checkpoint, NOTE_BYTES_MAX, NoteError, note_length, unhex};
 pub use proof::{Proof, ProofError, Signed};
 pub use segment_scan::{Broken, Scan, ScanFault, scan};
-pub use settings::{JournalSettings, WallClock};
+pub use settings::JournalSettings;
 pub use verify::{
     Finding, FindingKind, NoteOrigin, Signed as SignedExtent, Verified, VerifyOptions, verify_frames,
 };

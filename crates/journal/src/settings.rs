@@ -1,10 +1,9 @@
 //! The settings of a journal: its directory and limits. Knows nothing of configuration files.
 
 use crate::keys::KekSource;
-use std::fmt;
+use flyball_core::WallClock;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub struct JournalSettings {
@@ -37,36 +36,7 @@ impl JournalSettings {
             checkpoint_every: Duration::from_secs(60),
             key: None,
             kek: None,
-            wall: WallClock::default(),
+            wall: WallClock::system(),
         }
-    }
-}
-
-/// The time of day, in nanoseconds since 1970.
-#[derive(Clone)]
-pub struct WallClock(Arc<dyn Fn() -> i64 + Send + Sync>);
-
-impl WallClock {
-    pub fn new(read: impl Fn() -> i64 + Send + Sync + 'static) -> WallClock {
-        WallClock(Arc::new(read))
-    }
-
-    pub fn unix_ns(&self) -> i64 {
-        (self.0)()
-    }
-}
-
-impl Default for WallClock {
-    fn default() -> WallClock {
-        WallClock::new(|| {
-            let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-        })
-    }
-}
-
-impl fmt::Debug for WallClock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wall")
     }
 }

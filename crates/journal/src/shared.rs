@@ -5,10 +5,10 @@
 
 use crate::counts::{Counters, JournalCounts};
 use crate::ring::Ring;
-use crate::settings::{JournalSettings, WallClock};
+use crate::settings::JournalSettings;
 use crate::tickets::Tickets;
 use crate::writer::SealCallback;
-use flyball_core::{JournalRecord, JournalUnavailable, RecordKind, Served};
+use flyball_core::{JournalRecord, JournalUnavailable, RecordKind, Served, WallClock};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::mpsc::SyncSender;
@@ -161,7 +161,7 @@ impl Shared {
     }
 
     fn miss_now(&self) {
-        let now = self.wall.unix_ns();
+        let now = self.wall.now_ns();
         let _ = self.missed_first.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
         self.missed_last.store(now, Ordering::Relaxed);
     }

@@ -117,7 +117,7 @@ impl Writer {
             lock,
         } = start;
         let file = rotate::create(&*disk, &folder, settings.segment_bytes)?;
-        let header = before.header(began, &node, shared.wall.unix_ns());
+        let header = before.header(began, &node, shared.wall.now_ns());
         let segment = rotate::begun(&*disk, &folder, file, header, settings.segment_bytes, shared.now_ns())?;
         let checkpoints = Checkpoints::open(&*disk, &folder, checkpoints_bytes, &settings)?;
         let durable = disk.open(&folder.file("durable"))?;
@@ -259,7 +259,7 @@ impl Writer {
     /// Adds a serving document. The group holds it until it is on disk; if it cannot be written now, it is
     /// later.
     fn add_served(&mut self, served: Served, reply: Option<Reply>) -> Result<(), JournalUnavailable> {
-        let record = self.side_files.served(&served, self.shared.wall.unix_ns());
+        let record = self.side_files.served(&served, self.shared.wall.now_ns());
         let added = match record {
             Ok(record) => self.add(&record, reply),
             Err(error) => Err(self.note_side_fault(&error)),

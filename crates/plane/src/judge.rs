@@ -5,9 +5,9 @@
 
 use arc_swap::ArcSwapOption;
 use flyball_core::Digest;
+use flyball_core::WallClock;
 use flyball_core::snapshot::{self, Bundle, Signed};
 use flyball_decision::{DecisionDocument, Digests};
-use flyball_features::WallClock;
 use flyball_signing::{Manifest, Refused, Release, Trust};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;

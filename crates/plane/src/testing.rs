@@ -7,12 +7,12 @@ use crate::schedule::ModelKey;
 use crate::service::Service;
 use crate::{Deployment, Lane, LaneInbox, Lanes, Means, Model, Plane, PlaneLimits, Standing};
 use bytes::Bytes;
+use flyball_core::WallClock;
 use flyball_core::{
     Clock, DataType, DecisionRecord, Digest, Meters, RequestLimits, RunRecord, Shadow, Shadowed, Sink,
     Tensor, TensorData, TensorSpec, WalkRecord,
 };
 use flyball_engine::{Batching, LatencyPoint, LatencyTable, MemoryBudget, RunError, Signature};
-use flyball_features::WallClock;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -3,8 +3,9 @@
 use crate::columns::scalar;
 use crate::error::{Failure, guarded, json};
 use flyball_core::RowSink;
+use flyball_core::WallClock;
 use flyball_decision::DecisionDocument;
-use flyball_features::{PushFault, PushTarget, Pushed, Pusher, WallClock};
+use flyball_features::{PushFault, PushTarget, Pushed, Pusher};
 use flyball_plane::{Backfill, BackfillFault, Filled};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

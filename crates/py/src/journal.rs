@@ -5,7 +5,7 @@ use flyball_core::{DecisionId, FaultKind};
 use flyball_features::{ErasedRows, erase_kept};
 use flyball_journal::{
     Annotation, Blobs, Erasure, Frame, Hash, JournalError, JournalSettings, KekSource, Keys, LegalError,
-    LocatedFrame, Log, LogError, SegmentFacts, StoredFrame, VerifyOptions, WallClock, head_of_record, unhex,
+    LocatedFrame, Log, LogError, SegmentFacts, StoredFrame, VerifyOptions, head_of_record, unhex,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -311,7 +311,7 @@ impl Journal {
             let all: Vec<String> = std::iter::once(subject.clone()).chain(keys).collect();
             let mut rows = ErasedRows::default();
             let order = Erasure { subject, by, why, caller: None };
-            let done = self.journal()?.erase(&order, WallClock::default().unix_ns(), || {
+            let done = self.journal()?.erase(&order, WallClock::system().now_ns(), || {
                 rows = erase_kept(features_folder, &stores, &all)?;
                 Ok(rows.total())
             });
@@ -345,7 +345,7 @@ impl Journal {
     }
 
     fn tell(&self, told: Annotation) -> Result<u64, Failure> {
-        let (journal, now) = (self.journal()?, WallClock::default().unix_ns());
+        let (journal, now) = (self.journal()?, WallClock::system().now_ns());
         let kept = match told {
             Annotation::Hold(held) => journal.hold(held, now, |_name| false),
             Annotation::Release(held) => journal.release(held, now),

@@ -20,10 +20,11 @@ use crate::tls::{Tls, TlsError, TlsFiles};
 use crate::trust::{self, TrustError};
 use crate::unwalked::Unwalked;
 use crate::{ServerConfig, acceptor, errands, memory_watch, watch};
+use flyball_core::WallClock;
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Clock, Recorder, RequestLimits};
 use flyball_engine::{HostCommand, LibraryError, MemoryBudget, ModelHosts, Runtime};
-use flyball_features::{FeatureSettings, Features, WallClock};
+use flyball_features::{FeatureSettings, Features};
 use flyball_journal::{Journal, JournalError};
 use flyball_plane::{
     Ack, AckState, Applied, Build, Engine, Judge, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits,

@@ -5,7 +5,7 @@ use crate::ServerConfig;
 use crate::files::{Reload, Watch};
 use crate::lane_thread::Shared;
 use crate::taken::TakenFile;
-use flyball_features::WallClock;
+use flyball_core::WallClock;
 use flyball_plane::{Judge, Taken};
 use flyball_signing::{Refused, TRUST_BYTES_MAX, Trust, TrustRoots};
 use std::io::{self, Read};

@@ -35,7 +35,7 @@ impl Outcomes {
 
     /// Its index, or a fault at `path`.
     pub(super) fn find(&self, name: &str, path: &str, faults: &mut Faults) -> Option<usize> {
-        let found = self.named(name);
+        let found = self.names.iter().position(|known| **known == *name);
         if found.is_none() {
             let near = did_you_mean(name, self.names.iter().map(|known| &**known));
             let near =
@@ -43,10 +43,6 @@ impl Outcomes {
             faults.tell(path, format!("'{name}' is not an outcome{near}"));
         }
         found
-    }
-
-    pub(super) fn named(&self, name: &str) -> Option<usize> {
-        self.names.iter().position(|known| **known == *name)
     }
 
     pub(super) fn name(&self, outcome: usize) -> &Arc<str> {

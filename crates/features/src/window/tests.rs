@@ -1,7 +1,8 @@
 //! Windows compared with a list of all events.
 
 use super::*;
-use crate::{FeatureSettings, Features, LaneFeatures, WallClock};
+use crate::{FeatureSettings, Features, LaneFeatures};
+use flyball_core::WallClock;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

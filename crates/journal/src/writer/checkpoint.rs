@@ -58,7 +58,7 @@ impl Writer {
             open: self.segment.header.segment,
             open_frames: self.segment.durable_frames(),
             open_last: self.segment.durable.last,
-            unix_ms: self.shared.wall.unix_ns() / 1_000_000,
+            unix_ms: self.shared.wall.now_ns() / 1_000_000,
         };
         let note = checkpoint.sign(&self.node.key);
         let Checkpoints { file, bytes, .. } = &mut self.checkpoints;

@@ -87,7 +87,7 @@ impl Writer {
             Some(file) => file,
             None => create(&*self.disk, &self.folder, self.settings.segment_bytes)?,
         };
-        let header = before.header(began, &self.node, self.shared.wall.unix_ns());
+        let header = before.header(began, &self.node, self.shared.wall.now_ns());
         let (capacity, now) = (self.settings.segment_bytes, self.shared.now_ns());
         begun(&*self.disk, &self.folder, file, header, capacity, now)
     }

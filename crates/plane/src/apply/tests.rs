@@ -5,9 +5,9 @@ mod corpus;
 use super::*;
 use crate::testing::{Made, Unmeasured};
 use crate::{Lanes, Means, PlaneLimits};
+use flyball_core::WallClock;
 use flyball_core::{Clock, Digest, RequestLimits};
 use flyball_engine::MemoryBudget;
-use flyball_features::WallClock;
 use std::cell::Cell;
 
 /// Two versions whose files are not there: whatever is read of them is refused.

@@ -6,8 +6,9 @@
 use super::compile;
 use crate::stages::features::window_event;
 use flyball_core::Clock;
+use flyball_core::WallClock;
 use flyball_decision::{DecisionDocument, KeyBuffer, Program, RowReader, Rows};
-use flyball_features::{FeatureSettings, Features, LaneFeatures, LookupError, WallClock, Window, Windowed};
+use flyball_features::{FeatureSettings, Features, LaneFeatures, LookupError, Window, Windowed};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::runtime::Runtime;

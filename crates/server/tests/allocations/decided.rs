@@ -3,12 +3,12 @@
 
 use crate::{MODEL, allocator, bundle, onnx};
 use bytes::{Bytes, BytesMut};
+use flyball_core::WallClock;
 use flyball_core::{
     Clock, DecisionRecord, Dialect, ModelRef, Protocol, RequestLimits, RunRecord, Shadow, Shadowed, Sink,
     WalkRecord,
 };
 use flyball_engine::{MemoryBudget, ModelHosts, Runtime, beside_executable};
-use flyball_features::WallClock;
 use flyball_plane::{
     AckState, Arrival, Engine, Inference, Judge, Lane, LaneInbox, Lanes, Loader, Means, Plane, PlaneLimits,
     Walk, decide,

@@ -3,13 +3,13 @@
 
 use crate::{allocator, onnx};
 use bytes::Bytes;
+use flyball_core::WallClock;
 use flyball_core::snapshot::Bundle;
 use flyball_core::{
     Clock, Digest, JournalRecord, JournalUnavailable, LaneRecorder, Protocol, RecordKind, Recorder,
     Registered, RequestLimits, Served, Ticket,
 };
 use flyball_engine::{MemoryBudget, ModelHosts, Runtime, beside_executable};
-use flyball_features::WallClock;
 use flyball_plane::{
     AckState, Arrival, Engine, Governed, Judge, Lane, Lanes, Loader, Means, Plane, PlaneLimits, Walk, decide,
 };

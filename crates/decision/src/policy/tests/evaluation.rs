@@ -130,7 +130,6 @@ fn reasons_adverse_outcomes_and_the_kill_switch_are_told() {
     assert_eq!(policy.rule_reason(2), Some(&reason("R2", None)));
     assert_eq!(policy.kill_switch(), Some(&KillSwitch { outcome: 1, reason: reason("R1", Some("first")) }));
     assert_eq!([0, 1, 2].map(|outcome| policy.adverse(outcome)), [false, false, true]);
-    assert_eq!((policy.outcome_named("reject"), policy.outcome_named("odd")), (Some(2), None));
 }
 
 #[derive(Clone, Debug)]

@@ -37,7 +37,7 @@ fn erase(journal: &Journal, subject: &str) -> Result<Erased, LegalError> {
 }
 
 fn wall_ns() -> i64 {
-    crate::WallClock::default().unix_ns()
+    flyball_core::WallClock::system().now_ns()
 }
 
 fn contains(folder: &Path, text: &str) -> bool {

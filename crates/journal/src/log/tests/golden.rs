@@ -50,7 +50,8 @@ fn files(sample: &Sample) -> Vec<(String, Vec<u8>)> {
     let log = sample.log();
     let paths = [log.folder().join("node.json"), notes_path(log.folder())];
     let segments = (1..=sample.segments.len() as u64).map(|number| segment_path(log.folder(), number));
-    let name = |path: &Path| path.strip_prefix(log.folder()).expect("it is below the folder").display().to_string();
+    let name =
+        |path: &Path| path.strip_prefix(log.folder()).expect("it is below the folder").display().to_string();
     paths
         .into_iter()
         .chain(segments)

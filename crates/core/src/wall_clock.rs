@@ -23,21 +23,18 @@ impl WallClock {
     pub fn now_ms(&self) -> i64 {
         match &self.0 {
             Some(manual) => manual.load(Ordering::Relaxed),
-            None => match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
-                Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
-                Err(_) => 0,
-            },
+            None => self.now_ns() / 1_000_000,
         }
     }
 
     /// The time in nanoseconds, for records.
     pub fn now_ns(&self) -> i64 {
         match &self.0 {
-            Some(_) => self.now_ms().saturating_mul(1_000_000),
-            None => match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
-                Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
-                Err(_) => 0,
-            },
+            Some(manual) => manual.load(Ordering::Relaxed).saturating_mul(1_000_000),
+            None => {
+                let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+            }
         }
     }
 
