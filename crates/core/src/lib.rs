@@ -40,7 +40,7 @@ pub use priority::Priority;
 pub use private::{private_file, private_folder};
 pub use record::{CallerIndex, DecisionRecord, Meters, RunRecord, Shadow, Shadowed, Sink, WalkRecord};
 pub use recorder::{
-    JournalRecord, JournalUnavailable, LaneRecorder, RecordKind, Recorder, Registered, Served, Ticket,
+    JournalRecord, LaneRecorder, RecordKind, Recorder, Registered, Served, Ticket, Unavailable,
 };
 pub use region::{Region, RegionSpan};
 pub use rights::{Access, Granted, InvalidRight, Right, Verb};

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 /// The reason why the journal cannot store records now; a bounded label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum JournalUnavailable {
+pub enum Unavailable {
     /// The disk is full.
     Full,
     /// More records wait to be written than may be lost.
@@ -20,22 +20,17 @@ pub enum JournalUnavailable {
     Closed,
 }
 
-impl JournalUnavailable {
-    pub const ALL: [JournalUnavailable; 5] = [
-        JournalUnavailable::Full,
-        JournalUnavailable::Behind,
-        JournalUnavailable::Broken,
-        JournalUnavailable::Gone,
-        JournalUnavailable::Closed,
-    ];
+impl Unavailable {
+    pub const ALL: [Unavailable; 5] =
+        [Unavailable::Full, Unavailable::Behind, Unavailable::Broken, Unavailable::Gone, Unavailable::Closed];
 
     pub const fn label(self) -> &'static str {
         match self {
-            JournalUnavailable::Full => "full",
-            JournalUnavailable::Behind => "behind",
-            JournalUnavailable::Broken => "broken",
-            JournalUnavailable::Gone => "gone",
-            JournalUnavailable::Closed => "closed",
+            Unavailable::Full => "full",
+            Unavailable::Behind => "behind",
+            Unavailable::Broken => "broken",
+            Unavailable::Gone => "gone",
+            Unavailable::Closed => "closed",
         }
     }
 
@@ -154,7 +149,7 @@ pub struct Ticket(pub u64);
 /// A lane's interface to the journal. Nothing here waits.
 pub trait LaneRecorder {
     /// Reserves this many slots, or none of them.
-    fn reserve(&self, records: usize) -> Result<(), JournalUnavailable>;
+    fn reserve(&self, records: usize) -> Result<(), Unavailable>;
 
     /// Releases reserved slots that were not used.
     fn release(&self, records: usize);
@@ -168,14 +163,13 @@ pub trait LaneRecorder {
     /// Completes when the record and all earlier records of the lane are on disk or failed.
     ///
     /// Returns the result of this record: earlier ones may have had a different result.
-    fn poll_durable(&self, ticket: Ticket, context: &mut Context<'_>)
-    -> Poll<Result<(), JournalUnavailable>>;
+    fn poll_durable(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<Result<(), Unavailable>>;
 
     /// The caller no longer waits for this record. If it does not reach the disk, a gap record counts it.
     fn orphan(&self, ticket: Ticket);
 
     /// Counts decisions answered without a record. A gap record will contain them.
-    fn missed(&self, decisions: usize, why: JournalUnavailable);
+    fn missed(&self, decisions: usize, why: Unavailable);
 }
 
 /// The documents of a serving decision, which its records reference by digest.

@@ -1,6 +1,6 @@
 //! The counters of a journal. Each is an atomic, so that reading never waits.
 
-use flyball_core::{JournalUnavailable, RecordKind};
+use flyball_core::{RecordKind, Unavailable};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Record kinds that the journal writes itself.
@@ -53,7 +53,7 @@ pub struct JournalCounts {
     /// Bytes of frames on disk.
     pub bytes: u64,
     /// Decisions answered without a record, by reason.
-    pub gap_decisions: [(JournalUnavailable, u64); JournalUnavailable::ALL.len()],
+    pub gap_decisions: [(Unavailable, u64); Unavailable::ALL.len()],
     /// Lost records of other kinds.
     pub lost_others: u64,
     /// Accepted records that are not on disk yet: the most that could be lost now.
@@ -70,14 +70,14 @@ pub struct JournalCounts {
     pub sync_buckets: [u64; SYNC_BOUNDS_NS.len() + 1],
     pub sync_ns_sum: u64,
     /// The reason why the journal cannot store records now.
-    pub available: Option<JournalUnavailable>,
+    pub available: Option<Unavailable>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) kinds: [AtomicU64; KINDS],
     pub(crate) bytes: AtomicU64,
-    pub(crate) gap_decisions: [AtomicU64; JournalUnavailable::ALL.len()],
+    pub(crate) gap_decisions: [AtomicU64; Unavailable::ALL.len()],
     pub(crate) lost_others: AtomicU64,
     /// Records taken from the rings that are not on disk.
     pub(crate) pending: AtomicU64,
@@ -106,7 +106,7 @@ impl Counters {
         JournalCounts {
             records: labels.zip(self.kinds.iter().map(read)).collect(),
             bytes: read(&self.bytes),
-            gap_decisions: JournalUnavailable::ALL.map(|why| (why, read(&self.gap_decisions[why.index()]))),
+            gap_decisions: Unavailable::ALL.map(|why| (why, read(&self.gap_decisions[why.index()]))),
             lost_others: read(&self.lost_others),
             unsynced_records: read(&self.pending),
             unsynced_ns: 0,

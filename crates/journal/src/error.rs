@@ -2,7 +2,7 @@
 
 use crate::blobs::BlobError;
 use crate::keys::KeyError;
-use flyball_core::JournalUnavailable;
+use flyball_core::Unavailable;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub enum JournalError {
     #[error(transparent)]
     Blobs(#[from] BlobError),
     #[error("the journal cannot store records ({}); see the server's log, then retry", .0.label())]
-    JournalUnavailable(JournalUnavailable),
+    Unavailable(Unavailable),
     #[error("the journal has not answered in time; whether the record is stored is unknown")]
     NoAnswer,
 }

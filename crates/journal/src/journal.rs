@@ -15,7 +15,7 @@ use crate::recovery::{self, Notes};
 use crate::settings::JournalSettings;
 use crate::shared::{Shared, WriterRequest};
 use crate::writer::{SealCallback, Sealed, Start, Writer};
-use flyball_core::{JournalRecord, JournalUnavailable, LaneRecorder, Recorder, Registered, Served};
+use flyball_core::{JournalRecord, LaneRecorder, Recorder, Registered, Served, Unavailable};
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -119,8 +119,8 @@ impl Journal {
     /// Seals without waiting: calls `then` on the writer's thread, where it must not block.
     pub fn seal_then(
         &self,
-        then: impl FnOnce(Result<Sealed, JournalUnavailable>) + Send + 'static,
-    ) -> Result<(), JournalUnavailable> {
+        then: impl FnOnce(Result<Sealed, Unavailable>) + Send + 'static,
+    ) -> Result<(), Unavailable> {
         self.shared.post(WriterRequest::Seal(SealCallback::new(then)))
     }
 
@@ -139,15 +139,15 @@ impl Journal {
 
     fn ask<T>(
         &self,
-        letter: impl FnOnce(SyncSender<Result<T, JournalUnavailable>>) -> WriterRequest,
+        letter: impl FnOnce(SyncSender<Result<T, Unavailable>>) -> WriterRequest,
     ) -> Result<T, JournalError> {
         let (reply, answer) = sync_channel(1);
         if let Some(why) = self.shared.unavailable() {
-            return Err(JournalError::JournalUnavailable(why));
+            return Err(JournalError::Unavailable(why));
         }
-        self.shared.post(letter(reply)).map_err(JournalError::JournalUnavailable)?;
+        self.shared.post(letter(reply)).map_err(JournalError::Unavailable)?;
         match answer.recv_timeout(ANSWER_MAX) {
-            Ok(kept) => kept.map_err(JournalError::JournalUnavailable),
+            Ok(kept) => kept.map_err(JournalError::Unavailable),
             Err(_) => Err(JournalError::NoAnswer),
         }
     }
@@ -171,9 +171,9 @@ impl Recorder for Journal {
         let posted = self
             .shared
             .post(WriterRequest::Served(Box::new(served), reply))
-            .map_err(JournalError::JournalUnavailable);
+            .map_err(JournalError::Unavailable);
         let kept = posted.and_then(|()| match answer.recv_timeout(ANSWER_MAX) {
-            Ok(kept) => kept.map_err(JournalError::JournalUnavailable),
+            Ok(kept) => kept.map_err(JournalError::Unavailable),
             Err(_) => Err(JournalError::NoAnswer),
         });
         if let Err(error) = kept {

@@ -5,7 +5,7 @@
 
 use crate::ring::{RING_BYTES_MAX, RING_RECORDS};
 use crate::shared::{Lane, Shared};
-use flyball_core::{JournalRecord, JournalUnavailable, LaneRecorder, Ticket};
+use flyball_core::{JournalRecord, LaneRecorder, Ticket, Unavailable};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,9 +32,9 @@ impl JournalLane {
 }
 
 impl LaneRecorder for JournalLane {
-    fn reserve(&self, records: usize) -> Result<(), JournalUnavailable> {
+    fn reserve(&self, records: usize) -> Result<(), Unavailable> {
         if self.shared.closing.load(Ordering::Relaxed) {
-            return Err(JournalUnavailable::Closed);
+            return Err(Unavailable::Closed);
         }
         if let Some(why) = self.shared.unavailable() {
             return Err(why);
@@ -42,7 +42,7 @@ impl LaneRecorder for JournalLane {
         let ring = &self.own().ring;
         let held = self.held.get() + records;
         if ring.len() + held > RING_RECORDS || ring.bytes() > RING_BYTES_MAX || self.shared.behind(ring) {
-            return Err(JournalUnavailable::Behind);
+            return Err(Unavailable::Behind);
         }
         self.held.set(held);
         Ok(())
@@ -59,7 +59,7 @@ impl LaneRecorder for JournalLane {
     fn offer(&self, record: Box<JournalRecord>) -> Ticket {
         self.held.set(self.held.get().saturating_sub(1));
         if self.shared.ended.load(Ordering::Relaxed) {
-            self.shared.lose(&record, JournalUnavailable::Closed);
+            self.shared.lose(&record, Unavailable::Closed);
             return NO_SLOT;
         }
         let sync = record.sync;
@@ -69,24 +69,20 @@ impl LaneRecorder for JournalLane {
                 Ticket(number)
             }
             Err(record) => {
-                self.shared.lose(&record, JournalUnavailable::Behind);
+                self.shared.lose(&record, Unavailable::Behind);
                 NO_SLOT
             }
         }
     }
 
-    fn poll_durable(
-        &self,
-        ticket: Ticket,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<(), JournalUnavailable>> {
+    fn poll_durable(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<Result<(), Unavailable>> {
         if ticket == NO_SLOT {
-            return Poll::Ready(Err(self.shared.unavailable().unwrap_or(JournalUnavailable::Behind)));
+            return Poll::Ready(Err(self.shared.unavailable().unwrap_or(Unavailable::Behind)));
         }
         match self.own().tickets.poll(ticket.0, context) {
             // The record came after the writer's last round.
             Poll::Pending if self.shared.ended.load(Ordering::SeqCst) => {
-                Poll::Ready(Err(JournalUnavailable::Closed))
+                Poll::Ready(Err(Unavailable::Closed))
             }
             polled => polled,
         }
@@ -94,13 +90,13 @@ impl LaneRecorder for JournalLane {
 
     fn orphan(&self, ticket: Ticket) {
         if ticket == NO_SLOT {
-            self.shared.miss(1, self.shared.unavailable().unwrap_or(JournalUnavailable::Behind));
+            self.shared.miss(1, self.shared.unavailable().unwrap_or(Unavailable::Behind));
         } else if let Err(why) = self.own().tickets.orphan(ticket.0) {
             self.shared.miss(1, why);
         }
     }
 
-    fn missed(&self, decisions: usize, why: JournalUnavailable) {
+    fn missed(&self, decisions: usize, why: Unavailable) {
         self.shared.miss(decisions as u64, why);
     }
 }

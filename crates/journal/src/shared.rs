@@ -8,7 +8,7 @@ use crate::ring::Ring;
 use crate::settings::JournalSettings;
 use crate::tickets::Tickets;
 use crate::writer::SealCallback;
-use flyball_core::{JournalRecord, JournalUnavailable, RecordKind, Served, WallClock};
+use flyball_core::{JournalRecord, RecordKind, Served, Unavailable, WallClock};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::mpsc::SyncSender;
@@ -32,9 +32,9 @@ pub(crate) struct Lane {
 /// A request of another thread to the writer.
 #[derive(Debug)]
 pub(crate) enum WriterRequest {
-    Append(Box<JournalRecord>, SyncSender<Result<u64, JournalUnavailable>>),
-    Served(Box<Served>, SyncSender<Result<u64, JournalUnavailable>>),
-    Flush(SyncSender<Result<u64, JournalUnavailable>>),
+    Append(Box<JournalRecord>, SyncSender<Result<u64, Unavailable>>),
+    Served(Box<Served>, SyncSender<Result<u64, Unavailable>>),
+    Flush(SyncSender<Result<u64, Unavailable>>),
     Seal(SealCallback),
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     sleep: AtomicU8,
     /// A caller waits for a record in a ring.
     urgent: AtomicBool,
-    missed: [AtomicU64; JournalUnavailable::ALL.len()],
+    missed: [AtomicU64; Unavailable::ALL.len()],
     missed_others: [AtomicU64; RecordKind::ALL.len()],
     missed_first: AtomicI64,
     missed_last: AtomicI64,
@@ -67,7 +67,7 @@ pub(crate) struct Shared {
 /// Decisions without a record, and other lost records, since the last query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Missed {
-    pub(crate) by_why: [u64; JournalUnavailable::ALL.len()],
+    pub(crate) by_why: [u64; Unavailable::ALL.len()],
     pub(crate) others: [u64; RecordKind::ALL.len()],
     pub(crate) first_unix_ns: i64,
     pub(crate) last_unix_ns: i64,
@@ -102,12 +102,12 @@ impl Shared {
         nanoseconds(self.begun.elapsed()) + 1
     }
 
-    pub(crate) fn unavailable(&self) -> Option<JournalUnavailable> {
+    pub(crate) fn unavailable(&self) -> Option<Unavailable> {
         let index = self.unavailable.load(Ordering::Relaxed).checked_sub(1)?;
-        JournalUnavailable::ALL.get(usize::from(index)).copied()
+        Unavailable::ALL.get(usize::from(index)).copied()
     }
 
-    pub(crate) fn set_unavailable(&self, unavailable: Option<JournalUnavailable>) {
+    pub(crate) fn set_unavailable(&self, unavailable: Option<Unavailable>) {
         let state = unavailable.map_or(0, |why| why.index() as u8 + 1);
         self.unavailable.store(state, Ordering::Relaxed);
     }
@@ -139,7 +139,7 @@ impl Shared {
 
 /// Decisions answered without a record.
 impl Shared {
-    pub(crate) fn miss(&self, decisions: u64, why: JournalUnavailable) {
+    pub(crate) fn miss(&self, decisions: u64, why: Unavailable) {
         self.miss_now();
         self.counters.gap_decisions[why.index()].fetch_add(decisions, Ordering::Relaxed);
         self.missed[why.index()].fetch_add(decisions, Ordering::Release);
@@ -171,7 +171,7 @@ impl Shared {
     }
 
     /// A record is lost. A waiting caller is notified and counts it; otherwise it is counted here.
-    pub(crate) fn lose(&self, record: &JournalRecord, why: JournalUnavailable) {
+    pub(crate) fn lose(&self, record: &JournalRecord, why: Unavailable) {
         if record.sync {
             return;
         }
@@ -185,7 +185,7 @@ impl Shared {
     }
 
     /// Marks all unsettled records of a lane up to `last` as lost, and counts the orphans.
-    pub(crate) fn lose_tickets(&self, lane: &Lane, last: u64, why: JournalUnavailable) {
+    pub(crate) fn lose_tickets(&self, lane: &Lane, last: u64, why: Unavailable) {
         let orphans = lane.tickets.lose(last, why);
         if orphans > 0 {
             self.miss(orphans, why);
@@ -208,13 +208,13 @@ impl Shared {
 
 /// Requests of other threads than lanes.
 impl Shared {
-    pub(crate) fn post(&self, letter: WriterRequest) -> Result<(), JournalUnavailable> {
+    pub(crate) fn post(&self, letter: WriterRequest) -> Result<(), Unavailable> {
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         if self.closing.load(Ordering::Acquire) {
-            return Err(JournalUnavailable::Closed);
+            return Err(Unavailable::Closed);
         }
         if inbox.len() >= INBOX_MAX {
-            return Err(JournalUnavailable::Behind);
+            return Err(Unavailable::Behind);
         }
         inbox.push_back(letter);
         self.inbox_length.store(inbox.len(), Ordering::Relaxed);
@@ -236,20 +236,20 @@ impl Shared {
     /// The writer ended, normally or not: notifies waiting threads and rejects new requests.
     pub(crate) fn end(&self) {
         self.close();
-        self.set_unavailable(Some(JournalUnavailable::Closed));
+        self.set_unavailable(Some(Unavailable::Closed));
         self.ended.store(true, Ordering::SeqCst);
         for lane in &self.lanes {
-            lane.ring.drain(usize::MAX, 0, |record| self.lose(&record, JournalUnavailable::Closed));
-            self.lose_tickets(lane, lane.ring.offered(), JournalUnavailable::Closed);
+            lane.ring.drain(usize::MAX, 0, |record| self.lose(&record, Unavailable::Closed));
+            self.lose_tickets(lane, lane.ring.offered(), Unavailable::Closed);
         }
         while let Some(letter) = self.take_request() {
             match letter {
                 WriterRequest::Append(_, reply)
                 | WriterRequest::Served(_, reply)
                 | WriterRequest::Flush(reply) => {
-                    let _ = reply.try_send(Err(JournalUnavailable::Closed));
+                    let _ = reply.try_send(Err(Unavailable::Closed));
                 }
-                WriterRequest::Seal(then) => then.tell(Err(JournalUnavailable::Closed)),
+                WriterRequest::Seal(then) => then.tell(Err(Unavailable::Closed)),
             }
         }
     }

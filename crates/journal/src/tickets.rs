@@ -5,7 +5,7 @@
 
 use crate::ring::RING_RECORDS;
 use crossbeam_queue::ArrayQueue;
-use flyball_core::JournalUnavailable;
+use flyball_core::Unavailable;
 use std::collections::VecDeque;
 use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -43,7 +43,7 @@ struct Losses {
 struct Lost {
     first: u64,
     last: u64,
-    why: JournalUnavailable,
+    why: Unavailable,
 }
 
 impl Default for Tickets {
@@ -82,7 +82,7 @@ impl Tickets {
 
     /// Marks all unsettled ones up to `last` as lost. Returns how many were orphans.
     #[must_use]
-    pub(crate) fn lose(&self, last: u64, why: JournalUnavailable) -> u64 {
+    pub(crate) fn lose(&self, last: u64, why: Unavailable) -> u64 {
         let first = self.settled() + 1;
         if last < first {
             return 0;
@@ -137,7 +137,7 @@ impl Tickets {
 
 impl Losses {
     /// The result of a settled ticket.
-    fn of(&self, ticket: u64) -> Result<(), JournalUnavailable> {
+    fn of(&self, ticket: u64) -> Result<(), Unavailable> {
         let found = self.lost.iter().rev().find(|lost| (lost.first..=lost.last).contains(&ticket));
         found.map_or(Ok(()), |lost| Err(lost.why))
     }
@@ -145,11 +145,7 @@ impl Losses {
 
 /// The lane's side.
 impl Tickets {
-    pub(crate) fn poll(
-        &self,
-        ticket: u64,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<(), JournalUnavailable>> {
+    pub(crate) fn poll(&self, ticket: u64, context: &mut Context<'_>) -> Poll<Result<(), Unavailable>> {
         self.wake_others(ticket);
         if let Some(settled) = self.state(ticket) {
             return Poll::Ready(settled);
@@ -177,7 +173,7 @@ impl Tickets {
         }
     }
 
-    fn state(&self, ticket: u64) -> Option<Result<(), JournalUnavailable>> {
+    fn state(&self, ticket: u64) -> Option<Result<(), Unavailable>> {
         if self.settled.load(Ordering::Acquire) < ticket {
             return None;
         }
@@ -188,7 +184,7 @@ impl Tickets {
     }
 
     /// The caller no longer waits; if the record is lost, the writer counts it. Error: already lost.
-    pub(crate) fn orphan(&self, ticket: u64) -> Result<(), JournalUnavailable> {
+    pub(crate) fn orphan(&self, ticket: u64) -> Result<(), Unavailable> {
         let mut losses = self.losses();
         if self.settled.load(Ordering::Acquire) >= ticket {
             return losses.of(ticket);

@@ -28,7 +28,7 @@ use crate::settings::JournalSettings;
 use crate::shared::{Shared, WriterRequest, nanoseconds};
 use checkpoint::Checkpoints;
 use fault::Fault;
-use flyball_core::{JournalRecord, JournalUnavailable, RecordKind, Served};
+use flyball_core::{JournalRecord, RecordKind, Served, Unavailable};
 use gap::Gap;
 use group::{Group, Reply};
 use segment::Segment;
@@ -243,7 +243,7 @@ impl Writer {
                 WriterRequest::Flush(reply) => {
                     self.take_rings();
                     let kept = self.commit();
-                    let _ = reply.try_send(if kept { Ok(0) } else { Err(JournalUnavailable::Broken) });
+                    let _ = reply.try_send(if kept { Ok(0) } else { Err(Unavailable::Broken) });
                 }
                 WriterRequest::Served(served, reply) => {
                     if let Err(why) = self.add_served(*served, Some(reply.clone())) {
@@ -258,7 +258,7 @@ impl Writer {
 
     /// Adds a serving document. The group holds it until it is on disk; if it cannot be written now, it is
     /// later.
-    fn add_served(&mut self, served: Served, reply: Option<Reply>) -> Result<(), JournalUnavailable> {
+    fn add_served(&mut self, served: Served, reply: Option<Reply>) -> Result<(), Unavailable> {
         let record = self.side_files.served(&served, self.shared.wall.now_ns());
         let added = match record {
             Ok(record) => self.add(&record, reply),
@@ -285,7 +285,7 @@ impl Writer {
     }
 
     /// Adds a record as a frame.
-    fn add(&mut self, record: &JournalRecord, reply: Option<Reply>) -> Result<(), JournalUnavailable> {
+    fn add(&mut self, record: &JournalRecord, reply: Option<Reply>) -> Result<(), Unavailable> {
         if let Some(why) = self.fault.given_up {
             return Err(why);
         }
@@ -304,7 +304,7 @@ impl Writer {
     }
 
     /// Adds a record of the journal itself.
-    fn add_internal(&mut self, kind: InternalKind, payload: &[u8]) -> Result<(), JournalUnavailable> {
+    fn add_internal(&mut self, kind: InternalKind, payload: &[u8]) -> Result<(), Unavailable> {
         if let Some(why) = self.fault.given_up {
             return Err(why);
         }
@@ -316,7 +316,7 @@ impl Writer {
     }
 
     /// Ensures a segment with space for the payload and `spare` more bytes. An empty one accepts any size.
-    fn make_room(&mut self, payload: usize, spare: u64) -> Result<(), JournalUnavailable> {
+    fn make_room(&mut self, payload: usize, spare: u64) -> Result<(), Unavailable> {
         let fits = |segment: &Segment| {
             segment.is_empty() || segment.room() >= (FRAME_HEAD_BYTES + payload) as u64 + spare
         };
@@ -327,7 +327,7 @@ impl Writer {
         match self.fault.given_up {
             Some(why) => Err(why),
             None if fits(&self.segment) => Ok(()),
-            None => Err(self.fault.rotation.unwrap_or(JournalUnavailable::Full)),
+            None => Err(self.fault.rotation.unwrap_or(Unavailable::Full)),
         }
     }
 
@@ -448,7 +448,7 @@ impl Writer {
 
     /// Finishes. The lanes are gone or will see that the journal is closed.
     fn finish(mut self) {
-        self.shared.set_unavailable(Some(JournalUnavailable::Closed));
+        self.shared.set_unavailable(Some(Unavailable::Closed));
         self.take_rings();
         self.commit();
         self.retry_now();

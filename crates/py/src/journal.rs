@@ -473,7 +473,7 @@ fn unwritten(error: &JournalError) -> Failure {
     let unavailable = FaultKind::RecordFailed;
     let code = match error {
         JournalError::Locked(_) => "journal_locked",
-        JournalError::JournalUnavailable(_) | JournalError::NoAnswer => unavailable.label(),
+        JournalError::Unavailable(_) | JournalError::NoAnswer => unavailable.label(),
         _ => return refused(error),
     };
     Failure { code, message: error.to_string(), exit_code: unavailable.exit_code(), faults: None }

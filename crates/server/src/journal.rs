@@ -8,7 +8,7 @@ pub(crate) use families::{families, spread};
 use crate::ServerConfig;
 use crate::errands::aside;
 use crate::lane_thread::{LaneContext, Shared};
-use flyball_core::{Access, Fault, FaultKind, JournalRecord, JournalUnavailable, RecordKind, Stage, Verb};
+use flyball_core::{Access, Fault, FaultKind, JournalRecord, RecordKind, Stage, Unavailable, Verb};
 use flyball_journal::{
     Annotation, Journal, JournalCounts, JournalError, JournalSettings, NOTE_BYTES_MAX, Sealed,
 };
@@ -133,7 +133,7 @@ pub(crate) async fn sealed(context: &LaneContext, rights: Rights<'_>) -> Result<
     .await??;
     match tokio::time::timeout(KEPT_TIME_MAX, answer).await {
         Ok(Ok(sealed)) => sealed.map_err(unsealed),
-        Ok(Err(_gone)) => Err(unsealed(JournalUnavailable::Closed)),
+        Ok(Err(_gone)) => Err(unsealed(Unavailable::Closed)),
         Err(_late) => {
             let text = "the disk takes too long; whether the journal was sealed is not known";
             Err(Fault::new(FaultKind::RecordFailed, Stage::Record, text))
@@ -141,7 +141,7 @@ pub(crate) async fn sealed(context: &LaneContext, rights: Rights<'_>) -> Result<
     }
 }
 
-fn unsealed(why: JournalUnavailable) -> Fault {
+fn unsealed(why: Unavailable) -> Fault {
     let text = format!("the journal could not be sealed: {}; try again", why.label());
     Fault::new(FaultKind::RecordFailed, Stage::Record, text).retry_after(TRY_AGAIN)
 }
@@ -207,7 +207,7 @@ async fn keep(context: &LaneContext, entries: Vec<Box<JournalRecord>>) -> Result
     })
 }
 
-fn unkept(why: JournalUnavailable) -> Fault {
+fn unkept(why: Unavailable) -> Fault {
     let text = format!("it could not be recorded: {}; try again", why.label());
     Fault::new(FaultKind::RecordFailed, Stage::Record, text).retry_after(TRY_AGAIN)
 }
@@ -225,7 +225,7 @@ pub(crate) fn facts(shared: &Shared) -> Result<JournalFacts, Fault> {
         Fault::new(FaultKind::RecordFailed, Stage::Record, format!("the checkpoints cannot be read: {error}"))
     })?;
     Ok(JournalFacts {
-        unavailable: counts.available.map(JournalUnavailable::label),
+        unavailable: counts.available.map(Unavailable::label),
         records: counts.records.iter().copied().collect(),
         bytes: counts.bytes,
         gap_decisions: counts.gap_decisions.iter().map(|(why, count)| (why.label(), *count)).collect(),

@@ -157,7 +157,7 @@ fn fault(error: LegalError) -> Fault {
         }
         LegalError::Held(_) | LegalError::InForce(_) => FaultKind::Held,
         LegalError::Annotation(_) => FaultKind::MalformedRequest,
-        LegalError::Journal(JournalError::JournalUnavailable(why)) => {
+        LegalError::Journal(JournalError::Unavailable(why)) => {
             return unrecorded(&format!("it could not be recorded: {}; try again", why.label()));
         }
         // Paths of the server are for its own log.

@@ -50,7 +50,7 @@ fn fill(entry: &mut JournalRecord, number: u64, sync: bool) {
     entry.subject.extend_from_slice(format!("subject {}", number % 5).as_bytes());
 }
 
-fn offer(lane: &dyn LaneRecorder, number: u64, sync: bool) -> Result<Ticket, JournalUnavailable> {
+fn offer(lane: &dyn LaneRecorder, number: u64, sync: bool) -> Result<Ticket, Unavailable> {
     lane.reserve(1)?;
     let mut entry = lane.blank();
     fill(&mut entry, number, sync);
@@ -66,7 +66,7 @@ impl Wake for Unpark {
     }
 }
 
-fn kept(lane: &dyn LaneRecorder, ticket: Ticket) -> Result<(), JournalUnavailable> {
+fn kept(lane: &dyn LaneRecorder, ticket: Ticket) -> Result<(), Unavailable> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let begun = Instant::now();
     loop {
@@ -187,7 +187,7 @@ fn what_was_offered_is_in_the_log_in_order_after_the_journal_is_closed() {
     let counts = journal.counts();
     assert_eq!((counts.of("decision"), counts.unsynced_records, counts.unsynced_ns), (5000, 0, 0));
     assert!(headers(folder.path()).len() > 2, "a segment of one MiB does not hold them");
-    assert_eq!(offer(&*lane, 0, false), Err(JournalUnavailable::Closed));
+    assert_eq!(offer(&*lane, 0, false), Err(Unavailable::Closed));
 }
 
 #[test]
@@ -211,10 +211,7 @@ fn a_thread_that_appends_gets_the_number_of_its_record() {
     assert_eq!(journal.append(entry()).unwrap(), 1);
     assert_eq!(journal.append(entry()).unwrap(), 2);
     journal.close();
-    assert!(matches!(
-        journal.append(entry()),
-        Err(JournalError::JournalUnavailable(JournalUnavailable::Closed))
-    ));
+    assert!(matches!(journal.append(entry()), Err(JournalError::Unavailable(Unavailable::Closed))));
 }
 
 #[test]

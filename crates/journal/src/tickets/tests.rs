@@ -25,7 +25,7 @@ impl Waits {
         Waits { ticket, woken: Arc::default() }
     }
 
-    fn poll(&self, tickets: &Tickets) -> Poll<Result<(), JournalUnavailable>> {
+    fn poll(&self, tickets: &Tickets) -> Poll<Result<(), Unavailable>> {
         let waker = Waker::from(Arc::clone(&self.woken));
         tickets.poll(self.ticket, &mut Context::from_waker(&waker))
     }
@@ -90,21 +90,21 @@ fn entries_that_nobody_waits_for_and_that_are_lost_are_counted_once() {
         assert_eq!(tickets.orphan(ticket), Ok(()));
     }
     assert_eq!(
-        tickets.lose(4, JournalUnavailable::Full),
+        tickets.lose(4, Unavailable::Full),
         2,
         "those that were not kept before, nor are on their way"
     );
-    assert_eq!(tickets.lose(4, JournalUnavailable::Full), 0);
-    assert_eq!(tickets.orphan(4), Err(JournalUnavailable::Full), "whoever leaves later counts it himself");
+    assert_eq!(tickets.lose(4, Unavailable::Full), 0);
+    assert_eq!(tickets.orphan(4), Err(Unavailable::Full), "whoever leaves later counts it himself");
     tickets.keep(5);
-    assert_eq!(tickets.lose(6, JournalUnavailable::Full), 0);
+    assert_eq!(tickets.lose(6, Unavailable::Full), 0);
     assert!(tickets.losses().orphans.is_empty());
 }
 
 #[test]
 fn after_a_loss_those_that_are_kept_take_no_lock() {
     let tickets = Tickets::default();
-    assert_eq!(tickets.lose(1, JournalUnavailable::Full), 0);
+    assert_eq!(tickets.lose(1, Unavailable::Full), 0);
     tickets.keep(2);
     let _held = tickets.losses();
     assert_eq!(tickets.state(2), Some(Ok(())));
@@ -117,7 +117,7 @@ proptest! {
         let tickets = Tickets::default();
         let mut offered = 0;
         let mut waits: Vec<Waits> = Vec::new();
-        let mut losses: Vec<Result<(), JournalUnavailable>> = Vec::new();
+        let mut losses: Vec<Result<(), Unavailable>> = Vec::new();
         for (step, count) in steps {
             match step {
                 0 => {
@@ -128,7 +128,7 @@ proptest! {
                 }
                 1 | 2 => {
                     let last = (losses.len() as u64 + count).min(offered);
-                    let fate = if step == 1 { Ok(()) } else { Err(JournalUnavailable::Broken) };
+                    let fate = if step == 1 { Ok(()) } else { Err(Unavailable::Broken) };
                     match fate {
                         Ok(()) => tickets.keep(last),
                         Err(why) => prop_assert_eq!(tickets.lose(last, why), 0),

@@ -12,7 +12,7 @@ use crate::payload::PayloadError;
 use crate::ring::RING_RECORDS;
 use crate::shared::nanoseconds;
 use crate::writer::segment::Segment;
-use flyball_core::{JournalRecord, JournalUnavailable};
+use flyball_core::{JournalRecord, Unavailable};
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -23,32 +23,32 @@ const MARGIN_BYTES_MAX: u64 = 16 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Fault {
     /// The file can no longer be written, and there is no other.
-    pub(super) given_up: Option<JournalUnavailable>,
+    pub(super) given_up: Option<Unavailable>,
     /// There is no next segment.
-    pub(super) rotation: Option<JournalUnavailable>,
+    pub(super) rotation: Option<Unavailable>,
     /// Keys or blobs cannot be written.
-    side_files: Option<JournalUnavailable>,
+    side_files: Option<Unavailable>,
     /// And never will be.
     side_files_ended: bool,
     retry_ns: u64,
     /// When the directory was last checked.
     pub(super) looked_ns: u64,
     loud_ns: u64,
-    told: Option<JournalUnavailable>,
+    told: Option<Unavailable>,
 }
 
 impl Fault {
-    pub(super) fn state(&self, segment: &Segment, next: bool) -> Option<JournalUnavailable> {
+    pub(super) fn state(&self, segment: &Segment, next: bool) -> Option<Unavailable> {
         let margin = (segment.capacity / 4).min(MARGIN_BYTES_MAX) + GAP_ROOM_BYTES;
         let cramped = !next && segment.room() < margin;
         self.given_up.or(self.side_files).or(self.rotation.filter(|_| cramped))
     }
 }
 
-pub(super) fn why(error: &io::Error) -> JournalUnavailable {
+pub(super) fn why(error: &io::Error) -> Unavailable {
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => JournalUnavailable::Full,
-        _ => JournalUnavailable::Broken,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Unavailable::Full,
+        _ => Unavailable::Broken,
     }
 }
 
@@ -115,7 +115,7 @@ impl Writer {
     }
 
     /// Drops all records that are not on disk.
-    pub(super) fn give_up(&mut self, why: JournalUnavailable) {
+    pub(super) fn give_up(&mut self, why: Unavailable) {
         self.fault.given_up = Some(why);
         self.retry_later();
         self.lose_group(why);
@@ -132,7 +132,7 @@ impl Writer {
         }
     }
 
-    fn lose_group(&mut self, why: JournalUnavailable) {
+    fn lose_group(&mut self, why: Unavailable) {
         self.segment.forget();
         if self.group.answered > 0 {
             self.shared.miss(self.group.answered, why);
@@ -153,7 +153,7 @@ impl Writer {
     }
 
     /// Drops one record; the lane's earlier records are still written.
-    pub(super) fn lose_one(&mut self, lane: usize, record: &JournalRecord, why: JournalUnavailable) {
+    pub(super) fn lose_one(&mut self, lane: usize, record: &JournalRecord, why: Unavailable) {
         self.commit();
         self.taken[lane] += 1;
         self.shared.lose(record, why);
@@ -163,14 +163,14 @@ impl Writer {
     }
 
     /// Notes that a key or blob could not be written, or that a record is too long.
-    pub(super) fn note_side_fault(&mut self, error: &PayloadError) -> JournalUnavailable {
+    pub(super) fn note_side_fault(&mut self, error: &PayloadError) -> Unavailable {
         if self.should_log() {
             tracing::error!(%error, "cannot store a record");
         }
         let why = match error {
             PayloadError::Keys(KeyError::Io { cause, .. })
             | PayloadError::Blobs(BlobError::Io { cause, .. }) => why(cause),
-            _ => JournalUnavailable::Broken,
+            _ => Unavailable::Broken,
         };
         self.fault.side_files_ended |= matches!(error, PayloadError::Keys(KeyError::TooMany(_)));
         if !matches!(error, PayloadError::Long(_)) {
@@ -199,7 +199,7 @@ impl Writer {
         if !self.retry_due() {
             return;
         }
-        if self.fault.given_up == Some(JournalUnavailable::Gone) && !self.in_place() {
+        if self.fault.given_up == Some(Unavailable::Gone) && !self.in_place() {
             self.retry_later();
             return;
         }
@@ -224,7 +224,7 @@ impl Writer {
     /// Detects a full disk before a new subject's key finds no space.
     pub(super) fn prepare_keys(&mut self) {
         if self.fault.side_files.is_none()
-            && self.fault.given_up != Some(JournalUnavailable::Gone)
+            && self.fault.given_up != Some(Unavailable::Gone)
             && let Err(error) = self.side_files.keys.make_room(self.subjects_ahead())
         {
             self.note_side_fault(&error.into());

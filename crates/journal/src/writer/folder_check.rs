@@ -4,7 +4,7 @@
 
 use super::Writer;
 use crate::shared::nanoseconds;
-use flyball_core::JournalUnavailable;
+use flyball_core::Unavailable;
 use rustix::fs::{fstat, stat};
 use std::fs::File;
 use std::path::Path;
@@ -19,7 +19,7 @@ impl Writer {
         let now = self.shared.now_ns();
         if now.saturating_sub(self.fault.looked_ns) >= nanoseconds(EVERY) {
             self.fault.looked_ns = now;
-            if self.fault.given_up != Some(JournalUnavailable::Gone) && !self.in_place() {
+            if self.fault.given_up != Some(Unavailable::Gone) && !self.in_place() {
                 self.leave();
             }
         }
@@ -37,7 +37,7 @@ impl Writer {
             folder = %self.folder.path().display(),
             "the journal's folder was deleted, moved or replaced; move it back, or restart the server to begin a new journal"
         );
-        self.give_up(JournalUnavailable::Gone);
+        self.give_up(Unavailable::Gone);
     }
 }
 

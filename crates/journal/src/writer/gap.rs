@@ -8,7 +8,7 @@ use crate::counts::InternalKind;
 use crate::format::Hash;
 use crate::payload;
 use crate::shared::{Missed, nanoseconds};
-use flyball_core::{JournalUnavailable, RecordKind};
+use flyball_core::{RecordKind, Unavailable};
 use std::time::Duration;
 
 /// Misses closer together than this share one gap.
@@ -41,8 +41,8 @@ impl Gap {
 
     fn write(&self, open: bool, signature: Option<&[u8]>, out: &mut Vec<u8>) {
         let Missed { by_why, others, first_unix_ns, last_unix_ns } = &self.missed;
-        let reasons: Vec<JournalUnavailable> =
-            JournalUnavailable::ALL.into_iter().filter(|why| by_why[why.index()] > 0).collect();
+        let reasons: Vec<Unavailable> =
+            Unavailable::ALL.into_iter().filter(|why| by_why[why.index()] > 0).collect();
         let lost: Vec<RecordKind> =
             RecordKind::ALL.into_iter().filter(|kind| others[*kind as usize] > 0).collect();
         let pairs = 5 + u64::from(!lost.is_empty()) + u64::from(signature.is_some());
@@ -101,7 +101,7 @@ impl Writer {
         }
     }
 
-    fn add_gap(&mut self, gap: &Gap, open: bool) -> Result<(), JournalUnavailable> {
+    fn add_gap(&mut self, gap: &Gap, open: bool) -> Result<(), Unavailable> {
         let payload = |writer: &Writer| {
             gap.payload(open, &writer.segment.reach.last, |bytes| {
                 writer.node.key.sign(bytes).as_ref().to_vec()

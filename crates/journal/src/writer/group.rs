@@ -4,10 +4,10 @@
 
 use crate::counts::KINDS;
 use crate::format::Frame;
-use flyball_core::{JournalRecord, JournalUnavailable, RecordKind, Served};
+use flyball_core::{JournalRecord, RecordKind, Served, Unavailable};
 use std::sync::mpsc::SyncSender;
 
-pub(super) type Reply = SyncSender<Result<u64, JournalUnavailable>>;
+pub(super) type Reply = SyncSender<Result<u64, Unavailable>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Group {

@@ -10,7 +10,7 @@ use crate::folder::Folder;
 use crate::format::{Hash, Header, StartReason};
 use crate::merkle::leaf_of_segment;
 use crate::shared::nanoseconds;
-use flyball_core::JournalUnavailable;
+use flyball_core::Unavailable;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -107,7 +107,7 @@ impl Writer {
 
     pub(super) fn prepare_next(&mut self) {
         if self.next.is_some()
-            || self.fault.given_up == Some(JournalUnavailable::Gone)
+            || self.fault.given_up == Some(Unavailable::Gone)
             || (self.fault.rotation.is_some() && !self.retry_due())
         {
             return;
@@ -140,7 +140,7 @@ impl Writer {
     /// Removes the prepared file. An open segment without spare space marks a clean close.
     pub(super) fn cut_last(&mut self) {
         self.next = None;
-        if self.fault.given_up == Some(JournalUnavailable::Gone) {
+        if self.fault.given_up == Some(Unavailable::Gone) {
             return;
         }
         if let Err(error) = self.disk.remove(&self.folder.next())

@@ -3,7 +3,7 @@
 use super::fault::why;
 use super::{ROUND_RECORDS, Writer};
 use crate::ring::RING_RECORDS;
-use flyball_core::JournalUnavailable;
+use flyball_core::Unavailable;
 use std::fmt;
 
 /// How far the log is sealed.
@@ -16,16 +16,14 @@ pub struct Sealed {
 }
 
 /// The callback on the writer's thread, which must not block.
-pub(crate) struct SealCallback(Box<dyn FnOnce(Result<Sealed, JournalUnavailable>) + Send>);
+pub(crate) struct SealCallback(Box<dyn FnOnce(Result<Sealed, Unavailable>) + Send>);
 
 impl SealCallback {
-    pub(crate) fn new(
-        then: impl FnOnce(Result<Sealed, JournalUnavailable>) + Send + 'static,
-    ) -> SealCallback {
+    pub(crate) fn new(then: impl FnOnce(Result<Sealed, Unavailable>) + Send + 'static) -> SealCallback {
         SealCallback(Box::new(then))
     }
 
-    pub(crate) fn tell(self, sealed: Result<Sealed, JournalUnavailable>) {
+    pub(crate) fn tell(self, sealed: Result<Sealed, Unavailable>) {
         (self.0)(sealed);
     }
 }
@@ -37,7 +35,7 @@ impl fmt::Debug for SealCallback {
 }
 
 impl Writer {
-    pub(super) fn seal(&mut self) -> Result<Sealed, JournalUnavailable> {
+    pub(super) fn seal(&mut self) -> Result<Sealed, Unavailable> {
         // Includes what a lane offered before the request, up to one ring: lanes do not stop.
         for _ in 0..RING_RECORDS.div_ceil(ROUND_RECORDS) {
             if self.take_rings() < ROUND_RECORDS {
@@ -51,7 +49,7 @@ impl Writer {
             }
         }
         if !self.segment.is_empty() || self.fault.given_up.is_some() {
-            return Err(self.fault.given_up.or(self.fault.rotation).unwrap_or(JournalUnavailable::Broken));
+            return Err(self.fault.given_up.or(self.fault.rotation).unwrap_or(Unavailable::Broken));
         }
         self.checkpoints.due = false;
         let checkpoint = self.write_checkpoint().map_err(|error| {

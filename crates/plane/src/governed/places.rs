@@ -3,9 +3,7 @@
 
 use super::entry;
 use crate::{Decision, Lane};
-use flyball_core::{
-    DecisionId, DecisionRecord, JournalRecord, JournalUnavailable, LaneRecorder, Sink, Ticket,
-};
+use flyball_core::{DecisionId, DecisionRecord, JournalRecord, LaneRecorder, Sink, Ticket, Unavailable};
 use std::future::poll_fn;
 use std::time::Duration;
 
@@ -23,14 +21,14 @@ pub(crate) struct Offered {
     /// What is waited for, where it is.
     ticket: Option<Ticket>,
     /// Whether it is on the disk, or why it will not be, once that is known.
-    pub(super) kept: Option<Result<(), JournalUnavailable>>,
+    pub(super) kept: Option<Result<(), Unavailable>>,
 }
 
 pub(crate) struct Places<'a, S: Sink> {
     lane: &'a Lane<S>,
     decision: &'a Decision<S::Model>,
     held: usize,
-    unkept: Option<JournalUnavailable>,
+    unkept: Option<Unavailable>,
     /// Decisions that are on their way to the log, and of which nobody has been told.
     offered: Untold,
     counted: bool,
@@ -47,12 +45,12 @@ impl<'a, S: Sink> Places<'a, S> {
     }
 
     /// Why the last attempt to hold some failed.
-    pub(super) fn unkept(&self) -> Option<JournalUnavailable> {
+    pub(super) fn unkept(&self) -> Option<Unavailable> {
         self.unkept
     }
 
     /// Holds so many in all.
-    pub(super) fn hold(&mut self, places: usize) -> Result<(), JournalUnavailable> {
+    pub(super) fn hold(&mut self, places: usize) -> Result<(), Unavailable> {
         let more = places.saturating_sub(self.held);
         if more == 0 {
             // They are held already, whatever is the matter now.

@@ -8,9 +8,7 @@ use super::remedy::{remedied, remedy, shed};
 use super::work::{Line, State};
 use crate::stages::reasons::of_rules;
 use crate::walk::Walk;
-use flyball_core::{
-    DecisionRecord, Decisions, Fault, FaultKind, JournalUnavailable, LaneRecorder, Sink, Stage,
-};
+use flyball_core::{DecisionRecord, Decisions, Fault, FaultKind, LaneRecorder, Sink, Stage, Unavailable};
 use flyball_decision::{Durability, Remedy, WhenUnavailable};
 use std::time::Duration;
 
@@ -20,7 +18,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Why records that were offered are not known to be on the disk.
 enum Lost {
     /// They will not be.
-    JournalUnavailable(JournalUnavailable),
+    Unavailable(Unavailable),
     /// Some may yet be.
     Late,
 }
@@ -99,7 +97,7 @@ impl<S: Sink> Case<'_, S> {
     }
 
     /// So many are answered without a record.
-    fn missed(&self, recorder: &dyn LaneRecorder, why: JournalUnavailable) {
+    fn missed(&self, recorder: &dyn LaneRecorder, why: Unavailable) {
         let decisions = self.work.lines.iter().filter(|line| unrecorded(line)).count();
         if decisions > 0 {
             recorder.missed(decisions, why);
@@ -122,7 +120,7 @@ impl<S: Sink> Case<'_, S> {
         let remedy = program.remedies.record_error;
         let lost = self.let_go();
         let fault = fault(Stage::Record, lost.why());
-        let again = remedy == Remedy::Retry && matches!(lost, Lost::JournalUnavailable(_));
+        let again = remedy == Remedy::Retry && matches!(lost, Lost::Unavailable(_));
         if !(again && self.offer_again(recorder, &fault, walk).await) {
             self.judge_again(remedy, &fault);
             self.missed(recorder, lost.why());
@@ -155,7 +153,7 @@ impl<S: Sink> Case<'_, S> {
         }
         self.places.give_up(&late);
         let why = lost.first().and_then(|offered| offered.kept?.err());
-        why.filter(|_| late.is_empty()).map_or(Lost::Late, Lost::JournalUnavailable)
+        why.filter(|_| late.is_empty()).map_or(Lost::Late, Lost::Unavailable)
     }
 
     /// Does for each decision that has no record what was declared for that.
@@ -184,15 +182,15 @@ impl<S: Sink> Case<'_, S> {
 }
 
 impl Lost {
-    fn why(&self) -> JournalUnavailable {
+    fn why(&self) -> Unavailable {
         match self {
-            Lost::JournalUnavailable(why) => *why,
-            Lost::Late => JournalUnavailable::Behind,
+            Lost::Unavailable(why) => *why,
+            Lost::Late => Unavailable::Behind,
         }
     }
 }
 
-pub(super) fn fault(stage: Stage, why: JournalUnavailable) -> Fault {
+pub(super) fn fault(stage: Stage, why: Unavailable) -> Fault {
     let text = format!("the decision cannot be recorded, the journal is {}; try again shortly", why.label());
     Fault::new(FaultKind::RecordFailed, stage, text).retry_after(PAUSE)
 }

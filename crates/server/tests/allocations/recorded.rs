@@ -6,8 +6,8 @@ use bytes::Bytes;
 use flyball_core::WallClock;
 use flyball_core::snapshot::Bundle;
 use flyball_core::{
-    Clock, Digest, JournalRecord, JournalUnavailable, LaneRecorder, Protocol, RecordKind, Recorder,
-    Registered, RequestLimits, Served, Ticket,
+    Clock, Digest, JournalRecord, LaneRecorder, Protocol, RecordKind, Recorder, Registered, RequestLimits,
+    Served, Ticket, Unavailable,
 };
 use flyball_engine::{MemoryBudget, ModelHosts, Runtime, beside_executable};
 use flyball_plane::{
@@ -153,7 +153,7 @@ struct LaneBook {
 }
 
 impl LaneRecorder for LaneBook {
-    fn reserve(&self, _entries: usize) -> Result<(), JournalUnavailable> {
+    fn reserve(&self, _entries: usize) -> Result<(), Unavailable> {
         Ok(())
     }
 
@@ -171,15 +171,11 @@ impl LaneRecorder for LaneBook {
         Ticket(0)
     }
 
-    fn poll_durable(
-        &self,
-        _ticket: Ticket,
-        _context: &mut Context<'_>,
-    ) -> Poll<Result<(), JournalUnavailable>> {
+    fn poll_durable(&self, _ticket: Ticket, _context: &mut Context<'_>) -> Poll<Result<(), Unavailable>> {
         Poll::Ready(Ok(()))
     }
 
     fn orphan(&self, _ticket: Ticket) {}
 
-    fn missed(&self, _decisions: usize, _why: JournalUnavailable) {}
+    fn missed(&self, _decisions: usize, _why: Unavailable) {}
 }

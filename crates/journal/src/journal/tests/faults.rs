@@ -174,12 +174,12 @@ fn without_room_for_the_next_segment_records_are_refused_while_the_open_one_stil
     disk.plan(Some(Plan::Every { calls: 1, failing: Failing::NoNewFile }));
     let mut number = 0;
     let begun = Instant::now();
-    while journal.counts().available != Some(JournalUnavailable::Full) {
+    while journal.counts().available != Some(Unavailable::Full) {
         assert!(begun.elapsed() < STUCK);
         number += 4;
         story.decide(&*lane, number);
     }
-    assert_eq!(lane.reserve(1), Err(JournalUnavailable::Full));
+    assert_eq!(lane.reserve(1), Err(Unavailable::Full));
     assert!(story.acknowledged.len() as u64 >= number / 4 - 1, "one was refused before the journal was full");
     for number in (1..40).filter(|number| number % 4 != 0) {
         story.decide(&*lane, number);
@@ -256,7 +256,7 @@ fn a_disk_that_does_not_answer_bounds_what_can_be_lost() {
     let held = disk.1.lock().unwrap();
     let begun = Instant::now();
     let mut number = 1;
-    while lane.reserve(1) != Err(JournalUnavailable::Behind) {
+    while lane.reserve(1) != Err(Unavailable::Behind) {
         lane.release(1);
         assert!(begun.elapsed() < STUCK, "everything is taken");
         story.decide(&*lane, number);
@@ -267,7 +267,7 @@ fn a_disk_that_does_not_answer_bounds_what_can_be_lost() {
         assert!(begun.elapsed() < STUCK);
         thread::yield_now();
     }
-    assert_eq!(lane.reserve(1), Err(JournalUnavailable::Behind));
+    assert_eq!(lane.reserve(1), Err(Unavailable::Behind));
     assert!(journal.counts().unsynced_records > 0);
     drop(held);
     story.until_kept(&*lane, 400_000);

@@ -79,7 +79,7 @@ fn whoever_asks_for_a_seal_has_all_that_was_recorded_before_under_a_checkpoint()
         assert_eq!(journal.seal().unwrap().segment, round + 1);
     }
     journal.close();
-    assert!(matches!(journal.seal(), Err(JournalError::JournalUnavailable(JournalUnavailable::Closed))));
+    assert!(matches!(journal.seal(), Err(JournalError::Unavailable(Unavailable::Closed))));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn without_room_for_another_segment_a_seal_is_refused_and_the_records_stay() {
     // The next segment may have been prepared before.
     let _ = journal.seal();
     story.decide(&*lane, 12);
-    assert!(matches!(journal.seal(), Err(JournalError::JournalUnavailable(JournalUnavailable::Full))));
+    assert!(matches!(journal.seal(), Err(JournalError::Unavailable(Unavailable::Full))));
     disk.plan(None);
     let begun = Instant::now();
     while journal.seal().is_err() {

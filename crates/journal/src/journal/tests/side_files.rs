@@ -227,7 +227,7 @@ fn without_room_for_keys_to_come_records_are_refused_before_one_is_lost() {
     disk.plan(Some(Plan::Every { calls: 1, failing: Failing::NoRoomAhead }));
     let journal = opened_on(&disk, folder.path()).unwrap();
     let lane = journal.lane(0);
-    until("it is not known that there is no room", || lane.reserve(0) == Err(JournalUnavailable::Full));
+    until("it is not known that there is no room", || lane.reserve(0) == Err(Unavailable::Full));
     disk.plan(None);
     Story::default().until_kept(&*lane, 400);
     journal.close();
@@ -258,10 +258,10 @@ fn while_long_inputs_cannot_be_written_the_journal_does_not_say_that_it_keeps_re
     story.until_kept(&*lane, 4);
     disk.plan(Some(Plan::Every { calls: 1, failing: Failing::SideFilesFull }));
     story.decide(&*lane, 8);
-    until("it is not known that nothing can be kept", || lane.reserve(0) == Err(JournalUnavailable::Full));
+    until("it is not known that nothing can be kept", || lane.reserve(0) == Err(Unavailable::Full));
     let failed = disk.failed();
     until("nothing is tried again", || {
-        assert_eq!(lane.reserve(0), Err(JournalUnavailable::Full));
+        assert_eq!(lane.reserve(0), Err(Unavailable::Full));
         disk.failed() > failed + 3
     });
     disk.plan(None);
@@ -285,12 +285,12 @@ fn with_as_many_subjects_as_there_may_be_nothing_more_is_kept() {
             lane.offer(entry);
             offered += 1;
         }
-        refused == Err(JournalUnavailable::Broken)
+        refused == Err(Unavailable::Broken)
     });
     // Longer than the retry interval.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_millis(100) {
-        assert_eq!(lane.reserve(1), Err(JournalUnavailable::Broken));
+        assert_eq!(lane.reserve(1), Err(Unavailable::Broken));
         thread::yield_now();
     }
     journal.close();

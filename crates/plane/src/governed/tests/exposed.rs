@@ -9,7 +9,7 @@ use crate::testing::Made;
 use crate::walk::Walk;
 use crate::{exposed, ready, route};
 use flyball_core::{
-    Access, Fault, FaultKind, Granted, JournalUnavailable, ModelRef, Protocol, RecordKind, Stage, Verb,
+    Access, Fault, FaultKind, Granted, ModelRef, Protocol, RecordKind, Stage, Unavailable, Verb,
 };
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -96,7 +96,7 @@ fn tensors_are_recorded_or_refused_and_a_place_that_is_not_used_is_given_back() 
     assert_eq!((told.len(), &told[0]["decision"], &told[0]["protocol"]), (1, &json!("d"), &json!("http")));
     drop(TensorRecord::hold(&world.lane, found().beside).unwrap());
     assert_eq!((book.held(), book.offered()), (0, 1));
-    book.state().refusals.push_back(JournalUnavailable::Full);
+    book.state().refusals.push_back(Unavailable::Full);
     assert_eq!(kind(TensorRecord::hold(&world.lane, found().beside)), Some(FaultKind::RecordFailed));
 }
 

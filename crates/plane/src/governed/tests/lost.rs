@@ -4,36 +4,34 @@
 use super::recorded::{add_up, ids, sync, world, x};
 use super::recorder::Book;
 use super::world::{World, decided, many};
-use flyball_core::{
-    Decisions, Fault, FaultKind, JournalUnavailable, RecordKind, Remedy, RowOutcome, Stage, Ticket,
-};
+use flyball_core::{Decisions, Fault, FaultKind, RecordKind, Remedy, RowOutcome, Stage, Ticket, Unavailable};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 #[test]
 fn a_record_that_is_lost_on_its_way_is_refused_or_is_another_decision() {
     let (refusing, book) = sync(json!("error"));
-    book.state().commits.push_back(Some(JournalUnavailable::Broken));
+    book.state().commits.push_back(Some(Unavailable::Broken));
     let fault = refusing.ask(x(1)).unwrap_err();
     assert_eq!((fault.kind, fault.stage), (FaultKind::RecordFailed, Stage::Record));
     assert_eq!(refusing.lane.sink.1.borrow().decided[0].outcome, None);
     assert_eq!((book.held(), book.missed().len()), (0, 0));
 
     let (reviewing, book) = sync(json!({"outcome": "review"}));
-    book.state().commits.push_back(Some(JournalUnavailable::Broken));
+    book.state().commits.push_back(Some(Unavailable::Broken));
     let row = decided(&reviewing.ask(x(1)), 0);
     assert_eq!((&*row.outcome, row.score, row.remedy.unwrap().stage), ("review", None, Stage::Record));
     assert_ne!(json!(row.id.to_string()), book.of(RecordKind::Decision)[0]["id"]);
-    assert_eq!(book.missed(), [(1, JournalUnavailable::Broken)]);
+    assert_eq!(book.missed(), [(1, Unavailable::Broken)]);
     assert_eq!(reviewing.lane.sink.1.borrow().decided.len(), 1, "counted once");
 
     let (stumbling, book) = sync(json!("retry"));
-    book.state().commits.push_back(Some(JournalUnavailable::Broken));
+    book.state().commits.push_back(Some(Unavailable::Broken));
     let row = decided(&stumbling.ask(x(1)), 0);
     assert_eq!((row.score, row.remedy.unwrap().remedy), (Some(1.0), Remedy::Retry));
     let again = &book.of(RecordKind::Decision)[1];
     assert_eq!((&again["id"], &again["remedy"][2]), (&json!(row.id.to_string()), &json!("retry")));
-    book.state().commits.extend([Some(JournalUnavailable::Broken); 2]);
+    book.state().commits.extend([Some(Unavailable::Broken); 2]);
     assert_eq!(stumbling.ask(x(1)).unwrap_err().kind, FaultKind::RecordFailed);
     add_up(&stumbling, &book);
 }
@@ -41,7 +39,7 @@ fn a_record_that_is_lost_on_its_way_is_refused_or_is_another_decision() {
 /// Three rows are decided, and the record of only one comes to the disk.
 fn partly(remedy: Json, record: Json, kept: usize) -> (World, Book, Result<Decisions, Fault>) {
     let (world, book) = world(remedy, record);
-    let fate = |row| (row != kept).then_some(JournalUnavailable::Full);
+    let fate = |row| (row != kept).then_some(Unavailable::Full);
     book.state().commits.extend((0..3).map(fate));
     let answer = world.ask(many((1..4).map(|x| json!({"x": x})).collect()));
     add_up(&world, &book);
@@ -115,14 +113,14 @@ fn who_serves_unlogged_on_a_disk_that_never_answers_leaves_it_to_the_journal_to_
 #[derive(Clone, Debug)]
 struct Step {
     rows: Vec<i64>,
-    refused: Option<JournalUnavailable>,
+    refused: Option<Unavailable>,
     /// Of records, as they are offered.
-    lost: Vec<Option<JournalUnavailable>>,
+    lost: Vec<Option<Unavailable>>,
     hangs_up: bool,
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let why = || prop::option::weighted(0.3, prop::sample::select(&JournalUnavailable::ALL[..]));
+    let why = || prop::option::weighted(0.3, prop::sample::select(&Unavailable::ALL[..]));
     let rows = prop::collection::vec(prop_oneof![0..20_i64, Just(99), Just(300)], 1..6);
     let lost = prop::collection::vec(why(), 0..8);
     (rows, why(), lost, prop::bool::weighted(0.2)).prop_map(|(rows, refused, lost, hangs_up)| Step {

@@ -4,7 +4,7 @@
 use super::recorder::Book;
 use super::world::{Asked, Mood, World, decided, document, many, model, one, variant};
 use crate::testing::Made;
-use flyball_core::{Decisions, Fault, FaultKind, JournalUnavailable, RecordKind, Remedy, RowOutcome, Stage};
+use flyball_core::{Decisions, Fault, FaultKind, RecordKind, Remedy, RowOutcome, Stage, Unavailable};
 use serde_json::{Value as Json, json};
 
 fn with(edit: impl FnOnce(&mut Json)) -> (World, Book) {
@@ -96,7 +96,7 @@ fn a_record_says_with_how_many_others_its_row_was_run_and_where_among_them() {
 #[test]
 fn without_a_place_nothing_is_computed() {
     let (world, book) = buffered(json!("error"));
-    book.state().refusals.extend([JournalUnavailable::Full, JournalUnavailable::Behind]);
+    book.state().refusals.extend([Unavailable::Full, Unavailable::Behind]);
     let fault = world.ask(x(1).keyed("key")).unwrap_err();
     assert_eq!((fault.kind, fault.stage), (FaultKind::RecordFailed, Stage::Admit));
     assert!(fault.retry_after.is_some() && fault.text.contains("full"), "{fault:?}");
@@ -114,14 +114,14 @@ fn what_is_declared_for_no_record_is_answered_and_stands_in_a_gap() {
         [(json!({"outcome": "review"}), "review", vec![]), (json!("rules"), "reject", vec!["R7"])]
     {
         let (world, book) = buffered(remedy);
-        book.state().refusals.push_back(JournalUnavailable::Broken);
+        book.state().refusals.push_back(Unavailable::Broken);
         let row = decided(&world.ask(x(7)), 0);
         assert_eq!(
             (&*row.outcome, row.score, row.remedy.unwrap().cause),
             (outcome, None, FaultKind::RecordFailed)
         );
         assert_eq!(row.reasons.iter().map(|reason| &*reason.code).collect::<Vec<_>>(), reasons);
-        assert_eq!(book.missed(), [(1, JournalUnavailable::Broken)]);
+        assert_eq!(book.missed(), [(1, Unavailable::Broken)]);
         assert_eq!(world.puppets[0].runs(), 0);
         add_up(&world, &book);
     }
@@ -130,11 +130,11 @@ fn what_is_declared_for_no_record_is_answered_and_stands_in_a_gap() {
 #[test]
 fn a_retry_asks_for_a_place_once_more_and_not_a_third_time() {
     let (world, book) = buffered(json!("retry"));
-    book.state().refusals.push_back(JournalUnavailable::Behind);
+    book.state().refusals.push_back(Unavailable::Behind);
     let row = decided(&world.ask(x(1)), 0);
     assert_eq!((row.score, row.remedy.unwrap().remedy), (Some(1.0), Remedy::Retry));
     assert_eq!(book.of(RecordKind::Decision)[0]["remedy"], json!(["record_failed", "admit", "retry"]));
-    book.state().refusals.extend([JournalUnavailable::Behind; 2]);
+    book.state().refusals.extend([Unavailable::Behind; 2]);
     assert_eq!(world.ask(x(1)).unwrap_err().kind, FaultKind::RecordFailed);
     assert_eq!(world.puppets[0].runs(), 1);
     add_up(&world, &book);
@@ -145,11 +145,11 @@ fn who_serves_unlogged_decides_as_ever_and_says_how_often() {
     for durability in ["buffered", "sync"] {
         let record = json!({"durability": durability, "when_unavailable": "serve_unlogged"});
         let (world, book) = world(json!("error"), record);
-        book.state().refusals.push_back(JournalUnavailable::Full);
+        book.state().refusals.push_back(Unavailable::Full);
         let answer = world.ask(many(vec![json!({"x": 1}), json!({"x": 300}), json!({"x": 2})]));
         assert_eq!((decided(&answer, 0).score, decided(&answer, 2).remedy), (Some(1.0), None));
-        assert_eq!(book.missed(), [(2, JournalUnavailable::Full)]);
-        book.state().commits.push_back(Some(JournalUnavailable::Broken));
+        assert_eq!(book.missed(), [(2, Unavailable::Full)]);
+        book.state().commits.push_back(Some(Unavailable::Broken));
         decided(&world.ask(x(1)), 0);
         assert_eq!(book.missed().len(), if durability == "sync" { 2 } else { 1 });
         decided(&world.ask(x(1)), 0);
@@ -179,7 +179,7 @@ fn places_that_are_held_are_used_whatever_is_the_matter_with_the_journal_since()
     world.hang_up(x(1), || {
         let offered = book.offered() == 1;
         if offered {
-            book.state().refusals.push_back(JournalUnavailable::Full);
+            book.state().refusals.push_back(Unavailable::Full);
         }
         offered
     });
@@ -251,7 +251,7 @@ fn every_way_to_a_decision_has_its_name() {
         document["policy"]["kill_switch"] = json!({"outcome": "reject", "reason": "STOP"});
     });
     assert_eq!(way(&killed), (json!("kill_switch"), Json::Null, 0));
-    killed.1.state().refusals.push_back(JournalUnavailable::Full);
+    killed.1.state().refusals.push_back(Unavailable::Full);
     assert!(killed.0.ask(x(1)).is_err(), "it is a decision like any other");
     let split = with(|document| {
         document["models"] = json!([model("a", "1"), model("b", "2")]);

@@ -1,7 +1,7 @@
 //! A recorder for tests: keeps what it is offered, and refuses, waits or fails when it is told to.
 
 use flyball_core::{
-    JournalRecord, JournalUnavailable, LaneRecorder, RecordKind, Recorder, Registered, Served, Ticket,
+    JournalRecord, LaneRecorder, RecordKind, Recorder, Registered, Served, Ticket, Unavailable,
 };
 use minicbor::Decoder;
 use minicbor::data::Type;
@@ -13,15 +13,15 @@ use std::task::{Context, Poll, Waker};
 #[derive(Default)]
 pub(super) struct State {
     /// What the next attempts to hold places get; after them there is room.
-    pub(super) refusals: VecDeque<JournalUnavailable>,
+    pub(super) refusals: VecDeque<Unavailable>,
     held: usize,
     pub(super) entries: Vec<JournalRecord>,
-    missed: Vec<(usize, JournalUnavailable)>,
+    missed: Vec<(usize, Unavailable)>,
     pub(super) orphans: Vec<Ticket>,
     /// What becomes of entries that are waited for, one after the other as they are offered; after them all are kept.
-    pub(super) commits: VecDeque<Option<JournalUnavailable>>,
+    pub(super) commits: VecDeque<Option<Unavailable>>,
     /// Of each that was offered: why it is lost.
-    lost: Vec<Option<JournalUnavailable>>,
+    lost: Vec<Option<Unavailable>>,
     /// Nothing is kept, and nothing fails, until this is not set.
     pub(super) hangs: bool,
     waker: Option<Waker>,
@@ -30,7 +30,7 @@ pub(super) struct State {
 }
 
 impl State {
-    fn why_lost(&self, ticket: Ticket) -> Option<JournalUnavailable> {
+    fn why_lost(&self, ticket: Ticket) -> Option<Unavailable> {
         self.lost[ticket.0 as usize - 1]
     }
 }
@@ -64,7 +64,7 @@ impl Book {
         kept.filter(|(entry, _)| entry.kind == RecordKind::Decision).map(|(entry, _)| told(entry)).collect()
     }
 
-    pub(super) fn missed(&self) -> Vec<(usize, JournalUnavailable)> {
+    pub(super) fn missed(&self) -> Vec<(usize, Unavailable)> {
         self.state().missed.clone()
     }
 
@@ -89,7 +89,7 @@ impl Recorder for Book {
 }
 
 impl LaneRecorder for Book {
-    fn reserve(&self, entries: usize) -> Result<(), JournalUnavailable> {
+    fn reserve(&self, entries: usize) -> Result<(), Unavailable> {
         let mut state = self.state();
         match state.refusals.pop_front() {
             Some(why) => Err(why),
@@ -119,11 +119,7 @@ impl LaneRecorder for Book {
         Ticket(state.entries.len() as u64)
     }
 
-    fn poll_durable(
-        &self,
-        ticket: Ticket,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<(), JournalUnavailable>> {
+    fn poll_durable(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<Result<(), Unavailable>> {
         let mut state = self.state();
         if state.hangs {
             state.waker = Some(context.waker().clone());
@@ -139,7 +135,7 @@ impl LaneRecorder for Book {
         state.missed.extend(lost.map(|why| (1, why)));
     }
 
-    fn missed(&self, decisions: usize, why: JournalUnavailable) {
+    fn missed(&self, decisions: usize, why: Unavailable) {
         self.state().missed.push((decisions, why));
     }
 }
