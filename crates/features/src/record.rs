@@ -290,7 +290,7 @@ mod tests {
             (r#"{"v":1,"fields":{"":1}}"#, "bytes"),
             (r#"{"v":1,"fields":{"a":[1]}}"#, "a number"),
             (r#"{"v":1,"fields":{"a":18446744073709551615}}"#, "64 bits"),
-            (r#"{"v":1,"fields":{},"extra":0}"#, "nothing else"),
+            (r#"{"v":1,"fields":{},"extra":0}"#, "only the keys"),
             (r#"{"v":1,"fields":{}} "x""#, "trailing"),
             (&format!(r#"{{"v":1,"fields":{{{many}"z":1}}}}"#), "at most"),
             (&format!(r#"{{"v":1,"fields":{{"a":"{}"}}}}"#, "x".repeat(RECORD_BYTES_MAX)), "larger"),

@@ -153,7 +153,7 @@ mod tests {
     fn no_histograms_are_an_empty_one_and_what_is_none_is_refused_by_its_place() {
         let empty = read(&[]).expect("reads");
         assert_eq!((empty.count, empty.min_us, empty.max_us, empty.values_us), (0, 0.0, 0.0, vec![]));
-        for (text, wanted) in [("?", "histogram 1 cannot be read"), ("AAAA", "histogram 1 cannot be read")] {
+        for (text, wanted) in [("?", "cannot read histogram 1"), ("AAAA", "cannot read histogram 1")] {
             let error = read(&[encode(&wide()), text.into()]).expect_err(wanted);
             assert!(error.to_string().contains(wanted), "{error}");
         }

@@ -202,7 +202,7 @@ mod tests {
         let good = r#"{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1]}],"outputs":null}"#;
         let cases = [
             (String::new(), 0, "there is no row"),
-            (format!("{good}\n\n{{}}"), 3, "not either of `inputs` and `body`"),
+            (format!("{good}\n\n{{}}"), 3, "exactly one of `inputs` and `body`"),
             (format!("{good}\n{{\"inputs\":[{{}}]}}"), 2, "missing field `name`"),
             (r#"{"inputs":[],"output":[]}"#.to_owned(), 1, "unknown field `output`"),
         ];
@@ -223,8 +223,8 @@ mod tests {
         };
         let line = r#"{"body": {"input": {"amount": 1.50}}, "holds": "\"outcome\":"}"#;
         assert_eq!(prepare(line, "json").as_deref(), Ok(r#"{"input": {"amount": 1.50}}"#));
-        assert!(prepare(line, "grpc").is_err_and(|error| error.text.contains("by the protocol json")));
-        assert!(prepare(r#"{"inputs":[]}"#, "json").is_err_and(|error| error.text.contains("sends a body")));
+        assert!(prepare(line, "grpc").is_err_and(|error| error.text.contains("needs the protocol json")));
+        assert!(prepare(r#"{"inputs":[]}"#, "json").is_err_and(|error| error.text.contains("json needs `body`")));
     }
 
     #[test]

@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_its_datatype_is_named() {
-        assert_eq!(encode("UINT8", &json!([1, 256])), Err("256 is no UINT8".into()));
-        assert_eq!(encode("FP31", &json!([1])), Err("1 is no FP31".into()));
+        assert_eq!(encode("UINT8", &json!([1, 256])), Err("256 is not UINT8".into()));
+        assert_eq!(encode("FP31", &json!([1])), Err("1 is not FP31".into()));
         assert_eq!(encode("BYTES", &json!([["é"]])), Ok(vec![2, 0, 0, 0, 0xc3, 0xa9]));
     }
 }

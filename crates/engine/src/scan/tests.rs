@@ -127,7 +127,7 @@ fn bytes_that_are_no_model_are_refused() {
         let refusal = refused(bytes, &ScanLimits::default());
         assert!(matches!(refusal.finding, Finding::Malformed(_)), "{bytes:?}: {refusal}");
     }
-    assert!(refused(cut, &ScanLimits::default()).to_string().contains("cut off"));
+    assert!(refused(cut, &ScanLimits::default()).to_string().contains("truncated"));
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn the_usual_limits_hold() {
     assert!(words(&with_weights(negative)).contains("negative axis"));
     let entries = vec![entry("key", "value"); 1001];
     let model = ModelProto { metadata_props: entries, ..model(graph(vec![])) };
-    assert!(words(&model).contains("entries of metadata: 1001, and 1000"));
+    assert!(words(&model).contains("entries of metadata: 1001, but at most 1000"));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn types_inside_one_another_are_bounded() {
         })
     };
     assert!(scanned(&value(10)).is_ok());
-    assert!(words(&value(16)).contains("types inside one another: 17, and 16"));
+    assert!(words(&value(16)).contains("types inside one another: 17, but at most 16"));
     let tp = Some((0..20).fold(TypeProto::default(), wrap));
     assert!(
         words(&with_attribute(AttributeProto { tp, ..AttributeProto::default() })).contains("types inside")
@@ -251,7 +251,7 @@ fn graphs_of_functions_count_towards_the_depth_where_they_are_called() {
     }
     inner.node = vec![node("f", "mine")];
     outer.functions = vec![function];
-    assert!(words(&outer).contains("graphs inside one another: 40, and 32"));
+    assert!(words(&outer).contains("graphs inside one another: 40, but at most 32"));
 }
 
 #[test]
@@ -367,7 +367,7 @@ fn external_data_that_says_anything_else_is_refused() {
         ("prepacked_0", "x|0;8;0", "'prepacked_0'"),
         ("offset", "-1", "offset '-1'"),
         ("length", "0x10", "length '0x10'"),
-        ("offset", "18446744073709551616", "no whole number"),
+        ("offset", "18446744073709551616", "not a whole number"),
         ("location", "again", "is given twice"),
     ] {
         let refusal = words(&with_weights(external(&[("location", "w.bin"), (key, value)])));
