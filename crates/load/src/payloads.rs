@@ -224,7 +224,9 @@ mod tests {
         let line = r#"{"body": {"input": {"amount": 1.50}}, "holds": "\"outcome\":"}"#;
         assert_eq!(prepare(line, "json").as_deref(), Ok(r#"{"input": {"amount": 1.50}}"#));
         assert!(prepare(line, "grpc").is_err_and(|error| error.text.contains("needs the protocol json")));
-        assert!(prepare(r#"{"inputs":[]}"#, "json").is_err_and(|error| error.text.contains("json needs `body`")));
+        assert!(
+            prepare(r#"{"inputs":[]}"#, "json").is_err_and(|error| error.text.contains("json needs `body`"))
+        );
     }
 
     #[test]

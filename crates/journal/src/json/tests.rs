@@ -105,7 +105,7 @@ fn what_lies_about_its_length_or_nests_too_deep_is_refused() {
     assert!(render(b"\xbb\xff\xff\xff\xff\xff\xff\xff\xff", None).is_err());
     assert!(render(b"\xa1\x61x\x9b\x00\xff\xff\xff\xff\xff\xff\xff", None).is_err());
     let deep = [b"\xa1\x61x".as_slice(), &[0x81; 1000], b"\x00"].concat();
-    assert!(render(&deep, None).unwrap_err().to_string().contains("nested too deep"));
+    assert!(render(&deep, None).unwrap_err().to_string().contains("nesting is too deep"));
     assert!(matches!(render(b"\xa0\x00", None), Err(RenderError::Longer)));
 }
 

@@ -201,9 +201,9 @@ fn a_key_comes_from_a_command_or_not_at_all() {
     let read = |text: &str| text.parse::<KekSource>().unwrap().read(None).map(|kek| kek[0]);
     assert_eq!(read(&format!("command:echo {key}")).unwrap(), 0xab);
     let refused = |text: &str| read(text).unwrap_err().to_string();
-    assert!(refused("command:false").contains("ended with"));
+    assert!(refused("command:false").contains("exited with"));
     assert!(refused("command:echo abc").contains("64 hexadecimal digits"));
-    assert!(refused("command:head -c 5000 /dev/zero").contains("too much"));
+    assert!(refused("command:head -c 5000 /dev/zero").contains("too long"));
     assert!(refused("command:/no/such/program").contains("No such file"));
     assert!(refused("env:FLYBALL_NO_SUCH_VARIABLE").contains("not set"));
 }
