@@ -74,7 +74,7 @@ def test_without_a_model_and_without_rules_there_is_nothing_to_decide_by(tmp_pat
     spec = SPEC[: SPEC.index("  rules:")] + SPEC[SPEC.index("  reasons:") :]
     with pytest.raises(fb.DecisionRefusedError, match="1 fault") as refused:
         fb.Decision.from_yaml(spec, base=tmp_path).check()
-    assert "a decision without a model needs rules" in str(refused.value.faults[0])
+    assert "a decision without a model decides by its rules" in str(refused.value.faults[0])
 
 
 def test_a_model_still_needs_its_bands(tmp_path):

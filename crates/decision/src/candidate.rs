@@ -98,7 +98,7 @@ fn differences(path: &str, ours: &Json, theirs: &Json, faults: &mut Faults) {
         _ => {
             let shown: String = ours.to_string().chars().take(SHOWN_MAX).collect();
             let allowed = format!(
-                "{shown}, as the serving version has it: a candidate may differ only in its models; promote it without a share"
+                "{shown}, as the serving version has it: a candidate may differ in its models alone; promote it without a share"
             );
             faults.add(path, theirs.clone(), allowed);
         }
