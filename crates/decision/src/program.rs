@@ -255,7 +255,10 @@ fn compile(document: &DecisionDocument, facts: &[ModelFacts<'_>], faults: &mut F
     }
     names.unscored = document.models.is_empty();
     if names.unscored && document.policy.rules.is_empty() && document.policy.kill_switch.is_none() {
-        faults.tell("policy.rules", "a decision without a model decides by its rules; write one, or add a model");
+        faults.tell(
+            "policy.rules",
+            "a decision without a model decides by its rules; write one, or add a model",
+        );
     }
     let policy = Policy::compile(&document.policy, &names, faults);
     let previous = document.route.fallback.is_some();
